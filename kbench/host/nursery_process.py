@@ -13,17 +13,10 @@ from pathlib import Path
 
 from kbench.build import interpreter
 from kbench.children.child import Child, Launch
-from kbench.children.nursery import OF_A_WORKER
 from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
 from kbench.sandbox import rungs
 
-OF_MANY_JUDGES = (
-    *OF_A_WORKER,
-    *("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes", "torch._dynamo"),
-)
-"""What judges and workers import by themselves otherwise, 2 s of a processor: the last two for shapes without memory
-and the size of a large case."""
 Key = frozenset[tuple[str, str]]
 """The environment of a nursery."""
 _lock = threading.Lock()

@@ -215,17 +215,6 @@ def test_a_problem_that_compiles_has_the_compiler(tmp_path: Path) -> None:
     assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
 
 
-def test_who_asks_a_stand_in_for_more_gets_the_module(tmp_path: Path) -> None:
-    """Shape functions of a problem's own may need what a stand-in does not have."""
-    text = (FILES / "25_Swish.py").read_text()
-    path = tmp_path / "symbolic.py"
-    path.write_text(
-        "from torch.fx.experimental.symbolic_shapes import expect_true, guard_int\n"
-        + text.replace("torch.sigmoid(x)", "torch.sigmoid(x) if guard_int(3) == 3 and expect_true(True) else None")
-    )
-    assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
-
-
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
     """Verify all solutions of a problem with one judge; return what is found by name."""

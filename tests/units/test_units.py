@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -348,32 +346,6 @@ def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane)
     assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
     assert own.child().pid != before
     assert not [process for process in members(judge) if not process.dead]
-
-
-LARGE = PROBLEM.replace("n = 16", "n = 4096").replace("torch.rand(4, n)", "torch.rand(4096, n)")
-MEASURES = """
-import sys
-import time
-from pathlib import Path
-from kbench.host.nursery_process import OF_MANY_JUDGES
-from kbench.plugins.problem import footprint_bytes
-import importlib
-for name in OF_MANY_JUDGES:
-    importlib.import_module(name)
-before, began = set(sys.modules), time.process_time()
-assert footprint_bytes(Path(sys.argv[1]), {}, 1 << 20) == 2 * 4096 * 4096 * 4
-new = {name.partition(".")[0] for name in set(sys.modules) - before if not name.startswith("kbench")}
-print(time.process_time() - began, sorted(new))
-"""
-
-
-def test_a_nursery_of_many_judges_has_what_the_size_of_a_case_takes(tmp_path) -> None:
-    (tmp_path / "large.py").write_text(LARGE)
-    command = [sys.executable, "-c", MEASURES, str(tmp_path / "large.py")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
-    spent_s, _, imported = done.stdout.partition(" ")
-    assert "sympy" not in imported
-    assert float(spent_s) < 0.5
 
 
 def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, monkeypatch) -> None:
