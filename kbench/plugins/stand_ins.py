@@ -4,12 +4,15 @@ The real ones take seconds of a processor: torch.compile 1.3 s, sympy and the mo
 """
 
 import contextlib
+import functools
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 def as_it_is(value: Any, *_: Any, **__: Any) -> Any:
@@ -49,6 +52,29 @@ class StandIn(ModuleType):
         leave()
         return getattr(importlib.import_module(self.__name__), name)
 
+    def member(self, name: str, value: Any) -> Any:
+        """Return a member that is the real one's for whoever has kept it when this has left."""
+        if not isinstance(value, FunctionType):
+            return value
+
+        @functools.wraps(value)
+        def answer(*given: Any, **named: Any) -> Any:
+            stands_in = sys.modules.get(self.__name__) is self
+            return (value if stands_in else getattr(self, name))(*given, **named)
+
+        return answer
+
+
+def call_without_slow_imports(path: Path, call: Callable[[], Result]) -> Result:
+    """Make a call with stand-ins; once more without, where it imports a part of a module that one stands in for."""
+    try:
+        with without_slow_imports(path):
+            return call()
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith(tuple(f"{name}." for name in MEMBERS)):
+            raise
+    return call()
+
 
 @contextlib.contextmanager
 def without_slow_imports(path: Path) -> Iterator[None]:
@@ -56,10 +82,10 @@ def without_slow_imports(path: Path) -> Iterator[None]:
     text = path.read_text(errors="replace")
     for name, members in () if any(word in text for word in WORDS) else MEMBERS.items():
         if name not in sys.modules:
-            sys.modules[name] = StandIn(name)
-            vars(sys.modules[name]).update(members)
-    importlib.import_module("torch.fx.experimental._config")  # as the real ones do, and no more than settings
+            sys.modules[name] = stand_in = StandIn(name)
+            vars(stand_in).update({own: stand_in.member(own, value) for own, value in members.items()})
     try:
+        importlib.import_module("torch.fx.experimental._config")  # as the real ones do, and no more than settings
         yield
     finally:
         leave()
