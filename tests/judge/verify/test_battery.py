@@ -13,7 +13,7 @@ from kbench.core.model import Status
 from kbench.core.values import Ruling
 from kbench.judge.exchange import Tally, WrongError
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import FEW, Battery
+from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery
 from kbench.judge.verify.separating import separating
 from kbench.judge.verify.variations import VARIATIONS
 
@@ -162,6 +162,26 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
     with pytest.raises(WrongError) as refused:
         battery.weights(trial)
     assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
+
+
+@pytest.mark.parametrize(("proves_little", "draws"), [(False, UNEXPLAINED), (True, 1 + 6 + 8)])
+def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little, draws):
+    asked = []
+
+    def exchange(seed, **_):
+        asked.append(seed)
+        raise explained_as("")
+
+    model = torch.nn.ParameterDict({f"p{n}": torch.ones(3) for n in range(20)})
+    trial = SimpleNamespace(
+        reference=SimpleNamespace(model=model, keeps_weights=False),
+        proves_little=proves_little,
+        earlier=[],
+        exchange=exchange,
+    )
+    with pytest.raises(WrongError):
+        Battery(SimpleNamespace(vary_weights=lambda *_: None)).weights(trial)
+    assert len(asked) == draws
 
 
 def explained_as(code: str) -> WrongError:
