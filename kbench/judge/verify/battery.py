@@ -133,7 +133,8 @@ class Battery:
         for part in [set(names), *parts, *more]:
             self._candidate.vary_weights(trial.reference, secret_seed(), part)
             try:
-                trial.exchange(secret_seed(), oracle=len(part) == len(names))
+                # Where a copy of an input meets the contract, what is stale may lie within its tolerance.
+                trial.exchange(secret_seed(), oracle=part == set(names) or trial.tally.kind == "vacuous")
             except WrongError as refusal:
                 if refusal.diagnosis is not None:
                     raise

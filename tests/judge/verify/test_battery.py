@@ -125,6 +125,7 @@ def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_li
         reference=reference,
         proves_little=proves_little,
         earlier=earlier,
+        tally=Tally(),
         exchange=lambda _seed, **_: calls.append(len(parts)),
     )
     battery.weights(trial)
@@ -158,7 +159,9 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
     model = torch.nn.ParameterDict({"weight": torch.ones(3)})
     reference = SimpleNamespace(model=model, keeps_weights=False)
     battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
-    trial = SimpleNamespace(reference=reference, proves_little=proves_little, earlier=[], exchange=exchange)
+    trial = SimpleNamespace(
+        reference=reference, proves_little=proves_little, earlier=[], tally=Tally(), exchange=exchange
+    )
     with pytest.raises(WrongError) as refused:
         battery.weights(trial)
     assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
@@ -177,11 +180,31 @@ def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little
         reference=SimpleNamespace(model=model, keeps_weights=False),
         proves_little=proves_little,
         earlier=[],
+        tally=Tally(),
         exchange=exchange,
     )
     with pytest.raises(WrongError):
         Battery(SimpleNamespace(vary_weights=lambda *_: None)).weights(trial)
     assert len(asked) == draws
+
+
+@pytest.mark.parametrize(("kind", "held_against_fp64"), [("held", [True, False, False]), ("vacuous", [True] * 3)])
+def test_weights_that_change_apart_are_held_against_fp64_where_the_contract_proves_little(kind, held_against_fp64):
+    """`x + 2e-6 * x * (weight * scale)`: whatever the product is, a copy of x is within the tolerance."""
+    asked = []
+    trial = SimpleNamespace(
+        reference=SimpleNamespace(
+            model=torch.nn.ParameterDict(dict.fromkeys("ab", torch.ones(3))), keeps_weights=False
+        ),
+        proves_little=False,
+        earlier=[],
+        tally=Tally(kind=kind),
+        exchange=lambda _seed, oracle: asked.append(oracle),
+    )
+    battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
+    battery.unchanged = lambda _trial: None
+    battery.weights(trial)
+    assert asked == held_against_fp64
 
 
 def explained_as(code: str) -> WrongError:
