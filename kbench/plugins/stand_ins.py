@@ -9,10 +9,10 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, TypeVar
 
-Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 
 
 def as_it_is(value: Any, *_: Any, **__: Any) -> Any:
@@ -52,20 +52,13 @@ class StandIn(ModuleType):
         leave()
         return getattr(importlib.import_module(self.__name__), name)
 
-    def member(self, name: str, value: Any) -> Any:
-        """Return a member that is the real one's for whoever has kept it when this has left."""
-        if not isinstance(value, FunctionType):
-            return value
-
-        @functools.wraps(value)
-        def answer(*given: Any, **named: Any) -> Any:
-            stands_in = sys.modules.get(self.__name__) is self
-            return (value if stands_in else getattr(self, name))(*given, **named)
-
-        return answer
+    def answer(self, name: str, plainly: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        """Answer as a member for plain numbers, and as the real one whoever has kept it when this has left."""
+        stands_in = sys.modules.get(self.__name__) is self
+        return (plainly if stands_in else getattr(self, name))(*given, **named)
 
 
-def call_without_slow_imports(path: Path, call: Callable[[], Result]) -> Result:
+def call_without_slow_imports(path: Path, call: Callable[[], Answer]) -> Answer:
     """Make a call with stand-ins; once more without, where it imports a part of a module that one stands in for."""
     try:
         with without_slow_imports(path):
@@ -83,7 +76,9 @@ def without_slow_imports(path: Path) -> Iterator[None]:
     for name, members in () if any(word in text for word in WORDS) else MEMBERS.items():
         if name not in sys.modules:
             sys.modules[name] = stand_in = StandIn(name)
-            vars(stand_in).update({own: stand_in.member(own, value) for own, value in members.items()})
+            for own, value in members.items():
+                is_class = isinstance(value, type)
+                vars(stand_in)[own] = value if is_class else functools.partial(stand_in.answer, own, value)
     try:
         importlib.import_module("torch.fx.experimental._config")  # as the real ones do, and no more than settings
         yield
@@ -93,11 +88,12 @@ def without_slow_imports(path: Path) -> Iterator[None]:
 
 def leave() -> None:
     """Take all stand-ins away; whoever still has one gets the real module's members from now on."""
-    for name, module in list(sys.modules.items()):
+    for name, members in MEMBERS.items():
+        module = sys.modules.get(name)
         if isinstance(module, StandIn):
             del sys.modules[name]
             parent, _, own = name.rpartition(".")
             if parent in sys.modules and vars(sys.modules[parent]).get(own) is module:
                 delattr(sys.modules[parent], own)
-            for member in MEMBERS[name]:
+            for member in members:
                 vars(module).pop(member, None)
