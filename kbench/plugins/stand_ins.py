@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-Answer = TypeVar("Answer")
+Called = TypeVar("Called")
 
 
 def as_it_is(value: Any, *_: Any, **__: Any) -> Any:
@@ -58,7 +58,7 @@ class StandIn(ModuleType):
         return (plainly if stands_in else getattr(self, name))(*given, **named)
 
 
-def call_without_slow_imports(path: Path, call: Callable[[], Answer]) -> Answer:
+def call_without_slow_imports(path: Path, call: Callable[[], Called]) -> Called:
     """Make a call with stand-ins; once more without, where it imports a part of a module that one stands in for."""
     try:
         with without_slow_imports(path):
