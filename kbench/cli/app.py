@@ -1,7 +1,7 @@
 """The `kbench` command: its sub-commands, and the only place where an outcome becomes an exit status."""
 
 import errno
-import importlib
+import importlib.util
 import io
 import os
 import signal
@@ -153,8 +153,11 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _torch_ahead(command: str | None, arguments: list[str]) -> AbstractContextManager[object]:
-    """Return a `with` block in which another process imports torch, while this one reads the command line."""
-    if command not in JUDGING or _parser_prints(arguments):
+    """Return a `with` block in which another process imports torch, while this one reads the command line.
+
+    Where torch is missing, that is told by who needs it: what is wrong with the command line comes first.
+    """
+    if command not in JUDGING or _parser_prints(arguments) or importlib.util.find_spec("torch") is None:
         return nullcontext()
     from kbench.host import nursery_process
 

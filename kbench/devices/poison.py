@@ -42,6 +42,6 @@ def is_poison(tensor: "Tensor") -> "Tensor":
         found = (bits == low) | (bits == high)
     else:
         found = bits == (POISON if size == 4 else POISON << 32 | POISON)
-    if tensor.device.type == "cpu" and tensor.is_floating_point():
+    if tensor.device.type == "cpu" and (tensor.is_floating_point() or tensor.is_complex()):
         found |= bits == HOST_POISON
     return found

@@ -24,7 +24,7 @@ from kbench.core.errors import PluginError, UsageError
 from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.constant_folding import bound
 from kbench.plugins.source import did_you_mean
-from kbench.plugins.stand_ins import without_slow_imports
+from kbench.plugins.stand_ins import call_without_slow_imports
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -221,20 +221,24 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int =
     Outputs are left out where the rest is `small_bytes` or less: a call without memory imports a lot, up to all of
     torch.compile, which takes 1.3 s.
     """
-    import torch
-
     try:
         problem = load(path, overrides, "meta", tell)
-        with without_slow_imports(path), torch.device("meta"), torch.no_grad():
-            with during(Step.CONSTRUCT, tell):
-                arguments, keywords = problem.init_inputs()
-                model = problem.module.Model(*arguments, **keywords)
-            inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
-            leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]
-            if _nbytes(leaves) > small_bytes:
-                leaves += _tensors(model(*inputs))
+        return call_without_slow_imports(path, lambda: _call_bytes(problem, small_bytes))
     except Exception:  # noqa: BLE001 - untrusted code on tensors without memory may raise anything
         return 0
+
+
+def _call_bytes(problem: LoadedProblem, small_bytes: int) -> int:
+    import torch
+
+    with torch.device("meta"), torch.no_grad():
+        with during(Step.CONSTRUCT, problem.tell):
+            arguments, keywords = problem.init_inputs()
+            model = problem.module.Model(*arguments, **keywords)
+        inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
+        leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]
+        if _nbytes(leaves) > small_bytes:
+            leaves += _tensors(model(*inputs))
     return _nbytes(leaves)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.plugins import problem as problems
 from kbench.plugins import source
-from kbench.plugins.stand_ins import without_slow_imports
+from kbench.plugins.stand_ins import call_without_slow_imports
 
 MAX_CONSTANTS = 12
 """Largest number of constants that are tried; each costs a few constructions without memory."""
@@ -60,25 +60,24 @@ def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = p
     The first changes only constants that the constructor does not use: other inputs of the same model, one of them
     long. The second changes every constant that the inputs use, and is short everywhere.
     """
-    with without_slow_imports(path):
-        probe = _Probe(path, overrides, tell)
-        own = probe.own
-        if own is None:
-            return Derived(reason="its inputs cannot be described without making them")
-        of_call, of_model = _classify(probe, own)
-        if not of_call and not of_model:
-            return Derived(reason="no constant of the file changes the shape of its inputs")
-        short = probe.vary(of_call)
-        long = with_a_long_one(short, of_call)
-        attempts = [
-            long if probe.fits(long, min(MAX_LONG_ELEMENTS, own.elements)) else short,
-            probe.vary({**of_call, **of_model}) if of_model else short,
-        ]
-        kept: list[dict[str, Any]] = []
-        for attempt in attempts:
-            if attempt and attempt not in kept and probe.fits(attempt, min(MAX_ELEMENTS, own.elements)):
-                kept.append(attempt)
-        return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
+    probe = _Probe(path, overrides, tell)
+    own = probe.own
+    if own is None:
+        return Derived(reason="its inputs cannot be described without making them")
+    of_call, of_model = _classify(probe, own)
+    if not of_call and not of_model:
+        return Derived(reason="no constant of the file changes the shape of its inputs")
+    short = probe.vary(of_call)
+    long = with_a_long_one(short, of_call)
+    attempts = [
+        long if probe.fits(long, min(MAX_LONG_ELEMENTS, own.elements)) else short,
+        probe.vary({**of_call, **of_model}) if of_model else short,
+    ]
+    kept: list[dict[str, Any]] = []
+    for attempt in attempts:
+        if attempt and attempt not in kept and probe.fits(attempt, min(MAX_ELEMENTS, own.elements)):
+            kept.append(attempt)
+    return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
 
 
 def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -107,7 +106,7 @@ class _Probe:
         """Return the result of these constants; None if the file refuses them."""
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell)
-            inputs = loaded.inputs(seed=0)
+            inputs = call_without_slow_imports(self._path, lambda: loaded.inputs(seed=0))
             arguments = repr(loaded.init_inputs())
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
@@ -125,14 +124,10 @@ class _Probe:
 
     def runs(self, changed: Mapping[str, Any]) -> bool:
         """Return whether the reference can be constructed and called, and returns something, with these constants."""
-        import torch
-
         device, calls = self._trial(changed)
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._tell)
-            with torch.no_grad():
-                model = loaded.model(seed=0)
-                outputs = [model(*loaded.inputs(seed)) for seed in range(calls)]
+            outputs = call_without_slow_imports(self._path, lambda: _called(loaded, calls))
         except Exception:  # noqa: BLE001 - as above
             return False
         return all(not hasattr(output, "numel") or output.numel() > 0 for output in outputs)
@@ -173,6 +168,15 @@ class _Probe:
             attempts = ({**chosen, name: n} for n in smaller(value, size))
             chosen = next((attempt for attempt in attempts if self.runs(attempt)), chosen)
         return chosen
+
+
+def _called(loaded: problems.LoadedProblem, calls: int) -> list[Any]:
+    """Return what a problem's model returns on inputs of as many seeds."""
+    import torch
+
+    with torch.no_grad():
+        model = loaded.model(seed=0)
+        return [model(*loaded.inputs(seed)) for seed in range(calls)]
 
 
 def with_a_long_one(short: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

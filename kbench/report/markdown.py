@@ -16,8 +16,8 @@ def render_run(run: RunSummary) -> str:
         blocks.append(table(rows_of(run, walls_apart=True)).markdown())
     blocks += ["- " + escape_markdown(f"case {case}: {constants}") for case, constants in run.constants.items()]
     blocks += [
-        "- " + escape_markdown(f"{case.solution}, case {case.case}: {case.reason}")
-        for case in run.cases
+        "- " + escape_markdown(f"{name}, case {case.case}: {case.reason}")
+        for case, name in zip(run.cases, run.names, strict=True)
         if not case.passed
     ]
     blocks += ["- " + escape_markdown(remark.line) for remark in remarks(run)]

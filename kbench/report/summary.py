@@ -200,7 +200,8 @@ class RunSummary:
             return "interrupted"
         shown = self.failing or tuple(case for case in self.cases if not case.passed)
         if shown and self.status != Status.PASSED.value:
-            return f"{shown[0].solution}, case {shown[0].case}: {shown[0].reason}"
+            name = self.names[self.cases.index(shown[0])]
+            return f"{name}, case {shown[0].case}: {shown[0].reason}"
         return ""
 
     @property

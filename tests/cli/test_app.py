@@ -1,6 +1,6 @@
 """The whole command line: help, exit codes, completion, start-up time, interrupts and pipes."""
 
-import importlib
+import importlib.util
 import inspect
 import math
 import os
@@ -265,6 +265,17 @@ def test_torch_is_imported_while_the_command_line_is_read(words, starts, monkeyp
     monkeypatch.setattr(nursery_process, "nursery", lambda: nullcontext(begun.append(words)))
     kbench(*words.split())
     assert begun == [words] * starts
+
+
+def test_without_torch_a_usage_error_is_still_one(monkeypatch, kbench):
+    known = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "torch" else known(name, *more)
+    )
+    assert kbench("verify", "nosuch").code == ExitCode.USAGE
+    missing = kbench("verify", "group_norm", "eager", "--device", "cpu")
+    assert missing.code == ExitCode.ENVIRONMENT
+    assert "`torch` is not installed" in missing.err
 
 
 def test_a_terminal_without_our_letters_gets_them_escaped():

@@ -65,6 +65,34 @@ def test_whoever_wants_more_gets_the_real_module(more, tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "imported"),
+    [
+        ("import torch\n", "import helper\n"),
+        ("    def forward(self, x):\n", "        import helper\n"),
+    ],
+)
+def test_a_module_that_a_problem_imports_may_want_parts_of_the_real_ones(place, imported, tmp_path) -> None:
+    """Those of torch.export are among them, and its own file has none of the words that tell of it."""
+    (tmp_path / "helper.py").write_text("from torch._dynamo.exc import Unsupported\nfrom sympy.core import Symbol\n")
+    code = "sys.path.insert(0, str(path.parent))\n"
+    code += f"path.write_text(path.read_text().replace({place!r}, {place + imported!r}, 1))\n"
+    code += "from kbench.plugins import problem\n"
+    code += "print(len(shapes.derive(path, {}).cases), problem.footprint_bytes(path, {}) > 0)"
+    assert in_a_fresh_process(code, tmp_path) == "2 True"
+
+
+def test_a_module_imported_meanwhile_keeps_no_answer_for_plain_numbers_only(tmp_path) -> None:
+    (tmp_path / "helper.py").write_text("from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_eq\n")
+    code = (
+        "sys.path.insert(0, str(path.parent))\nwith stand_ins.without_slow_imports(path):\n    import helper\n"
+        "    assert helper.guard_or_false(True)\n"
+        "from torch.fx.experimental import symbolic_shapes as real\n"
+        "real.guard_or_false = lambda _: 'asked'\nprint(helper.guard_or_false(True), helper.sym_eq(3, 3))"
+    )
+    assert in_a_fresh_process(code, tmp_path) == "asked True"
+
+
+@pytest.mark.parametrize(
     ("text", "stand_in"), [("", True), ("torch.compile(f)", False), ("import torch._dynamo", False), ("sympy", False)]
 )
 def test_a_file_that_may_want_more_gets_no_stand_ins(text, stand_in, tmp_path, monkeypatch) -> None:

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from fakes import passed
+from fakes import ROW, failed, passed
 
-from kbench.core.model import Finding
+from kbench.core.model import Finding, Status
 from kbench.report import markdown, terminal
 from kbench.report.remarks import remarks, remarks_of
 from kbench.report.summary import RunSummary, summarise
@@ -82,3 +82,11 @@ def test_a_sweep_names_problems_and_not_all_of_them():
 def test_a_run_of_one_problem_has_no_column_for_it():
     assert "| problem |" not in markdown.render_run(of_a_sweep(1))
     assert "ReLU · mine" not in terminal.render_run(of_a_sweep(1))
+
+
+def test_what_failed_in_a_sweep_is_told_with_its_problem():
+    case = summarise(failed(Status.WRONG_VALUE, "off by one", solution="mine"))
+    cases = [replace(case, rows=(replace(ROW, problem=f"{number}_ReLU"),)) for number in range(2)]
+    run = RunSummary(problem="2 problems", cases=tuple(cases))
+    assert run.reason == "0_ReLU · mine, case default: off by one"
+    assert "1\\_ReLU · mine, case default: off by one" in markdown.render_run(run)

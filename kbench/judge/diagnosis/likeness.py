@@ -107,6 +107,12 @@ def relative_error(got: Tensor, want: Tensor) -> float:
     return _rms((a - b)[both]) / size if size else math.inf
 
 
+def median_of(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same shape that is the median of the finite elements everywhere."""
+    wide = _flat(tensor)
+    return wide[wide.isfinite()].median().expand(tensor.shape)
+
+
 def _flat(tensor: Tensor) -> Tensor:
     wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return wide.detach().double().flatten()

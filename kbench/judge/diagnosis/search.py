@@ -135,7 +135,7 @@ class Search:
         if self._is_constant() or any(bad.got.numel() < likeness.FEW for bad in self._bad):
             return None  # a mean of many terms is much the same in every call, and so are zeros
         for back, outputs in enumerate(reversed(self._wrong.earlier), start=1):
-            if self._has_all(outputs) and not self._is_constant(outputs) and self._fits(outputs):
+            if self._has_all(outputs) and self._fits(outputs) and self._says_more_than_a_value(outputs):
                 when = "the call before" if back == 1 else "an earlier call"
                 calls = "call" if back == 1 else "calls"
                 return Diagnosis(
@@ -257,10 +257,18 @@ class Search:
     def _has_all(self, outputs: Sequence[Tensor]) -> bool:
         return len(outputs) > max(bad.place for bad in self._bad)
 
-    def _is_constant(self, outputs: Sequence[Tensor] | None = None) -> bool:
-        """Return whether one of the wrong outputs, or of `outputs` in their places, is one value everywhere."""
-        flat = [(bad.got if outputs is None else outputs[bad.place]).flatten() for bad in self._bad]
-        return any(t.numel() >= likeness.FEW and bool((t == t[0]).all()) for t in flat)
+    def _is_constant(self) -> bool:
+        """Return whether one of the wrong outputs is one value everywhere."""
+        gots = (bad.got.flatten() for bad in self._bad)
+        return any(g.numel() >= likeness.FEW and bool((g == g[0]).all()) for g in gots)
+
+    def _says_more_than_a_value(self, outputs: Sequence[Tensor]) -> bool:
+        """Return whether each wrong output is clearly nearer to the one in its place than to the median of that."""
+        trios = [(bad.got, bad.want, outputs[bad.place]) for bad in self._bad]
+        return all(
+            CLEARLY * likeness.rest(got, want, there) < likeness.rest(got, want, likeness.median_of(there))
+            for got, want, there in trios
+        )
 
     def _in_time(self, alternatives: Iterable[Alternative]) -> Iterator[Alternative]:
         for alternative in alternatives:

@@ -30,19 +30,29 @@ def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(
     assert (found.code if found is not None else None) == code
 
 
-@pytest.mark.parametrize("got", [0.04, 0.0004])
-def test_zeros_are_no_earlier_answer_that_is_returned(got: float) -> None:
+@pytest.mark.parametrize(
+    ("got", "before", "code"),
+    [
+        ((7, 0.04), (3, 0.0), None),
+        ((7, 0.0004), (3, 0.0), None),
+        ((7, 0.0004), (3, 0.0005), None),
+        ((3, 0.0005), (3, 0.0005), "stale_output"),
+    ],
+)
+def test_zeros_are_no_earlier_answer_that_is_returned(
+    got: tuple[int, float], before: tuple[int, float], code: str | None
+) -> None:
     """Published 2/9, frozen weights, was refused for it: all its answers are zeros but for a few elements."""
-    answer, want = torch.zeros(640), torch.zeros(640)
-    answer[7], want[70] = got, 0.96
+    answer, earlier, want = (torch.zeros(640) for _ in range(3))
+    answer[got[0]], earlier[before[0]], want[70] = got[1], before[1], 0.96
     reference = SimpleNamespace(
         repeats=(), device="cpu", model=None, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
     candidate = SimpleNamespace(follows=False, has_ended=True, within=lambda _: torch.no_grad())
-    trial: Any = SimpleNamespace(reference=reference, candidate=candidate, earlier=[[torch.zeros(640)]])
+    trial: Any = SimpleNamespace(reference=reference, candidate=candidate, earlier=[[earlier]])
     expected: Any = SimpleNamespace(tensors=[want], recalled=list)
     found = evidence.explain(trial, [answer], expected)
-    assert found is None or found.code != "stale_output"
+    assert ("stale_output" if found is not None and found.code == "stale_output" else None) == code
 
 
 def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> None:

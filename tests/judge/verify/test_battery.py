@@ -13,7 +13,8 @@ from kbench.core.model import Status
 from kbench.core.values import Ruling
 from kbench.judge.exchange import Tally, WrongError
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import FEW, Battery
+from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery
+from kbench.judge.verify.separating import separating
 from kbench.judge.verify.variations import VARIATIONS
 
 CENTRED = next(variation for variation in VARIATIONS if variation.code == "centred")
@@ -107,7 +108,7 @@ NEARLY_ZEROS[3] = 0.5
     [
         (False, [], False),
         (True, [], True),
-        (False, [[torch.rand(640)]], False),
+        (False, [[torch.rand(640)], [torch.rand(64)], [torch.rand(8, 10)]], False),
         (False, [[torch.rand(640), NEARLY_ZEROS]], True),
         (False, [[NEARLY_ZEROS[:60]], [torch.zeros(640, dtype=torch.int64)]], False),
     ],
@@ -124,6 +125,7 @@ def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_li
         reference=reference,
         proves_little=proves_little,
         earlier=earlier,
+        tally=Tally(),
         exchange=lambda _seed, **_: calls.append(len(parts)),
     )
     battery.weights(trial)
@@ -133,7 +135,7 @@ def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_li
     assert first == set(names)
     assert all(part == set(names) for part in more), "one answer proves little, several more"
     assert all(any(a in part and b not in part for part in apart) for a, b in itertools.permutations(names, 2))
-    assert apart, "one draw of weights is never all"
+    assert len(apart) == max(1, len(separating(names))), "one draw of weights is never all"
 
 
 @pytest.mark.parametrize(
@@ -157,10 +159,52 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
     model = torch.nn.ParameterDict({"weight": torch.ones(3)})
     reference = SimpleNamespace(model=model, keeps_weights=False)
     battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
-    trial = SimpleNamespace(reference=reference, proves_little=proves_little, earlier=[], exchange=exchange)
+    trial = SimpleNamespace(
+        reference=reference, proves_little=proves_little, earlier=[], tally=Tally(), exchange=exchange
+    )
     with pytest.raises(WrongError) as refused:
         battery.weights(trial)
     assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
+
+
+@pytest.mark.parametrize(("proves_little", "draws"), [(False, UNEXPLAINED), (True, 1 + 6 + 8)])
+def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little, draws):
+    asked = []
+
+    def exchange(seed, **_):
+        asked.append(seed)
+        raise explained_as("")
+
+    model = torch.nn.ParameterDict({f"p{n}": torch.ones(3) for n in range(20)})
+    trial = SimpleNamespace(
+        reference=SimpleNamespace(model=model, keeps_weights=False),
+        proves_little=proves_little,
+        earlier=[],
+        tally=Tally(),
+        exchange=exchange,
+    )
+    with pytest.raises(WrongError):
+        Battery(SimpleNamespace(vary_weights=lambda *_: None)).weights(trial)
+    assert len(asked) == draws
+
+
+@pytest.mark.parametrize(("kind", "held_against_fp64"), [("held", [True, False, False]), ("vacuous", [True] * 3)])
+def test_weights_that_change_apart_are_held_against_fp64_where_the_contract_proves_little(kind, held_against_fp64):
+    """`x + 2e-6 * x * (weight * scale)`: whatever the product is, a copy of x is within the tolerance."""
+    asked = []
+    trial = SimpleNamespace(
+        reference=SimpleNamespace(
+            model=torch.nn.ParameterDict(dict.fromkeys("ab", torch.ones(3))), keeps_weights=False
+        ),
+        proves_little=False,
+        earlier=[],
+        tally=Tally(kind=kind),
+        exchange=lambda _seed, oracle: asked.append(oracle),
+    )
+    battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
+    battery.unchanged = lambda _trial: None
+    battery.weights(trial)
+    assert asked == held_against_fp64
 
 
 def explained_as(code: str) -> WrongError:
