@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+UNWRITTEN = "unwritten"
+"""The code of what says by itself that a wrong value was never written."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:

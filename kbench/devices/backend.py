@@ -1,6 +1,6 @@
 """What one kind of device is and does. The other rooms ask a backend, and never which kind of device it is."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +29,8 @@ class Backend(Protocol):
     """Whether `--mode graph` has graphs to replay."""
     names_kernels: bool
     """Whether a profiler and compute-sanitizer see its kernels."""
+    fills_memory: bool
+    """Whether `filled` finds what is never written where free memory of the outputs' sizes was poisoned in vain."""
     can_break: bool
     """Whether a crash may leave it broken, so that it is probed."""
     preferred_cases: tuple[str, ...]
@@ -50,10 +52,10 @@ class Backend(Protocol):
         """Wait until the device has done all that was asked of it."""
         ...
 
-    def poisoned(self, outputs: "Sequence[Tensor]") -> AbstractContextManager[None]:
-        """Return a `with` block in which a call that allocates tensors like these finds poison there, wherever it can.
+    def filled(self) -> AbstractContextManager[None]:
+        """Return a `with` block in which all memory that is allocated is filled with poison, if it `fills_memory`.
 
-        So elements that it never writes cannot look right, and are known. What is allocated then costs more time.
+        It costs time and memory where much is allocated and little of it used.
         """
         ...
 

@@ -8,15 +8,12 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.core.model import Environment
 from kbench.devices import selection
 from kbench.devices.memory import SharedMemory
 from kbench.devices.timer import Call, TimedCall
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 M_PERTURB = -6
 FILL_WITH_ONES = 0x100
@@ -32,6 +29,7 @@ class Cpu:
     queues_calls = False
     replays_graphs = False
     names_kernels = False
+    fills_memory = True
     can_break = False
     preferred_cases: tuple[str, ...] = ("cpu", "small", "default")
 
@@ -61,8 +59,8 @@ class Cpu:
         """Do nothing: a call is over when it returns."""
 
     @contextlib.contextmanager
-    def poisoned(self, outputs: "Sequence[Tensor]") -> Iterator[None]:  # noqa: ARG002
-        """Have glibc fill whatever is allocated, of any size, by any thread."""
+    def filled(self) -> Iterator[None]:
+        """Have glibc do it, for all threads."""
         glibc = ctypes.CDLL(None)
         glibc.mallopt(M_PERTURB, FILL_WITH_ONES)
         try:

@@ -30,6 +30,7 @@ class Cuda:
     queues_calls = True
     replays_graphs = True
     names_kernels = True
+    fills_memory = False
     can_break = True
     preferred_cases: tuple[str, ...] = ("default",)
 
@@ -65,14 +66,8 @@ class Cuda:
 
         torch.cuda.synchronize()
 
-    def poisoned(self, outputs: "Sequence[Tensor]") -> contextlib.AbstractContextManager[None]:
-        """Poison free memory of the outputs' sizes: torch's allocator gives it to the next call that asks."""
-        import torch
-
-        floats = [output for output in outputs if output.is_floating_point()]
-        held = [torch.empty_strided(f.shape, f.stride(), dtype=f.dtype, device=f.device) for f in floats]
-        for tensor in held:
-            poison_floats(tensor)
+    def filled(self) -> contextlib.AbstractContextManager[None]:
+        """Fill nothing: what was poisoned before a call is what torch's allocator gives it."""
         return contextlib.nullcontext()
 
     def release_cached(self) -> None:

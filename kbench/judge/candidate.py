@@ -177,11 +177,11 @@ class Candidate:
         ours = dict(reference.model.named_parameters())
         return next((n for n, theirs in held if n in ours and not torch.equal(ours[n].detach(), theirs)), None)
 
-    def call(self, slots: tuple[int, ...], expected: list[Expected], *, timed: bool, late: bool) -> Reply:
+    def call(self, slots: tuple[int, ...], expected: list[Expected], **how: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         backend(self._config.device).synchronize()
         timeout_s = self._limit_s(len(slots))
-        message = {"op": "call", "slots": list(slots), "timed": timed, "late": late}
+        message = {"op": "call", "slots": list(slots), "attest": False, "late": False, "filled": False, **how}
         self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s=timeout_s)

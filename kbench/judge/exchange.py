@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.core.device_room import steps_take_most
-from kbench.core.diagnosis import Diagnosis
+from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.values import Ratios, Ruling, rule, rule_all
 from kbench.devices.backend import backend
@@ -172,18 +172,17 @@ class Trial:
         self,
         expected: list[Expected],
         *,
-        timed: bool = False,
-        late: bool = False,
         slots: Sequence[int] | None = None,
         kill: bool = False,
+        **how: bool,
     ) -> Reply:
         """Fill slots, call on them, and check that the inputs are as they were. Values are checked separately.
 
-        Results are taken after each call, or `late`. The worker stops when it has answered, or with `kill` dies.
+        `how`: `late`, `attest`, `filled`, as in Worker.do_call. The worker stops when it has answered, or with `kill` dies.
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
-        reply = self.candidate.call(chosen, expected, timed=timed, late=late)
+        reply = self.candidate.call(chosen, expected, **how)
         if kill:
             self.candidate.kill()
         else:
@@ -237,6 +236,8 @@ class Trial:
             require_final()
             if self._explain is not None and self.explains:
                 refusal.diagnosis = self._explain(self, outputs, expected)
+                if refusal.diagnosis is not None and refusal.diagnosis.code == UNWRITTEN:
+                    refusal.status = Status.UNWRITTEN_OUTPUT
             raise refusal
         return ruling
 

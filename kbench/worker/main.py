@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
-from kbench.devices.timer import Timer, start_on
+from kbench.devices.timer import Timer, poison_pool, start_on
 from kbench.sandbox import rungs
 from kbench.wire import precision_switches
 from kbench.wire.autograd import differentiable, owned
@@ -251,18 +251,19 @@ class Worker:
     def do_call(self, message: Message) -> Message:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
-        Each result is copied and freed before the next call, or with `late` after the last one. Times are medians;
-        copies are no part of them. Where the call is not `timed`, the memory that it allocates is poisoned.
+        Each result is copied and freed before the next call, or with `late` after the last one. Times are medians of
+        the calls alone. With `attest` nothing else happens: it is for the judge's clock. `filled`: as the backend says.
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
         if slots and not backend(self._device).queues_calls:
             start_on(slots[0])
         described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
-        with torch_no_grad():
+        filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
+        with torch_no_grad(), filled:
             for slot in slots:
-                poison = contextlib.nullcontext if message["timed"] else backend(self._device).poisoned
-                with poison(self._outputs[slot]), Stage("forward"):
+                poison_pool(() if message["attest"] else self._outputs[slot])
+                with Stage("forward"):
                     measured = self._timer.measure(self._forward, slot)
                 results.append(measured.output)
                 event_ns.append(measured.t_event_ns)

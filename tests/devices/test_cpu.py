@@ -21,14 +21,14 @@ def used_heap(numel: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64])
 def test_allocated_memory_is_poison(numel, dtype) -> None:
     used_heap(numel)
-    with Cpu().poisoned(()):
+    with Cpu().filled():
         output = torch.empty(numel, dtype=dtype)
     assert is_poison(output).all()
     assert output.isnan().all()
 
 
 def test_memory_is_as_it_was_afterwards() -> None:
-    with pytest.raises(ValueError, match="the call failed"), Cpu().poisoned(()):
+    with pytest.raises(ValueError, match="the call failed"), Cpu().filled():
         raise ValueError("the call failed")
     used_heap(4096)
     assert not any(is_poison(torch.empty(4096)).all() for _ in range(20))

@@ -1,10 +1,14 @@
 """What the judge knows of a wrong answer, put together for a diagnosis; here the worker is asked once more."""
 
 import contextlib
+from collections.abc import Sequence
 
 from torch import Tensor
 
 from kbench.core.diagnosis import Diagnosis
+from kbench.devices.backend import backend
+from kbench.devices.poison import is_poison
+from kbench.judge.diagnosis import faults
 from kbench.judge.diagnosis.search import MOST_ELEMENTS, WrongAnswer, diagnose
 from kbench.judge.exchange import Tally, Trial, secret_seed
 from kbench.judge.reference.expected import Expected
@@ -21,15 +25,36 @@ def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: b
     """
     try:
         with trial.candidate.within(ASKING_S):
-            return diagnose(_wrong(trial, outputs, expected, plain=plain))
+            wrong = _wrong(trial, outputs, expected, plain=plain)
+            return _unwritten(trial, wrong, expected) or diagnose(wrong)
     except Exception:  # noqa: BLE001 - whatever fails here, the values are wrong and the refusal says so
         return None
+
+
+def _unwritten(trial: Trial, wrong: WrongAnswer, expected: Expected) -> Diagnosis | None:
+    """Call the solution on the same inputs in memory that is filled, and return what it never writes.
+
+    Only one that is wrong is asked so: filling costs whoever allocates much and uses little time and memory. No more is
+    asked where poison was found already, or where the call would overwrite the outputs that are looked at.
+    """
+    able = backend(trial.reference.device).fills_memory and not trial.candidate.has_ended and not trial.arena.lends
+    if not able or _is_large(trial, wrong.got) or any(bool(is_poison(t).any()) for t in wrong.got):
+        return None
+    with contextlib.suppress(RefusalError):
+        reply = trial.call([expected], filled=True)
+        outputs = trial.results(reply.slots[0])[: len(wrong.got)]
+        return next((found for output in outputs if (found := faults.unwritten(output))), None)
+    return None
+
+
+def _is_large(trial: Trial, outputs: Sequence[Tensor]) -> bool:
+    return sum(t.numel() for t in outputs) > MOST_ELEMENTS[trial.reference.device]
 
 
 def _wrong(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool) -> WrongAnswer:
     want = expected.tensors
     got = outputs[: len(want)]
-    if sum(t.numel() for t in got) <= MOST_ELEMENTS[trial.reference.device]:
+    if not _is_large(trial, got):
         got = [t.clone() for t in got]  # calling once more overwrites them
     return WrongAnswer(
         got=got,

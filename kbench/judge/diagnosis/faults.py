@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from kbench.core.diagnosis import Diagnosis
+from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.devices.poison import is_poison
 from kbench.judge.diagnosis import likeness, regions
 from kbench.judge.diagnosis.slips import functions
@@ -33,7 +33,7 @@ def unwritten(got: Tensor) -> Diagnosis | None:
     where = "nothing of the output" if count == total else region.words if region is not None else ""
     sentence = f"writes {where}" if count == total else f"never writes {where}"
     return Diagnosis(
-        code="unwritten", sentence=sentence, evidence=f"{count:,} of {total:,} elements hold kbench's filling"
+        code=UNWRITTEN, sentence=sentence, evidence=f"{count:,} of {total:,} elements hold kbench's filling"
     )
 
 

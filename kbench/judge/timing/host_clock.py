@@ -83,9 +83,10 @@ class HostClock:
         trial.candidate.vary_weights(trial.reference, secret_seed())
         counts = [k for k in ATTEST_COUNTS if k <= trial.arena.count]
         for _ in range(secrets.randbelow(LAST_REQUESTS)):
-            self._ask("candidate", list(range(secrets.choice(counts))))
-        in_a_row = list(range(secrets.choice(counts)))
-        self._ask("candidate", secrets.choice([in_a_row, [trial.arena.random_slot()]]), kill=True)
+            self._ask("candidate", list(range(secrets.choice(counts))), attest=True)
+        attest = bool(secrets.randbelow(2))
+        slots = list(range(secrets.choice(counts))) if attest else [trial.arena.random_slot()]
+        self._ask("candidate", slots, attest=attest, kill=True)
 
     def slower_beside(self, paired_ns: float) -> bool:  # noqa: ARG002
         """Return False: on a CPU the candidate is stopped while the reference is called."""
@@ -100,14 +101,14 @@ class HostClock:
 
     def wall(self, arm: str, calls: int) -> int:
         """Return the judge's wall time of `calls` calls in a row in ns, each on fresh inputs, all outputs checked."""
-        return self._ask(arm, list(range(calls))).wall_ns
+        return self._ask(arm, list(range(calls)), attest=True).wall_ns
 
-    def _ask(self, arm: str, slots: list[int], *, kill: bool = False) -> Reply:
+    def _ask(self, arm: str, slots: list[int], *, attest: bool = False, kill: bool = False) -> Reply:
         trial = self._trials[arm]
         reference = trial.reference
         expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
         time.sleep(REST_S)
-        reply = trial.call(expected, timed=True, slots=slots, kill=kill)
+        reply = trial.call(expected, attest=attest, slots=slots, kill=kill)
         for slot, wanted in zip(slots, expected, strict=True):
             if arm == "candidate":
                 trial.judge_values(slot, wanted)

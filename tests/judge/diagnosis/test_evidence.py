@@ -77,3 +77,40 @@ def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> N
     )
     assert evidence._is_right_as_constructed(trial) is None
     assert told == ["constructed", "drawn"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "ended", "asked", "code"),
+    [
+        ("stale", False, 1, "unwritten"),
+        ("stale", True, 0, None),
+        ("poison", False, 0, "unwritten"),
+    ],
+)
+def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
+    returned: str, ended: bool, asked: int, code: str | None
+) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def call(_: Any, **how: Any) -> Any:
+        calls.append(how)
+        return SimpleNamespace(slots=(0,))
+
+    nothing = torch.full((64,), -1, dtype=torch.int32).view(torch.float32)
+    got = {"stale": torch.linspace(3.0, 4.0, 64).square(), "poison": nothing.clone()}[returned]
+    want = torch.linspace(1.0, 3.0, 64).square()
+    reference = SimpleNamespace(
+        repeats=(), device="cpu", model=None, tolerance=lambda t: elements.tolerance_for(t.dtype)
+    )
+    candidate = SimpleNamespace(follows=False, has_ended=ended, within=lambda _: torch.no_grad(), switches=list)
+    trial: Any = SimpleNamespace(
+        reference=reference,
+        candidate=candidate,
+        earlier=[],
+        arena=SimpleNamespace(lends=False),
+        call=call,
+        results=lambda _slot: [nothing],
+    )
+    found = evidence.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
+    assert (found.code if found is not None else None) == code
+    assert calls == [{"filled": True}] * asked
