@@ -38,12 +38,11 @@ export CHOOSE
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
-# In parts that take the next test as soon as they are free, the longest first (tests/conftest.py). Tests wait for a part
-# of their time, so there is one part more than processors; it would disturb those that measure, which come after the
-# others. What tests start keeps its bytecode, whatever the caller's environment says.
+# In parts that take the next test as soon as they are free, the longest first (tests/conftest.py). More parts than
+# processors disturb those that measure, and gain nothing: the suite computes. What tests start keeps its bytecode,
+# whatever the caller's environment says.
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
-	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $$(($(JOBS) + 1)) -m "not measures"
-	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $(JOBS) -m measures
+	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $(JOBS)
 
 # README's tables and the plot, from results/h200.
 evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))

@@ -51,7 +51,6 @@ def write(path: Path, language: str, text: str) -> None:
 
 
 @pytest.mark.slow(seconds=35)
-@pytest.mark.measures
 def test_the_tutorial_shows_what_its_commands_print(tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()

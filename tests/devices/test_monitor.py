@@ -164,7 +164,6 @@ def test_a_measurement_that_fails_says_why(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.measures
 def test_the_peaks_of_this_processor_are_measured(tmp_path):
     measured = peaks.refresh_peaks(selection.cpu(), tmp_path)
     assert 1e8 < measured.copy_bytes_per_s < 1e13

@@ -19,7 +19,7 @@ import pytest
 import tiny_corpus
 from repositories import git, new_repository
 
-pytestmark = [pytest.mark.slow(seconds=45), pytest.mark.measures]
+pytestmark = pytest.mark.slow(seconds=45)
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 900

@@ -190,7 +190,6 @@ def test_the_reason_says_in_one_sentence_why_and_what_to_type(judged: dict[str, 
     assert judged["wrong_later"].outcome.reason.count("right in its first calls, wrong after") == 1
 
 
-@pytest.mark.measures
 @pytest.mark.parametrize(
     ("options", "lacks"),
     [({"level": Level.TASK}, ()), ({"accept": ("frozen_weights", "unmatched_weights")}, ("frozen_weights",))],

@@ -15,7 +15,6 @@ RESULT, LAYERS = "self.linear(x).tanh()", "self.linear = nn.Linear(n, n)"
 
 
 @pytest.mark.slow
-@pytest.mark.measures
 def test_a_profiler_that_does_not_work_changes_no_verdict(
     tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

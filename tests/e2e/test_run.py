@@ -170,7 +170,6 @@ def csv_of(folder: Path) -> Path:
     return path
 
 
-@pytest.mark.measures
 def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
     right = scaled("return x.tanh().mul_(self.scale)")
     events = list(begin(tmp_path, SCALE, {"right": right}, processes=2, max_processes=2, pairs=6, name="timed"))

@@ -400,8 +400,7 @@ def share_of(one: Fixture) -> str:
 
 
 def at(seconds: int, share: str):
-    measures = [pytest.mark.measures] if share == "time" else []
-    return pytest.param(share, marks=[pytest.mark.slow(seconds=seconds), *measures])
+    return pytest.param(share, marks=pytest.mark.slow(seconds=seconds))
 
 
 @pytest.mark.parametrize(

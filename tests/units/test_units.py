@@ -269,7 +269,6 @@ HANGS = {
 }
 
 
-@pytest.mark.measures
 @pytest.mark.parametrize("told", HANGS, ids=["import", "construct"])
 def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, lane, told) -> None:
     evaluator, _ = lane

@@ -301,7 +301,6 @@ class Slow(nn.Module):
         return functional.gelu(functional.mish(functional.silu(functional.softplus(x))))
 
 
-@pytest.mark.measures
 def test_a_slow_reference_has_more_time_for_its_slips() -> None:
     x = torch.randn(64, 64)
     want, got = Slow()(x), functional.gelu(functional.mish(functional.silu(functional.softplus(x))), approximate="tanh")

@@ -21,7 +21,6 @@ def test_programs_count_and_idle_time_and_interrupts_do_not():
 
 
 @pytest.mark.slow(seconds=3)
-@pytest.mark.measures
 def test_what_a_tree_itself_does_is_not_other_load():
     with (
         subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy,
