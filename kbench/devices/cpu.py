@@ -60,7 +60,7 @@ class Cpu:
 
     @contextlib.contextmanager
     def filled(self) -> Iterator[None]:
-        """Have glibc do it, for all threads."""
+        """Have glibc do it, for all threads; of 1,032 bytes or less, what a thread has just freed may come unfilled."""
         glibc = ctypes.CDLL(None)
         glibc.mallopt(M_PERTURB, FILL_WITH_ONES)
         try:
