@@ -25,7 +25,7 @@ LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
-JUDGE = "kbench.judge.main"
+JUDGE = "kbench.judge.start"
 WORKER = "kbench.worker.main"
 TOOL_ORDERS = "KBENCH_TOOL"
 """Environment variable of a worker below compute-sanitizer or ncu: the tool's command line, the rung, its folders."""

@@ -310,9 +310,9 @@ class Trial:
         """Compute what tells right from near; at full size before the call, while the arguments are still there."""
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
-        vacuous = tuple(elements.is_vacuous(want, inputs, tolerance) for want, tolerance in wanted)
-        scales = tuple(1.0 if tolerance.exact else elements.rms(want) for want, tolerance in wanted)
-        return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
+        found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
+        pieces = self.reference.oracle(expected)
+        return Truth(pieces=pieces, vacuous=tuple(v for v, _ in found), scales=tuple(scale for _, scale in found))
 
     def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
         """Return the reference's own largest error of each output over `draws` draws."""

@@ -25,6 +25,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
+from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.timing.profile import list_kernels
 from kbench.judge.verify.battery import Battery
@@ -55,7 +56,7 @@ class JudgeService(JudgeState):
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
         self._expect(self._config.compilers)
-        self.open_ahead()
+        self.go_on_opening()
         while True:
             try:
                 message = self._receive()
@@ -225,9 +226,9 @@ def describe(error: BaseException) -> Message:
     }
 
 
-def serve(channel: Channel, config: Message, nursery: Child) -> None:
-    """Serve the parent at the other end; workers are forks of the nursery, which is this process's own child."""
+def serve(channel: Channel, config: Message, nursery: Child, opening: DeviceOpening | None) -> None:
+    """Serve the parent, as a process whose device is `opening`; see `kbench.judge.start`."""
     with contextlib.suppress(OSError):
         process_tree.become_subreaper()
     known = {**config, "options": decode_options(config["options"])}
-    JudgeService(channel, WorkerConfig(**known), nursery).serve()
+    JudgeService(channel, WorkerConfig(**known), nursery, opening).serve()

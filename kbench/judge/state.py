@@ -1,7 +1,6 @@
 """What the judge has for its evaluations: the references of the open case, workers, the device."""
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -21,12 +20,13 @@ from kbench.children.worker_start import (
     start_nursery,
 )
 from kbench.core.device_room import needed_bytes
-from kbench.core.errors import MachineError
-from kbench.devices.admission import Admission, DeviceBusyError, Reservation, Wait
+from kbench.devices.admission import Admission, Reservation, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.reference.reference import Reference
+from kbench.judge.start import DeviceOpening
+from kbench.judge.verify.fp64_errors import rehearse
 from kbench.plugins import problem as problems
 from kbench.plugins.own_time import OwnTime
 from kbench.wire.channel import Channel
@@ -44,7 +44,13 @@ Entered = TypeVar("Entered")
 class JudgeState:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
+    def __init__(
+        self,
+        channel: Channel,
+        config: WorkerConfig,
+        nursery: Child | None = None,
+        opens: DeviceOpening | None = None,
+    ):
         self._channel = channel
         self._config = config
         self._nursery = nursery
@@ -54,7 +60,7 @@ class JudgeState:
         self._beside: Candidate | None = None
         """The worker that runs the reference beside the present candidate."""
         self._opening: Future[None] | None = None
-        self._opens_ahead: threading.Thread | None = None
+        self._opens = opens
         self._is_taken = False
         """Whether the reference ran in its worker, which then is no fresh one."""
         self._spare: StartedWorker | None = None
@@ -211,18 +217,22 @@ class JudgeState:
             self._entered(self._lease, self._admission.shared(self._wait))
         self._go_on()
 
-    def open_ahead(self) -> None:
-        """Open the device in a thread, unless somebody times there: then `shared` comes first, as for all that do."""
+    def go_on_opening(self) -> None:
+        """Have the first worker open the device as well, and load the judge's own arithmetic meanwhile."""
+        worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
 
-        def opens() -> None:
-            with contextlib.suppress(DeviceBusyError, MachineError, OSError), contextlib.ExitStack() as lease:
-                if self._config.uuid:
-                    lease.enter_context(self._admission.shared(Wait(timeout_s=0.0)))
-                backend(self.device).open_ahead()
+        def beside() -> None:
+            if worker is not None:
+                worker.open(self._config.options.mode, queues_calls=True)
 
-        if backend(self.device).has_own_memory:
-            self._opens_ahead = threading.Thread(target=opens, daemon=True)
-            self._opens_ahead.start()
+        def rest() -> None:
+            with contextlib.suppress(RuntimeError):  # where the device has no room, who needs it is told so
+                rehearse(self.device)
+            if worker is not None:
+                worker.settle()
+
+        if self._opens is not None:
+            self._opens.go_on(beside, rest)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -234,8 +244,8 @@ class JudgeState:
 
     def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[Entered]) -> Entered:
         """Enter what others may have to end first; count the time that this takes."""
-        if self._opens_ahead is not None:
-            self._opens_ahead.join()  # it has the lock, and a process may ask for one at a time
+        if self._opens is not None:
+            self._opens.join()
         began = time.monotonic()
         try:
             return stack.enter_context(admitted)

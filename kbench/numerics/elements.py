@@ -137,11 +137,11 @@ def _mismatches(
     start: int, c: Tensor, r: Tensor, bad: Tensor, name: str, shape: Sequence[int], *, most: int
 ) -> Iterator[Mismatch]:
     """Yield the first bad elements of a chunk that begins at an element of the whole; of complex ones the sizes."""
-    for flat in bad.flatten().nonzero().flatten()[:most].tolist():
-        got, want = (t.flatten()[flat] for t in (c, r))
-        if got.is_complex():
-            got, want = got.abs(), want.abs()
-        yield Mismatch(output=name, index=unravel(start + flat, shape), got=float(got.item()), want=float(want.item()))
+    places = bad.flatten().nonzero().flatten()[:most]
+    values = [t.flatten()[places] for t in (c, r)]
+    sizes = [t.abs() if t.is_complex() else t for t in values]
+    for flat, got, want in zip(*torch.stack([t.double() for t in (places, *sizes)]).tolist(), strict=True):
+        yield Mismatch(output=name, index=unravel(start + int(flat), shape), got=got, want=want)
 
 
 def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:
@@ -176,9 +176,14 @@ def oracle_ratio(
     Where `lost`, a reference, overflowed and the oracle has not, what equals it is as right as what is near the oracle.
     """
     atol = tolerance.near_zero(rms(oracle)) if atol is None else atol
+    return float(worst_error(got, oracle, tolerance, atol, lost).item())
+
+
+def worst_error(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost: Tensor | None = None) -> Tensor:
+    """Return the largest of `errors`, a number that is still on the device; 0 of an empty tensor."""
     pairs = zip(chunks(got, oracle), chunks(got if lost is None else lost, oracle), strict=True)
     worst = [errors(c, o, tolerance, atol, None if lost is None else r).max() for (_, c, o), (_, r, _) in pairs]
-    return float(torch.stack(worst).max().item()) if worst else 0.0
+    return torch.stack(worst).max() if worst else torch.zeros((), dtype=torch.float64, device=oracle.device)
 
 
 def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost: Tensor | None = None) -> Tensor:
@@ -192,19 +197,30 @@ def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost:
     return torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
 
 
-def overflows(want: Tensor, oracle: Tensor) -> bool:
-    """Return whether a reference is not finite somewhere where the oracle is."""
-    return not all_finite(want) and not _all((r.isfinite() | ~o.isfinite()).all() for _, r, o in chunks(want, oracle))
+def overflow_and_rms(want: Tensor, oracle: Tensor) -> tuple[bool, float]:
+    """Return whether a reference is not finite where the oracle is, and the oracle's `rms`."""
+    finite, squares = torch.stack([_are_finite(want).double(), _sum_of_squares(oracle)]).tolist()
+    pieces = chunks(want, oracle)
+    overflows = not finite and not _all((r.isfinite() | ~o.isfinite()).all() for _, r, o in pieces)
+    return overflows, _root_of_mean(squares, oracle)
 
 
-def is_vacuous(want: Tensor, trivial: list[Tensor], tolerance: Tolerance) -> bool:
-    """Return whether zeros, the output's own mean or any of `trivial` would pass the contract."""
-    if tolerance.exact or want.numel() < 2:
-        return False
+def vacuous_and_rms(want: Tensor, trivial: list[Tensor], tolerance: Tolerance) -> tuple[bool, float]:
+    """Return whether zeros, the output's own mean or any of `trivial` would pass the contract, and its `rms`.
+
+    What is compared exactly is neither vacuous nor has it a scale: False and 1.
+    """
+    if tolerance.exact:
+        return False, 1.0
+    if want.numel() < 2:
+        return False, rms(want)
     candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean(want)]
     candidates = [candidate.expand(want.shape) for candidate in candidates]
     candidates += [t for t in trivial if t.shape == want.shape and t.dtype == want.dtype]
-    return any(_passes(candidate, want, tolerance) for candidate in candidates)
+    first = [_holds(*next(chunks(candidate, want))[1:], tolerance).double() for candidate in candidates]
+    squares, *held = torch.stack([_sum_of_squares(want), *first]).tolist()
+    tried = (holds and _passes(t, want, tolerance) for t, holds in zip(candidates, held, strict=True))
+    return any(tried), _root_of_mean(squares, want)
 
 
 def mean(tensor: Tensor) -> Tensor:
@@ -215,10 +231,11 @@ def mean(tensor: Tensor) -> Tensor:
 
 def _passes(got: Tensor, want: Tensor, tolerance: Tolerance) -> bool:
     """Return whether all elements hold the tolerance; the first chunk that does not ends the search."""
-    for _, c, r in chunks(got, want):
-        if not bool(((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()):
-            return False
-    return True
+    return all(bool(_holds(c, r, tolerance)) for _, c, r in chunks(got, want))
+
+
+def _holds(c: Tensor, r: Tensor, tolerance: Tolerance) -> Tensor:
+    return ((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()
 
 
 def fingerprint(tensor: Tensor) -> int:
@@ -288,8 +305,13 @@ def where_equal(one: Tensor, other: Tensor, default: Tensor) -> Tensor:
 
 def all_finite(tensor: Tensor) -> bool:
     """Return whether no element is NaN or infinite."""
+    return bool(_are_finite(tensor))
+
+
+def _are_finite(tensor: Tensor) -> Tensor:
     wide = (chunk if chunk.element_size() > 1 else chunk.float() for _, chunk, _ in chunks(tensor, tensor))
-    return _all(chunk.isfinite().all() for chunk in wide)
+    found = [chunk.isfinite().all() for chunk in wide]
+    return torch.stack(found).all() if found else torch.ones((), dtype=torch.bool, device=tensor.device)
 
 
 def _working(tensor: Tensor) -> Tensor:
@@ -321,10 +343,19 @@ def chunks(got: Tensor, want: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
 
 def rms(tensor: Tensor) -> float:
     """Return the root of the mean square of the finite elements; 1 where there are none."""
+    return _root_of_mean(_sum_of_squares(tensor).item(), tensor)
+
+
+def _sum_of_squares(tensor: Tensor) -> Tensor:
     norms = [torch.linalg.vector_norm(chunk, dtype=_double(chunk)).double() for _, chunk, _ in chunks(tensor, tensor)]
-    whole = torch.stack(norms).square().sum().item() if norms else math.nan
-    if math.isfinite(whole):
-        return math.sqrt(whole / tensor.numel())
+    nothing = torch.full((), math.nan, dtype=torch.float64, device=tensor.device)
+    return torch.stack(norms).square().sum() if norms else nothing
+
+
+def _root_of_mean(squares: float, tensor: Tensor) -> float:
+    """Return `rms`, where the sum of all squares is known."""
+    if math.isfinite(squares):
+        return math.sqrt(squares / tensor.numel())
     finite = [chunk[chunk.isfinite()] for _, chunk, _ in chunks(tensor, tensor)]
     count = sum(part.numel() for part in finite)
     return math.sqrt(sum((_working(part).abs() ** 2).sum().item() for part in finite) / count) if count else 1.0

@@ -4,6 +4,8 @@ The largest error alone proves little where one element of the reference is badl
 quotient by a small number is: a candidate could be as far off everywhere.
 """
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -19,20 +21,26 @@ Tails = tuple[tuple[float, float], ...]
 
 def tails(
     got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance, *, atol: float, lost: bool = False
-) -> Tails:
+) -> Tensor:
     """Return errors that 1/2, 1/4, 1/8, ... of a candidate's elements exceed, each with one of the reference's.
 
     In units of the tolerance, as in `elements.oracle_ratio`. The reference's is the one that half as many of its
-    elements exceed, so that chance has room. Empty for fewer than 2 SURE elements.
+    elements exceed, so that chance has room. One line for each share, still on the device; none for fewer than 2 SURE
+    elements.
     """
     mine, theirs, exact = sampled(got, want, oracle)
-    count = exact.numel()
     given = theirs if lost else None
     ours, own = (elements.errors(t, exact, tolerance, atol, given).sort().values for t in (mine, theirs))
+    here, there = _places(exact.numel(), str(exact.device))
+    return torch.stack([ours[here], own[there]], dim=1)
+
+
+@functools.lru_cache
+def _places(count: int, device: str) -> tuple[Tensor, Tensor]:
+    """Return where the errors lie in two lists of this many that are sorted; they are sent to the device only once."""
     shares = [count >> power for power in range(1, (count // SURE).bit_length() + 1)]
-    here = ours[[count - share - 1 for share in shares[:-1]]].tolist()
-    there = own[[count - share - 1 for share in shares[1:]]].tolist()
-    return tuple(zip(here, there, strict=True))
+    here, there = ([count - share - 1 for share in each] for each in (shares[:-1], shares[1:]))
+    return torch.tensor(here, dtype=torch.int64, device=device), torch.tensor(there, dtype=torch.int64, device=device)
 
 
 def median_error(want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> float:

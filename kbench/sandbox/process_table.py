@@ -19,10 +19,9 @@ class Process:
     session: int
     dead: bool
     """A zombie: killed or ended, waiting for its parent to notice; not one whose first thread alone has ended."""
-    stopped: bool = False
 
 
-_strangers: frozenset[tuple[int, int]] = frozenset()
+_strangers: frozenset[tuple[str, int]] = frozenset()
 """Pid and inode of each process that was seen not to descend from this one, which none of them ever will.
 
 A machine has hundreds, reading one takes as long as listing a dozen, and a worker is stopped around every timed call.
@@ -38,29 +37,19 @@ def processes() -> dict[int, Process]:
 def _listed() -> tuple[dict[int, Process], bool]:
     """Return the table, and whether all that were listed could be read: one that ended meanwhile may have a child."""
     global _strangers  # noqa: PLW0603 - what is known of the whole machine
-    table, known, inodes, complete = {}, _strangers, {}, True
     with os.scandir("/proc") as entries:
-        for entry in entries:
-            if not entry.name.isdigit():
-                continue
-            pid, inode = int(entry.name), entry.inode()
-            inodes[pid] = inode
-            if (pid, inode) in known:
-                continue
-            if (process := read_process(pid)) is not None:
-                table[pid] = process
-            complete &= process is not None
-    _strangers = frozenset(
-        (pid, inode)
-        for pid, inode in inodes.items()
-        if (pid, inode) in known or (pid in table and _is_stranger(pid, table, inodes, known))
-    )
-    return table, complete
+        listed = {(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()}
+    known = _strangers & listed
+    unknown = listed - known
+    found = [process for name, _ in unknown if (process := read_process(int(name))) is not None]
+    table = {process.pid: process for process in found}
+    old = {int(name) for name, _ in known}
+    new = {(name, inode) for name, inode in unknown if int(name) in table and _is_stranger(int(name), table, old)}
+    _strangers = known | new
+    return table, len(table) == len(unknown)
 
 
-def _is_stranger(
-    pid: int, table: dict[int, Process], inodes: dict[int, int], known: frozenset[tuple[int, int]]
-) -> bool:
+def _is_stranger(pid: int, table: dict[int, Process], known: set[int]) -> bool:
     """Return whether a process's ancestors lead past this process: to init, the kernel, or another stranger.
 
     A parent that ended while the table was read proves nothing: its children have another one by now.
@@ -68,32 +57,44 @@ def _is_stranger(
     own = os.getpid()
     while pid in table and pid != own:
         pid = table[pid].parent
-    return pid == 0 or (pid, inodes.get(pid, 0)) in known
+    return pid == 0 or pid in known
 
 
-def read_process(pid: int, place: str = "") -> Process | None:
-    """Read the line of a process, or of the thread whose `stat` file is at a place; None if it has ended.
-
-    Read without pathlib and io: a worker is stopped around every timed call of the reference.
-    """
-    try:
-        descriptor = os.open(place or f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
+def read_process(pid: int) -> Process | None:
+    """Read the line of a process; None if it has ended."""
+    fields = _fields(f"/proc/{pid}/stat")
+    if not fields:
         return None
-    try:
-        text = os.read(descriptor, 4096)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    # The command's name may itself hold spaces and brackets: the fields begin after the last bracket.
-    fields = text[text.rindex(b")") + 2 :].split(maxsplit=18)
     state, parent, session, threads = fields[0], int(fields[1]), int(fields[3]), int(fields[17])
     if session < 0:
         # Half released by the kernel, which shows no parent any more: it would seem to descend from nobody.
         return None
-    dead = state in ENDED and threads <= 1
-    return Process(pid=pid, parent=parent, session=session, dead=dead, stopped=state in AT_REST)
+    return Process(pid=pid, parent=parent, session=session, dead=state in ENDED and threads <= 1)
+
+
+def is_at_rest(place: str) -> bool:
+    """Return whether the process or thread whose `stat` file this is has stopped or ended."""
+    fields = _fields(place)
+    return not fields or fields[0] in AT_REST
+
+
+def _fields(place: str) -> list[bytes]:
+    """Return the fields of a `stat` file that follow the command's name; none of a process that has ended.
+
+    Read without pathlib and io: a worker is stopped around every timed call of the reference.
+    """
+    try:
+        descriptor = os.open(place, os.O_RDONLY)
+    except OSError:
+        return []
+    try:
+        text = os.read(descriptor, 4096)
+    except OSError:
+        return []
+    finally:
+        os.close(descriptor)
+    # The name may itself hold spaces and brackets: the fields begin after the last bracket.
+    return text[text.rindex(b")") + 2 :].split(maxsplit=18)
 
 
 def members(pid: int) -> list[Process]:

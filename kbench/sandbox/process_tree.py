@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from kbench.sandbox import libc, namespaces
 from kbench.sandbox.namespaces import Surroundings
-from kbench.sandbox.process_table import Census, members, read_process
+from kbench.sandbox.process_table import Census, is_at_rest, members, read_process
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -166,8 +166,7 @@ def _time(pid: int, thread: int) -> tuple[int, int]:
 
 def _rests(pid: int) -> bool:
     """Return whether no thread of a process runs."""
-    states = (read_process(thread, f"/proc/{pid}/task/{thread}/stat") for thread in _threads(pid))
-    return all(state is None or state.stopped for state in states)
+    return all(is_at_rest(f"/proc/{pid}/task/{thread}/stat") for thread in _threads(pid))
 
 
 def _threads(pid: int) -> list[int]:

@@ -5,6 +5,7 @@ beside it on the CPU). A worker can write into what it maps, but can neither res
 survives the worker's death.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,9 +36,7 @@ class TensorSpec:
     @property
     def span(self) -> tuple[int, int]:
         """Where the tensor begins and ends, in bytes of the block."""
-        import torch
-
-        return self.offset, self.offset + span_bytes(self, getattr(torch, self.dtype).itemsize)
+        return self.offset, self.offset + _extent(self.dtype, self.shape, self.stride)
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> "TensorSpec":
@@ -57,11 +56,15 @@ def layout_of(tensor: "Tensor") -> str:
     return "" if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.").lstrip("_")
 
 
-def span_bytes(spec: TensorSpec, element_bytes: int) -> int:
-    """Return the bytes from a tensor's first to its last element, both included."""
-    if 0 in spec.shape:
+@functools.lru_cache
+def _extent(dtype: str, shape: tuple[int, ...], stride: tuple[int, ...]) -> int:
+    """Return the bytes from a tensor's first to its last element, both included; a round asks for hundreds alike."""
+    import torch
+
+    if 0 in shape:
         return 0
-    return element_bytes * (1 + sum((n - 1) * s for n, s in zip(spec.shape, spec.stride, strict=True)))
+    element_bytes: int = getattr(torch, dtype).itemsize
+    return element_bytes * (1 + sum((n - 1) * s for n, s in zip(shape, stride, strict=True)))
 
 
 def lay_out(tensors: "Sequence[Tensor]", offset: int = 0) -> tuple[list[TensorSpec], int]:
@@ -75,7 +78,7 @@ def lay_out(tensors: "Sequence[Tensor]", offset: int = 0) -> tuple[list[TensorSp
             stride=_dense_stride(tensor),
         )
         specs.append(spec)
-        end = offset + span_bytes(spec, tensor.element_size())
+        _, end = spec.span
         offset = -(-end // ALIGNMENT) * ALIGNMENT
     return specs, offset
 

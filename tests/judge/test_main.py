@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.devices.admission import DeviceBusyError, Wait
-from kbench.judge import main, state
+from kbench.judge import main, start, state
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
@@ -470,7 +471,7 @@ def test_the_judge_goes_on_where_the_end_of_what_passed_fails(
 def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times(
     service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, times: bool
 ) -> None:
-    done = []
+    done, opened = [], threading.Event()
 
     @contextlib.contextmanager
     def shared(wait: Wait) -> Iterator[None]:
@@ -483,14 +484,30 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         yield
         done.append("given back")
 
-    gpu = SimpleNamespace(has_own_memory=True, open_ahead=lambda: done.append("opened"))
-    monkeypatch.setattr(state, "backend", lambda _: gpu)
-    monkeypatch.setattr(main.JudgeService, "_admission", SimpleNamespace(shared=shared))
+    gpu = SimpleNamespace(
+        has_own_memory=True, queues_calls=True, open_ahead=lambda: opened.wait(10) and done.append("opened")
+    )
+    admission = SimpleNamespace(shared=shared)
+    for module in (start, state):
+        monkeypatch.setattr(module, "backend", lambda _: gpu)
+    monkeypatch.setattr(start, "Admission", lambda **_: admission)
+    monkeypatch.setattr(main.JudgeService, "_admission", admission)
+    monkeypatch.setattr(state, "rehearse", lambda _: done.append("rehearsed"))
+    monkeypatch.setattr(Worker, "open", lambda *_, **__: done.append("worker opens"))
+    monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
-    service.open_ahead()
+    service._opens = start.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
+    service._expect([""])
+    service.go_on_opening()
+    opened.set()
     with service.shared():
         pass
-    assert done == [*([] if times else ["ahead", "opened", "given back"]), "shared", "given back"]
+    ahead = ["ahead", "worker opens", "opened", "rehearsed", "settled", "given back"]
+    assert done == [*([] if times else ahead), "shared", "given back"]
+
+
+def test_no_device_is_opened_ahead_where_there_is_none() -> None:
+    assert start.opening({"device": "cpu", "uuid": "CPU-1", "holder": "", "leases": ""}) is None
 
 
 def test_a_case_that_is_put_away_leaves_no_worker_of_the_last_solution(service: main.JudgeService) -> None:

@@ -233,16 +233,18 @@ TIGHT = Tolerance(rtol=1e-5, atol=1e-5)
         (torch.full((8,), 3.0, dtype=torch.bfloat16), [], True),
     ],
 )
-def test_is_vacuous(want, trivial, vacuous) -> None:
-    assert elements.is_vacuous(want, trivial, elements.tolerance_for(want.dtype)) is vacuous
+def test_what_is_vacuous(want, trivial, vacuous) -> None:
+    tolerance = elements.tolerance_for(want.dtype)
+    scale = 1.0 if tolerance.exact else elements.rms(want)
+    assert elements.vacuous_and_rms(want, trivial, tolerance) == (vacuous, scale)
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_one_element_at_the_end_makes_it_meaningful() -> None:
     want = torch.zeros(40)
-    assert elements.is_vacuous(want, [], TIGHT)
+    assert elements.vacuous_and_rms(want, [], TIGHT) == (True, 0)
     want[-1] = 1
-    assert not elements.is_vacuous(want, [], TIGHT)
+    assert elements.vacuous_and_rms(want, [], TIGHT) == (False, elements.rms(want))
 
 
 # --- fingerprints --------------------------------------------------------------
@@ -391,3 +393,19 @@ def test_equal_bits_in_chunks(monkeypatch) -> None:
     other[4, 2] = math.inf
     assert not elements.same_bits(one, other)
     assert not elements.all_finite(other)
+
+
+@pytest.mark.parametrize(
+    ("want", "oracle", "overflows"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], False),
+        ([1.0, math.inf], [1.0, 2.0], True),
+        ([1.0, math.nan], [1.0, 2.0], True),
+        ([1.0, math.inf], [1.0, math.inf], False),
+        ([1.0, 2.0], [1.0, math.inf], False),
+        ([], [], False),
+    ],
+)
+def test_a_reference_overflows_where_fp64_does_not(want, oracle, overflows) -> None:
+    exact = torch.tensor(oracle, dtype=torch.float64)
+    assert elements.overflow_and_rms(torch.tensor(want), exact) == (overflows, elements.rms(exact))

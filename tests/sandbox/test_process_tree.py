@@ -17,7 +17,6 @@ from kbench.children.child import tree_rss_bytes
 from kbench.sandbox import process_table, process_tree
 
 OWN = os.getpid()
-INODES = {1: 10, 2: 20, 30: 300, 31: 310, OWN: 99}
 
 
 def table(**parents: int) -> dict[int, process_table.Process]:
@@ -30,23 +29,30 @@ def table(**parents: int) -> dict[int, process_table.Process]:
     [
         ({"p31": 30, "p30": 1, "p1": 0}, set(), True),
         ({"p31": 2, "p2": 0}, set(), True),
-        ({"p31": 30}, {(30, 300)}, True),
-        # The known one with this pid has ended, and another process has the pid now.
-        ({"p31": 30}, {(30, 301)}, False),
+        ({"p31": 30}, {30}, True),
         ({"p31": 30, "p30": OWN, f"p{OWN}": 1, "p1": 0}, set(), False),
         # The parent ended while the table was read: the child belongs to somebody else by now, perhaps to us.
         ({"p31": 30}, set(), False),
     ],
 )
 def test_who_is_a_stranger(parents, known, stranger) -> None:
-    assert process_table._is_stranger(31, table(**parents), INODES, frozenset(known)) is stranger
+    assert process_table._is_stranger(31, table(**parents), known) is stranger
+
+
+def test_a_stranger_that_ended_is_forgotten_and_its_pid_read_anew(monkeypatch) -> None:
+    process_table.processes()
+    pid, inode = next(iter(process_table._strangers))
+    monkeypatch.setattr(process_table, "_strangers", frozenset({(pid, inode + 1), ("4194304", 7)}))
+    assert int(pid) in process_table.processes()
+    assert (pid, inode) in process_table._strangers
+    assert {(pid, inode + 1), ("4194304", 7)}.isdisjoint(process_table._strangers)
 
 
 def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
     process_table.processes()
     read: list[int] = []
     original = process_table.read_process
-    monkeypatch.setattr(process_table, "read_process", lambda pid, place="": read.append(pid) or original(pid, place))
+    monkeypatch.setattr(process_table, "read_process", lambda pid: read.append(pid) or original(pid))
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
         assert child.pid in process_table.processes()
@@ -58,11 +64,14 @@ def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
         child.wait()
 
 
-def test_a_process_that_the_kernel_is_releasing_is_not_in_the_table(tmp_path) -> None:
+def test_a_process_that_the_kernel_is_releasing_is_not_in_the_table(tmp_path, monkeypatch) -> None:
     """It shows no parent any more, so its children would seem to descend from nobody, which is remembered."""
     stat = tmp_path / "stat"
     stat.write_text("31 (a (b) c) X 0 -1 -1 0 -1 " + " ".join(["0"] * 44))
-    assert process_table.read_process(31, str(stat)) is None
+    fields = process_table._fields(str(stat))
+    monkeypatch.setattr(process_table, "_fields", lambda _: fields)
+    assert fields[0] == b"X"
+    assert process_table.read_process(31) is None
 
 
 FIRST_THREAD_ENDS = """

@@ -179,7 +179,7 @@ def test_children_do_not_import_from_the_folder_that_kbench_is_run_in(tmp_path):
         "from kbench.host.nursery_process import nursery\n"
         "from kbench.sandbox.rungs import Rung; import os\n"
         "where = {'environment': dict(os.environ), 'folder': Path.cwd(), 'rung': Rung(0)}\n"
-        "launch = Launch(module='kbench.judge.main', **where)\n"
+        "launch = Launch(module='kbench.judge.start', **where)\n"
         "from kbench.core.events import RunOptions; from kbench.wire.options import encode_options\n"
         "config = {'device': 'cpu', 'rung': 0, 'scratch': '.', 'options': encode_options(RunOptions())}\n"
         "with nursery() as born_of:\n"

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, span_bytes
+from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out
 
 
 def shared(tensors: list[torch.Tensor], offset: int = 0) -> tuple[Block, Block, list[TensorSpec]]:
@@ -66,7 +66,7 @@ def test_strides_are_kept_where_they_can_be() -> None:
 def test_tensors_do_not_overlap() -> None:
     tensors = [make() for make in ODD.values()]
     specs, end = lay_out(tensors)
-    spans = [(s.offset, s.offset + span_bytes(s, t.element_size())) for s, t in zip(specs, tensors, strict=True)]
+    spans = [s.span for s in specs]
     assert all(begin % ALIGNMENT == 0 for begin, _ in spans)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     assert spans[-1][1] <= end

@@ -296,14 +296,15 @@ class Battery:
                 tolerance = tolerance_within(trial.reference.rounds_to, want, trial.reference.tolerance(want))
                 if tolerance.exact or not double.is_floating_point():
                     continue
-                if elements.overflows(part, double):
+                overflows, scale = elements.overflow_and_rms(part, double)
+                if overflows:
                     return False
                 if tolerance.coarse:
                     # A few elements are many tolerances off whatever is done in 16 bits.
                     if tails.median_error(part, double, tolerance) > COARSELY:
                         return False
                     continue
-                if elements.oracle_ratio(part, double, tolerance, atol=tolerance.atol * elements.rms(double)) > within:
+                if elements.oracle_ratio(part, double, tolerance, atol=tolerance.atol * scale) > within:
                     return False
         return True
 

@@ -16,6 +16,8 @@ SMALL_CHANGE = 2e-3
 """A change of an input that is smaller than this share of it (root mean square) is compared by itself."""
 ROUNDINGS = 4
 """Error of a change that is always allowed, in units of the changed value's precision."""
+REHEARSED = 4 * tails.SURE
+"""Elements of the tensors that are compared in a rehearsal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,22 +90,37 @@ def _change_error(output: Tensor, x: Tensor, oracle: Tensor, tolerance: elements
 
 
 def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> Ratios:
-    """Add what one piece of an output says to the ratios of the output."""
-    overflows, scale = elements.overflows(want, oracle), elements.rms(oracle)
-    atol = tolerance.near_zero(scale)
+    """Add what one piece of an output says to the ratios of the output.
 
-    def errors(atol: float) -> list[float]:
-        lost = want if overflows else None
-        return [elements.oracle_ratio(each, oracle, tolerance, atol=atol, lost=lost) for each in (got, want)]
-
-    ours, theirs = errors(atol)
-    scaled = errors(tolerance.atol * scale) if scale > 1 and not tolerance.coarse else (0.0, 0.0)
+    The device is asked twice, not for each number: where processes share it, who asks waits for a slice of its time.
+    """
+    overflows, scale = elements.overflow_and_rms(want, oracle)
+    atols = [tolerance.near_zero(scale)]
+    if scale > 1 and not tolerance.coarse:
+        atols.append(tolerance.atol * scale)
+    lost = want if overflows else None
+    worst = [elements.worst_error(each, oracle, tolerance, atol, lost) for atol in atols for each in (got, want)]
+    shares = tails.tails(got, want, oracle, tolerance, atol=atols[0], lost=overflows)
+    ours, theirs, *rest = torch.cat([torch.stack(worst), shares.flatten()]).tolist()
+    scaled = (rest.pop(0), rest.pop(0)) if len(atols) > 1 else (0.0, 0.0)
     return replace(
         before,
         oracle=max(before.oracle or 0.0, ours),
         reference=max(before.reference or 0.0, theirs),
         scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
-        tails=tails.merged(before.tails, tails.tails(got, want, oracle, tolerance, atol=atol, lost=overflows)),
+        tails=tails.merged(before.tails, tuple(zip(rest[::2], rest[1::2], strict=True))),
         coarse=tolerance.coarse,
         overflows=before.overflows or overflows,
     )
+
+
+def rehearse(device: str) -> None:
+    """Compare small tensors in every way that a check does: a GPU loads each kernel when it is first launched."""
+    want = torch.linspace(1.0, 2.0, REHEARSED, device=device)
+    tolerance, exact = elements.tolerance_for(want.dtype), want.double()
+    elements.fingerprint(want)
+    elements.same_bits(want, want.clone())
+    elements.compare(want, want, tolerance)
+    vacuous, _ = elements.vacuous_and_rms(want, [want], tolerance)
+    against_oracle(Ratios(contract=0.0, vacuous=vacuous), want, want, exact, tolerance)
+    change_errors([want * (1 + SMALL_CHANGE / 2)], want, want, exact, tolerance)
