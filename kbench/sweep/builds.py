@@ -10,13 +10,14 @@ from pathlib import Path
 
 from kbench.build import sources
 from kbench.core.events import REFERENCE, StageEvent, StageStarted
-from kbench.core.model import Failed
+from kbench.core.model import Case, Failed
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.host.builder import MAYBE_THE_PROBLEM, Builder
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.plugins import case_selection
+from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
@@ -30,35 +31,46 @@ BuildKey = tuple[Path, Path, str]
 
 
 class DerivedShapes:
-    """Shapes that problems do not list. One judge finds them, once for each problem's source and case."""
+    """Shapes that problems do not list, found once for each problem's source and case."""
 
     def __init__(self, evaluator: Evaluator, tell: Callable[[StageEvent], None]):
-        self._evaluator = evaluator
+        self._own = evaluator
         self._tell = tell
         self._found: dict[tuple[Path, str, str], Derived] = {}
         self._lock = threading.Lock()
 
-    def of(self, task: Task) -> Derived:
-        """Return the shapes beside the problem's cases at which a solution is verified."""
+    def of(self, task: Task, lane: Evaluator | None = None) -> Derived:
+        """Return the shapes beside the problem's cases at which a solution is verified.
+
+        The judge of a lane that has turned to the problem finds them; without one, a judge that does nothing else.
+        """
         problem, options = task.problem, task.options
         if not case_selection.needs_derived_shapes(problem, task.solution, options.level):
             return Derived()
+        source = sources.source_sha256(problem.path)  # a server's problem may be edited
+        key = problem.path, source, repr(sorted(task.case.overrides.items()))
+        if key in self._found:
+            return self._found[key]
+        if lane is not None:
+            return self._found.setdefault(key, self._derive(lane, task.case, [task.solution]))
         with self._lock:
-            source = sources.source_sha256(problem.path)  # a server's problem may be edited
-            key = problem.path, source, repr(sorted(task.case.overrides.items()))
             if key not in self._found:
-                self._evaluator.turn_to(problem, [], options)
-                self._evaluator.start([])
-                began = time.monotonic()
-                self._tell(StageStarted(stage="shapes", solution=REFERENCE, case=task.case.name))
-                self._found[key] = self._evaluator.derive([], task.case)
-                self._tell(finished("shapes", task.case.name, time.monotonic() - began))
+                self._own.turn_to(problem, [], options)
+                self._found[key] = self._derive(self._own, task.case, [])
             return self._found[key]
 
+    def _derive(self, evaluator: Evaluator, case: Case, expected: Sequence[Entry]) -> Derived:
+        evaluator.start(expected)
+        began = time.monotonic()
+        self._tell(StageStarted(stage="shapes", solution=REFERENCE, case=case.name))
+        derived = evaluator.derive(expected, case)
+        self._tell(finished("shapes", case.name, time.monotonic() - began))
+        return derived
+
     def close(self) -> None:
-        """End the judge."""
+        """End the judge that is for nothing else."""
         with self._lock:
-            self._evaluator.close()
+            self._own.close()
 
 
 class Builds:

@@ -142,7 +142,8 @@ class Lane:
     ) -> UnitResult:
         if task.unbuilt is not None:
             return UnitResult(outcome=self.evaluator.why_not(task.case, [task.solution]) or task.unbuilt)
-        unit = state_of(task, known).unit(task.problem, len(known), task.options, self.shapes.of(task))
+        shapes = self.shapes.of(task, self.evaluator)
+        unit = state_of(task, known).unit(task.problem, len(known), task.options, shapes)
         result = self._within_budget(replace(unit, case=case or task.case), following, left)
         if case is not None and not isinstance(result.outcome, Failed):
             message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"

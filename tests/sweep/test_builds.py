@@ -23,3 +23,12 @@ def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) 
     assert [(type(event), event.stage, event.case) for event in told] == [
         (kind, "shapes", case) for case in (first.case.name, "default") for kind in (StageStarted, StageFinished)
     ]
+
+
+def test_the_judge_of_a_lane_finds_the_shapes_of_its_problem(tmp_path: Path) -> None:
+    first = replace(task(0, tmp_path), solution=entry("solution", tmp_path / "p.py"))
+    nobody, lane = (FakeJudge({}, Watch(cpu(), tmp_path)) for _ in range(2))
+    lane.turn_to(first.problem, [first.solution], first.options)
+    shapes = DerivedShapes(nobody, [].append)
+    assert shapes.of(first, lane).cases == shapes.of(first).cases == [{"n": 5}]
+    assert (nobody.turned, lane.turned) == ([], ["p"])
