@@ -19,6 +19,7 @@ NOT_OF_THE_RULE = {
         "judge.reference.reference.SMALL_STATE",
     ),
     *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS"),  # memory, messages
+    "judge.verify.fp64_errors.REHEARSED",
 }
 SHORT = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 
