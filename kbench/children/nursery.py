@@ -31,9 +31,9 @@ from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.wire.channel import Channel, Message, PeerGoneError
 
-OF_A_WORKER = ("setuptools", "torch.utils.cpp_extension")
-"""What every worker needs to hold extensions against their builds, and imports 0.2 s long; the first for the second.
-The nursery of a judge imports it while the judge itself begins, unless the one that it is a fork of has."""
+OF_EXTENSIONS = ("setuptools", "torch.utils.cpp_extension")
+"""What a worker that loads extensions imports for 0.2 s; the first for the second. The nursery of a judge imports it
+once the first worker is forked, which others need not wait for, unless the one that it is a fork of has."""
 REAP_INTERVAL_MS = 100
 """Where the kernel cannot watch a process (before Linux 5.3)."""
 
@@ -141,8 +141,7 @@ def fork_nursery() -> Child:
             process_tree.die_with(judge)
             ours.close()
             detach(output, theirs.fileno())
-            import_all(OF_A_WORKER, theirs.fileno())
-            fork = serve(Channel(theirs))
+            fork = serve(Channel(theirs), then=import_for_extensions)
             if fork is not None:
                 fork.become()
         except BaseException:  # noqa: BLE001 - the last line of a process
@@ -163,11 +162,11 @@ def exit_code(error: SystemExit) -> int:
     return 1
 
 
-def serve(channel: Channel) -> ForkedChild | None:
+def serve(channel: Channel, then: Callable[[], None] | None = None) -> ForkedChild | None:
     """Fork for each message until the peer hangs up; None then, and in each fork its ForkedChild.
 
     Three descriptors come with a message: the fork's output, its link to the peer, and a pipe that is told the
-    fork's pid and, when it has ended, its exit code, a line each.
+    fork's pid and, when it has ended, its exit code, a line each. After the first fork `then` is called.
     """
     forks: dict[int, LivingFork] = {}
     poll = select.poll()
@@ -192,6 +191,9 @@ def serve(channel: Channel) -> ForkedChild | None:
             _tell(pipe, pid)
         for descriptor in (output, link, pipe):
             os.close(descriptor)
+        if then is not None:
+            then()
+        then = None
 
 
 def _reap(forks: dict[int, LivingFork], poll: select.poll) -> None:
@@ -234,6 +236,12 @@ def import_ahead(name: str) -> None:
             importlib.import_module(name)
     finally:
         torch.cuda.is_available = looks
+
+
+def import_for_extensions() -> None:
+    """Import what workers need that load extensions."""
+    for name in OF_EXTENSIONS:
+        import_ahead(name)
 
 
 def import_all(names: Sequence[str], link: int) -> None:

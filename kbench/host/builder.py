@@ -63,7 +63,8 @@ class Builder:
 
         A solution is also called once per case if it uses a just-in-time compiler, or if construction has not compiled
         its extension. Publishes on success and returns the failure otherwise. Failures in a case other than compilation
-        are left to the judge. Raises MachineError if the cache cannot be written.
+        are left to the judge; where the problem fails before the solution is constructed, nothing is published. Raises
+        MachineError if the cache cannot be written.
         """
         try:
             staging = cached.stage()
@@ -79,34 +80,21 @@ class Builder:
         around = hidden_paths.surroundings(staging / cache.TEMPORARY_FOLDER, own=writable, files=files, hidden=closed)
         child = self._start(environment, home, around)
         done = cached.rehearsed()
-        turns, lives = contextlib.ExitStack(), True
-        calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
-        waits = sources.has_extension(entry.path, entry.builtin)
+        turns = contextlib.ExitStack()
         try:
             if self._turn.whole:
                 turns.enter_context(self._turn.taken)
                 turns.enter_context(self._turn.computing(child))
             self._set_up(child, writable, around.temporary, closed)
-            for number, (key, case) in enumerate(cases.items()):
-                try:
-                    waits &= not self._construct(child, entry, case.overrides)
-                    if calls or waits:
-                        turns.enter_context(self._turn.taken)
-                        with self._turn.computing(child):
-                            lives = self._rehearse(child, case.overrides, layouts=case.layouts)
-                except ChildError as error:
-                    if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
-                        raise
-                done.add(key)
-                if not lives:
-                    break
+            constructed = self._go_through(child, entry, cases, turns, done)
         except ChildError as error:
             return describe(error)
         else:
             child.kill()
             namespaces.clear(around)
             try:
-                cached.publish(staging, done)
+                if constructed:
+                    cached.publish(staging, done)
             except (cache.UnfitArtefactsError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")
@@ -118,6 +106,37 @@ class Builder:
             turns.close()
             removal.remove(staging)
             removal.remove(home)
+
+    def _go_through(
+        self,
+        child: Child,
+        entry: Entry,
+        cases: Mapping[str, Rehearsal],
+        turns: contextlib.ExitStack,
+        done: set[str],
+    ) -> bool:
+        """Construct, and where needed call, the solution for each case, and add it to those `done`.
+
+        Return whether the solution was constructed at all: the problem may fail before.
+        """
+        calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
+        waits = sources.has_extension(entry.path, entry.builtin)
+        lives, constructed = True, False
+        for number, (key, case) in enumerate(cases.items()):
+            try:
+                waits &= not self._construct(child, entry, case.overrides)
+                constructed = True
+                if calls or waits:
+                    turns.enter_context(self._turn.taken)
+                    with self._turn.computing(child):
+                        lives = self._rehearse(child, case.overrides, layouts=case.layouts)
+            except ChildError as error:
+                if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
+                    raise
+            done.add(key)
+            if not lives:
+                break
+        return constructed
 
     def _start(self, environment: Mapping[str, str], home: Path, around: Surroundings) -> Child:
         launch = self._launch(WORKER, environment, home, around)

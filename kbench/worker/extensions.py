@@ -5,11 +5,16 @@ one that writes the ninja file and runs it. Those are the places to hook. What t
 importing) stays torch's.
 """
 
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import inspect
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 
@@ -19,6 +24,7 @@ class BuildError(RuntimeError):
 
 WITHOUT_A_DEVICE = "9.0a"
 """What nvcc compiles for where no GPU tells: with Hopper's own instructions, so that no source is refused for one."""
+MODULE = "torch.utils.cpp_extension"
 HOOK = "_write_ninja_file_and_build_library"
 FOLDER_HOOK = "_jit_compile"
 
@@ -41,7 +47,37 @@ def record_builds(on_compile: Callable[[], None]) -> None:
 
 
 def require_builds() -> None:
-    """Refuse to compile: an extension must be in the folder that the build step filled."""
+    """Refuse to compile: an extension must be in the folder that the build step filled.
+
+    That is put in place when torch's module is imported, which takes 0.2 s: most solutions need not wait for it.
+    """
+    if MODULE in sys.modules:
+        _require_builds()
+    elif not any(isinstance(finder, _AtImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AtImport())
+
+
+class _AtImport(importlib.abc.MetaPathFinder):
+    """Finds torch's module on extensions as others do, and has builds required once it is imported."""
+
+    def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+        if name != MODULE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        assert spec is not None, "part of torch"
+        assert spec.loader is not None, "a file"
+        load = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            _require_builds()
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _require_builds() -> None:
     from torch.utils import cpp_extension
 
     def build(name: str, *_arguments: Any, build_directory: str, **_keywords: Any) -> None:

@@ -17,6 +17,7 @@ from kbench.core.model import Case, Failed, Passed, Status
 from kbench.devices import selection
 from kbench.host.builder import Builder
 from kbench.host.context import RunContext
+from kbench.host.nursery_process import nursery
 from kbench.plugins import case_selection, registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.run.builds import Built, Job, at_once, build_all
@@ -120,6 +121,20 @@ def test_a_solution_that_ends_at_a_layout_is_the_judges_matter(tmp_path, body, s
         (found,) = [finding for finding in judged.outcome.findings if finding.code == "strided"]
         assert found.status is status
         assert found.message.startswith("on strided inputs: ")
+
+
+def test_nothing_is_published_of_a_solution_whose_problem_fails_first(tmp_path) -> None:
+    """An entry without artefacts would stand for a build: of a selftest that was ended, whose problems were removed."""
+    problem, (solution,) = entries(tmp_path, one="pass")
+    context = RunContext(options=RunOptions(), device=selection.choose("cpu"), rung=0, scratch=tmp_path)
+    cached = cache.entry_for(solution.path, "", "cpu", tmp_path / "cache")
+    with nursery():
+        problem.path.rename(tmp_path / "elsewhere.py")
+        assert Builder(problem, context).build(solution, cached, {"default": Rehearsal(overrides={})}) is None
+        assert not cached.is_built
+        (tmp_path / "elsewhere.py").rename(problem.path)
+        assert Builder(problem, context).build(solution, cached, {"default": Rehearsal(overrides={})}) is None
+        assert cached.is_built
 
 
 def test_those_that_compile_in_their_calls_take_turns(tmp_path, monkeypatch, born_of) -> None:
