@@ -26,7 +26,7 @@ from pathlib import Path
 from kbench.build.sources import judged_sha256
 from kbench.core.errors import MachineError
 
-FORMAT = 2
+FORMAT = 3
 """Version of the cache's layout; part of every key."""
 RECORD = "built.json"
 MOST_FILES, MOST_BYTES, DEEPEST, LONGEST = 50_000, 2 << 30, 60, 1_000
