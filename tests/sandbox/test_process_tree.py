@@ -41,11 +41,11 @@ def test_who_is_a_stranger(parents, known, stranger) -> None:
 
 def test_a_stranger_that_ended_is_forgotten_and_its_pid_read_anew(monkeypatch) -> None:
     process_table.processes()
-    pid, inode = next(iter(process_table._strangers))
-    monkeypatch.setattr(process_table, "_strangers", frozenset({(pid, inode + 1), ("4194304", 7)}))
-    assert int(pid) in process_table.processes()
-    assert (pid, inode) in process_table._strangers
-    assert {(pid, inode + 1), ("4194304", 7)}.isdisjoint(process_table._strangers)
+    (inode,) = (inode for pid, inode in process_table._strangers if pid == "1")  # which does not end meanwhile
+    monkeypatch.setattr(process_table, "_strangers", frozenset({("1", inode + 1), ("4194304", 7)}))
+    assert 1 in process_table.processes()
+    assert ("1", inode) in process_table._strangers
+    assert {("1", inode + 1), ("4194304", 7)}.isdisjoint(process_table._strangers)
 
 
 def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
