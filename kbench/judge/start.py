@@ -27,13 +27,15 @@ class DeviceOpening:
 
     def _open(self) -> None:
         with contextlib.ExitStack() as lease:
+            admitted = False
             try:
                 if self._admission is not None:
                     lease.enter_context(self._admission.shared(Wait(timeout_s=0.0)))
+                admitted = True
             except (DeviceBusyError, MachineError, OSError):
-                self._admitted.set_result(False)
                 return
-            self._admitted.set_result(True)
+            finally:
+                self._admitted.set_result(admitted)  # whatever went wrong, nobody waits for it
             backend(self._device).open_ahead()
             self._rest.result()()
 

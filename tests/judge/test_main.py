@@ -506,6 +506,15 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
     assert done == [*([] if times else ahead), "shared", "given back"]
 
 
+def test_nobody_waits_for_a_device_whose_lock_fails_unforeseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))  # type: ignore[arg-type]
+    opens.go_on(lambda: told.append("beside"), lambda: told.append("rest"))
+    opens.join()
+    assert [each.exc_type for each in told] == [ZeroDivisionError]
+
+
 def test_no_device_is_opened_ahead_where_there_is_none() -> None:
     assert start.opening({"device": "cpu", "uuid": "CPU-1", "holder": "", "leases": ""}) is None
 
