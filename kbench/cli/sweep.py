@@ -45,7 +45,7 @@ class SweepFlags(RunFlags):
     pair: PairBy | None = option("--pair", "How to match solutions to problems (default: name for folders, else all)")
     until: Literal["verify", "time"] = option("--until", "The last step to take", default="time")
     device: str | None = option("--devices DEVICES", "all, cpu, or indices such as 0,1 (default all)")
-    lanes: int | None = option("--lanes N", "Judges per device (default 3; 1 on a CPU)", min=1)
+    lanes: int | None = option("--lanes N", "Judges per device (default 4; 1 on a CPU)", min=1)
     executor: Literal["local", "ray"] = option(
         "--executor", "Judge on this host, or on all nodes of a Ray cluster", default="local"
     )

@@ -207,8 +207,10 @@ class Arena:
         return [(spec, block.bytes) for spec in self._outputs[slot]]
 
     def any_place(self) -> tuple[TensorSpec, Any]:
-        """Return a few bytes of this memory, as a place to look at."""
-        return TensorSpec(offset=0, dtype="uint8", shape=(ALIGNMENT,), stride=(1,)), self._block.bytes
+        """Return a few elements of this memory, as a place to look at: of the first output that has some."""
+        dtype = next((like.dtype for like in self.output_like if like.numel()), torch.uint8)
+        name, size = str(dtype).removeprefix("torch."), ALIGNMENT // dtype.itemsize
+        return TensorSpec(offset=0, dtype=name, shape=(size,), stride=(1,)), self._block.bytes
 
     def weight_views(self) -> list[Tensor]:
         """Return the judge's views of the shared parameter values."""

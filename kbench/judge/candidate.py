@@ -102,8 +102,7 @@ class Candidate:
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, self._names = synchronise(reference.state(), theirs)
         self.unmatched = self.transposed or unmatched(reference.state(), theirs, self._names)
-        pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
-        self._theirs = {ours: name for ours, name in pairs if name is not None}
+        self._theirs = {our: their for (our, _), their in zip(reference.state(), self._names, strict=False) if their}
         if self._by_seed:
             self.prepares = self.prepares or self.weights == "name"
             self.weights, self._names, self._theirs = "seed", [], {}
@@ -173,9 +172,10 @@ class Candidate:
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed, or None."""
-        held = self.held_weights(reference).items()
-        ours = dict(reference.model.named_parameters())
-        return next((n for n, theirs in held if n in ours and not torch.equal(ours[n].detach(), theirs)), None)
+        held, ours = self.held_weights(reference), dict(reference.model.named_parameters())
+        differs = {name: (ours[name].detach() != theirs).any() for name, theirs in held.items() if name in ours}
+        answers = torch.stack([*differs.values()]).tolist() if differs else []
+        return next((name for name, changed in zip(differs, answers, strict=True) if changed), None)
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], **how: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""

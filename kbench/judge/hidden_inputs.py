@@ -10,6 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from kbench.devices.backend import backend_of
+from kbench.numerics import one_pass
+
 PAD_BYTES = 8192
 """Length of the pad, which repeats: too long to guess, short enough to stay in a cache."""
 PIECE_BYTES = 64 << 20
@@ -33,7 +36,7 @@ class InputMask:
     def write_masked(self, plain: Tensor, masked: Tensor, offset: int) -> None:
         """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
         pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
-        for begin in range(0, plain.numel(), PIECE_BYTES):
+        for begin in range(_written_in_one_pass(plain, masked, pad), plain.numel(), PIECE_BYTES):
             piece = plain[begin : begin + PIECE_BYTES]
             staged = piece.new_empty(-(-piece.numel() // PAD_BYTES) * PAD_BYTES)
             staged[: piece.numel()].copy_(piece)
@@ -47,3 +50,13 @@ class InputMask:
     @staticmethod
     def _rows(memory: Tensor) -> Tensor:
         return memory.view(torch.int64).view(memory.numel() // PAD_BYTES, PAD_BYTES // 8)
+
+
+def _written_in_one_pass(plain: Tensor, masked: Tensor, pad: Tensor) -> int:
+    """Write the whole pads of bytes masked, where one pass can; return how many bytes these are."""
+    nbytes = plain.numel() // PAD_BYTES * PAD_BYTES
+    aligned = all(t.storage_offset() % 8 == 0 for t in (plain, masked))
+    if not (aligned and backend_of(plain).has_own_memory):
+        return 0
+    words, made = (t[:nbytes].view(torch.int64) for t in (plain, masked))
+    return nbytes if one_pass.xor_copy(words, pad, made) else 0

@@ -17,7 +17,8 @@ MOST = 1 << 30
 THREADS, BLOCKS = 256, 2048
 BLOCKS_PER_CHUNK = 64
 
-SOURCE = """
+SOURCES = {
+    "largest_errors": """
 extern "C" __global__ void largest_errors(
     const float* c, const float* r, const double* tolerance, unsigned int* largest, int n) {
   const float atol = tolerance[0], rtol = tolerance[1];
@@ -37,7 +38,8 @@ extern "C" __global__ void largest_errors(
     if (threadIdx.x % 32 == 0) atomicMax(&largest[k], tops[k]);
   }
 }
-
+""",
+    "weighted_sums": """
 extern "C" __global__ void weighted_sums(const long long* words, unsigned long long* sums, int n, int length) {
   const long long* chunk = words + static_cast<long long>(blockIdx.y) * length;
   const long long left = n - static_cast<long long>(blockIdx.y) * length;
@@ -52,7 +54,15 @@ extern "C" __global__ void weighted_sums(const long long* words, unsigned long l
   for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffff, sum, lane);
   if (threadIdx.x % 32 == 0) atomicAdd(&sums[blockIdx.y], sum);
 }
-"""
+""",
+    "xor_copy": """
+extern "C" __global__ void xor_copy(const long long* words, const long long* pad, long long* made, int n, int length) {
+  const int step = gridDim.x * blockDim.x;
+  #pragma unroll 4
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) made[i] = words[i] ^ pad[i % length];
+}
+""",
+}
 
 Kernel = Callable[..., None]
 
@@ -79,6 +89,16 @@ def weighted_sums(words: Tensor, length: int) -> list[int] | None:
         return None
     kernel = _kernel("weighted_sums")
     return None if kernel is None else _weighted_sums(kernel, words, length)
+
+
+def xor_copy(words: Tensor, pad: Tensor, made: Tensor) -> bool:
+    """Write int64 words xor-ed with a pad that repeats; False where they are few, or the compiler is missing."""
+    if words.numel() < FROM_ELEMENTS:
+        return False
+    kernel = _kernel("xor_copy")
+    if kernel is not None:
+        _xor_copy(kernel, words, pad, made)
+    return kernel is not None
 
 
 def is_dense(tensor: Tensor) -> bool:
@@ -113,11 +133,18 @@ def _weighted_sums(kernel: Kernel, words: Tensor, length: int) -> list[int]:
     return found
 
 
+def _xor_copy(kernel: Kernel, words: Tensor, pad: Tensor, made: Tensor) -> None:
+    most = MOST // pad.numel() * pad.numel()
+    for one, other in zip(words.split(most), made.split(most), strict=True):
+        args = [one, pad, other, one.numel(), pad.numel()]
+        kernel(grid=(BLOCKS, 1, 1), block=(THREADS, 1, 1), args=args)
+
+
 @functools.cache
 def _kernel(name: str) -> Kernel | None:
     """Compile a kernel; None where this torch or its compiler cannot, or the kernel does not compute as it should."""
     try:
-        kernel: Any = torch.cuda._compile_kernel(SOURCE, name)  # noqa: SLF001
+        kernel: Any = torch.cuda._compile_kernel(SOURCES[name], name)  # noqa: SLF001
         right = _computes_right(kernel, name)
     except (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError):
         return None
@@ -131,6 +158,10 @@ def _computes_right(kernel: Kernel, name: str) -> bool:
         c[-1] = 5.0
         return _largest_errors(kernel, c, r, atol=1.0, rtol=1.0) == (3.0, 1.5, 1.0)
     words = torch.arange(-500, 500, device="cuda") << 31
+    if name == "xor_copy":
+        made = torch.zeros_like(words)
+        _xor_copy(kernel, words, words[:200].flip(0), made)
+        return torch.equal(made, words ^ words[:200].flip(0).repeat(5))
     weights = 2 * torch.arange(300, device="cuda") + 1
     expected = [int((((w >> 29) + w) * weights[: w.numel()]).sum()) for w in words.split(300)]
     return _weighted_sums(kernel, words, 300) == expected

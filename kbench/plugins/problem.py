@@ -328,22 +328,41 @@ def randomise(
         return torch.rand(like.shape, generator=generators[like.device], device=like.device).mul_(2).sub_(1)
 
     with torch.no_grad():
-        for name in (name for name in variable(model) if name in names):
-            tensor = state[name]
+        chosen = [name for name in variable(model) if name in names]
+        held = {name: torch.view_as_real(state[name]) if state[name].is_complex() else state[name] for name in chosen}
+        moments = _moments({name: tensor for name, tensor in held.items() if not name.endswith(STATISTICS)})
+        for name, tensor in held.items():
             if name.endswith(VARIANCE):
                 tensor.copy_(1 + 0.5 * uniform(tensor))
             elif name.endswith(MEAN):
                 tensor.copy_(0.5 * uniform(tensor))
             else:
-                target = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-                values = _other_values(target.double(), uniform(target), uniform(target), keep_signs=keep_signs)
-                target.copy_(values.mul_(scale))
+                values = _other_values(tensor, *moments[name], uniform, keep_signs=keep_signs)
+                tensor.copy_(values.mul_(scale))
 
 
-def _other_values(values: "Tensor", noise: "Tensor", magnitude: "Tensor", *, keep_signs: bool) -> "Tensor":
-    mean, std = values.mean().item(), values.std(correction=0).item()
+def _moments(tensors: "dict[str, Tensor]") -> dict[str, tuple[float, float]]:
+    """Return mean and standard deviation of each.
+
+    A device is asked once for all of them: a DenseNet has 364, and each question to a GPU that others use waits for
+    their slices of its time.
+    """
+    import torch
+
+    found: dict[str, tuple[float, float]] = {}
+    for device in {tensor.device for tensor in tensors.values()}:
+        doubles = ((name, tensor.double()) for name, tensor in tensors.items() if tensor.device == device)
+        names, asked = zip(*((name, torch.stack([t.mean(), t.std(correction=0)])) for name, t in doubles), strict=True)
+        found |= {name: (mean, std) for name, (mean, std) in zip(names, torch.stack(asked).tolist(), strict=True)}
+    return found
+
+
+def _other_values(
+    held: "Tensor", mean: float, std: float, uniform: "Callable[[Tensor], Tensor]", *, keep_signs: bool
+) -> "Tensor":
+    noise, magnitude = uniform(held), uniform(held)
     if keep_signs:
-        return values * (1 + 0.5 * noise) if mean or std else noise.abs()
+        return held.double() * (1 + 0.5 * noise) if mean or std else noise.abs()
     if std > 1e-6 * max(1.0, abs(mean)):
         return mean + math.sqrt(3) * std * noise
     return mean * noise.sign() * (1 + 0.5 * magnitude) if mean else noise

@@ -26,7 +26,7 @@ from kbench.sweep.task import Budgets, SweepEvent, Task
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
-LANES = {"cuda": 3, "cpu": 1}
+LANES = {"cuda": 4, "cpu": 1}
 """For one device that times: one lane times while others open and verify. On a CPU they would disturb it."""
 TICK_S = 0.2
 

@@ -4,41 +4,46 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from kbench.core.model import Status
-from kbench.devices.cuda import recorded
+from kbench.devices.cuda import recorded, wrap
 from kbench.judge.exchange import WrongError
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.mapped_results import MappedResult
 from kbench.numerics import elements
+from kbench.wire.shared_memory import TensorSpec
 
 LOOKED_AT = 1024
 """Elements of a result that the judge reads as soon as the flag is up."""
+REACH_BYTES = 1 << 46
+"""Addresses that a reading spans from the lowest result on: all that a device's memory has above it."""
 
 
 class EarlyRead:
     """A few elements of results, read the moment that these are said to be there.
 
-    The reads are recorded: queued one by one, they took the CPU 100 to 290 us after a long wait, which differed from
-    arm to arm (H200, results/calibration/README.md).
+    One reading serves all rounds of a worker. It is recorded: queued one by one, reads took the CPU 100 to 290 us after
+    a long wait, which differed from arm to arm (H200, results/calibration/README.md). What is recorded picks elements
+    of all memory by their addresses, so that results may lie elsewhere in every round: a recording takes 4 ms.
     """
 
-    def __init__(self, places: Sequence[MappedResult]):
-        self._spans: list[Tensor] = []
-        self._positions: list[Tensor] = []
-        self._seen: list[Tensor] = []
-        for spec, memory in places:
-            begin, end = spec.span
-            span = memory[begin:end].view(getattr(torch, spec.dtype))
-            positions = torch.zeros(LOOKED_AT, dtype=torch.int64, device=memory.device)
-            for size, stride in zip(spec.shape, spec.stride, strict=True):
-                positions += stride * torch.randint(size, (LOOKED_AT,), device=memory.device)
-            self._spans.append(span)
-            self._positions.append(positions)
-            self._seen.append(torch.empty(LOOKED_AT, dtype=span.dtype, device=memory.device))
-        self._read = recorded(self._queue)
+    def __init__(self) -> None:
+        self._random = np.random.default_rng()
+        self._lowest = 0
+        self._memory, self._positions, self._seen = (torch.empty(0) for _ in range(3))
+        self._read: Callable[[], None] = lambda: None
+
+    def aim(self, places: Sequence[MappedResult]) -> None:
+        """Choose what to read: elements of these results, all of one dtype."""
+        dtype: torch.dtype = getattr(torch, places[0][0].dtype)
+        lowest = min(memory.data_ptr() + spec.offset for spec, memory in places)
+        if lowest < self._lowest or self._seen.dtype != dtype or self._seen.numel() != LOOKED_AT * len(places):
+            self._record(lowest, dtype, LOOKED_AT * len(places), places[0][1].device)
+        addresses = np.concatenate([self._addresses(*place, dtype.itemsize) for place in places])
+        self._positions.copy_(torch.from_numpy((addresses - self._lowest) // dtype.itemsize))
 
     def take(self) -> int:
         """Read the elements; return the ns that it took until they were here."""
@@ -46,15 +51,6 @@ class EarlyRead:
         self._read()
         torch.cuda.synchronize()
         return time.perf_counter_ns() - started
-
-    def _queue(self) -> None:
-        for span, positions, seen in zip(self._spans, self._positions, self._seen, strict=True):
-            torch.index_select(span, 0, positions, out=seen)
-
-    def _is_final(self) -> bool:
-        """Return whether the elements are still what they were: nobody wrote them after the look."""
-        now = (torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True))
-        return all(elements.same_bits(a, b) for a, b in zip(self._seen, now, strict=True))
 
     @contextlib.contextmanager
     def final(self, log: str) -> Iterator[Callable[[], None]]:
@@ -66,7 +62,7 @@ class EarlyRead:
         """
 
         def require_final() -> None:
-            if not self._is_final():
+            if not elements.same_bits(self._seen, torch.index_select(self._memory, 0, self._positions)):
                 reason = "results were not there yet when the solution's process said that they were"
                 raise RefusalError(Status.TIMING_UNATTESTED, reason, log)
 
@@ -78,3 +74,20 @@ class EarlyRead:
             require_final()
             raise
         require_final()
+
+    def _record(self, lowest: int, dtype: torch.dtype, count: int, device: torch.device) -> None:
+        self._lowest = lowest
+        self._memory = wrap(lowest, REACH_BYTES).view(dtype)
+        self._positions = torch.zeros(count, dtype=torch.int64, device=device)
+        self._seen = torch.empty(count, dtype=dtype, device=device)
+        self._read = recorded(self._gather)
+
+    def _gather(self) -> None:
+        torch.index_select(self._memory, 0, self._positions, out=self._seen)
+
+    def _addresses(self, spec: TensorSpec, memory: Tensor, itemsize: int) -> "np.typing.NDArray[np.int64]":
+        """Return where some random elements of a result lie."""
+        found = np.full(LOOKED_AT, memory.data_ptr() + spec.offset, dtype=np.int64)
+        for size, stride in zip(spec.shape, spec.stride, strict=True):
+            found += itemsize * stride * self._random.integers(size, size=LOOKED_AT)
+        return found

@@ -150,6 +150,7 @@ class Rounds:
         self._cache = cache
         self._checked = CHECKED if judged else 0
         self._mapped = Mapped()
+        self._look = EarlyRead()
         self._plain_ns = 0
 
     def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
@@ -182,7 +183,8 @@ class Rounds:
             candidate.finish_round(calls)
             self._taken_back()
             raise
-        look = EarlyRead(self._looked_at(batch, places))
+        look = self._look
+        look.aim(self._looked_at(batch, places))
         look.take()
         shown = batch.reveal(self._cache)
         with undisturbed():
@@ -216,7 +218,9 @@ class Rounds:
         self._fill(batch)
         batch.reveal(self._cache)
         how = RoundOptions(gated=False, deliver=self.delivers, keep=True, replay=self.replays)
-        look = EarlyRead(self._looked_at(batch, self._delivered(batch))) if self.delivers else None
+        look = self._look if self.delivers else None
+        if look is not None:
+            look.aim(self._looked_at(batch, self._delivered(batch)))
         started, ended, answer = self._loop(batch.order, how, kill=kill, look=look)
         self._plain_ns = ended - started
         if look is not None:

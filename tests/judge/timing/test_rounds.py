@@ -1,6 +1,7 @@
 """Rounds without a device: a worker of plain tensors behind a gate of plain Python, judged as the real one is."""
 
 import base64
+import ctypes
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,10 +21,11 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import early_read, mapped_results
 from kbench.judge.timing.early_read import EarlyRead
-from kbench.judge.timing.mapped_results import Mapped
+from kbench.judge.timing.mapped_results import Mapped, MappedResult
 from kbench.judge.timing.readings import RoundOptions
 from kbench.judge.timing.rounds import CHECKED, Batch, LateError, Rounds, UnmappableError
 from kbench.wire.channel import WireError
+from kbench.wire.shared_memory import TensorSpec, view
 
 SIZE = 100
 ONE_BY_ONE: Any = SimpleNamespace(stage=lambda _calls: False)
@@ -74,6 +76,11 @@ class Event:
         return ON_DEVICE_MS
 
 
+def from_address(pointer: int, nbytes: int) -> torch.Tensor:
+    """Return memory of this process as a tensor of bytes, whether it is all there or not."""
+    return torch.frombuffer((ctypes.c_uint8 * nbytes).from_address(pointer), dtype=torch.uint8)
+
+
 @pytest.fixture(autouse=True)
 def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(mapped_results, "Driver", Driver)
@@ -82,6 +89,7 @@ def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "_sleep", lambda _cycles: None)
     monkeypatch.setattr(early_read, "recorded", lambda work: work)
+    monkeypatch.setattr(early_read, "wrap", from_address)
     MEMORY[1], MEMORY[2] = (torch.zeros(1 << 16, dtype=torch.uint8) for _ in range(2))
     yield
     MEMORY.clear()
@@ -718,6 +726,12 @@ LOOKED_AT = {
 }
 
 
+def aimed(places: Sequence[MappedResult]) -> EarlyRead:
+    look = EarlyRead()
+    look.aim(places)
+    return look
+
+
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_a_look_sees_what_changes_afterwards(name: str):
     value = LOOKED_AT[name]
@@ -725,7 +739,7 @@ def test_a_look_sees_what_changes_afterwards(name: str):
     MEMORY[1][256 : 256 + nbytes].copy_(value.contiguous().view(-1).view(torch.uint8))
     place = Mapped().place([0, 256, list(value.stride())], [handle(1)], value.to("meta"))
     assert place is not None
-    look = EarlyRead([place])
+    look = aimed([place])
     assert look.take() > 0
     with look.final("its log"):
         pass
@@ -733,12 +747,46 @@ def test_a_look_sees_what_changes_afterwards(name: str):
         MEMORY[1][256 : 256 + nbytes].add_(1)
 
 
+def test_a_look_is_recorded_again_only_for_lower_addresses_and_other_results(monkeypatch: pytest.MonkeyPatch):
+    """In every other round it reads where results lie then."""
+    recordings: list[Any] = []
+
+    def recorded(work: Any) -> Any:
+        recordings.append(work)
+        return work
+
+    monkeypatch.setattr(early_read, "recorded", recorded)
+    memory, look = torch.zeros(4096, dtype=torch.uint8), EarlyRead()
+
+    def reads_at(offset: int, value: torch.Tensor, times: int = 1) -> bool:
+        dtype = str(value.dtype).removeprefix("torch.")
+        spec = TensorSpec(offset=offset, dtype=dtype, shape=tuple(value.shape), stride=value.stride())
+        view(spec, memory).copy_(value)
+        look.aim([(spec, memory)] * times)
+        look.take()
+        return set(look._seen.tolist()) <= set(value.flatten().tolist())
+
+    counts = []
+    for offset, value, times in (
+        (1024, torch.arange(1.0, 9.0), 1),
+        (2048, torch.arange(11.0, 19.0).view(2, 4), 1),
+        (1028, torch.tensor(21.0), 1),
+        (256, torch.arange(31.0, 39.0).view(4, 2).t(), 1),
+        (1024, torch.arange(41.0, 49.0), 1),
+        (1024, torch.arange(51, 59), 1),
+        (1024, torch.arange(61, 69), 2),
+    ):
+        assert reads_at(offset, value, times)
+        counts.append(len(recordings))
+    assert counts == [1, 1, 1, 2, 2, 3, 4]
+
+
 def test_a_look_stays_within_a_result_of_any_strides():
     """What lies between its elements is not its."""
     place = Mapped().place([0, 0, [1, 100]], [handle(1)], torch.empty(10, 20, device="meta"))
     assert place is not None
     memory = MEMORY[1].view(torch.float32)
-    look = EarlyRead([place])
+    look = aimed([place])
     look.take()
     with look.final(""):
         for column in range(20):
@@ -750,7 +798,7 @@ def test_a_look_stays_within_a_result_of_any_strides():
 def test_what_is_refused_for_another_reason_was_not_there_yet_either():
     place = Mapped().place([0, 0, [1]], [handle(1)], torch.empty(SIZE, device="meta"))
     assert place is not None
-    look = EarlyRead([place])
+    look = aimed([place])
     look.take()
 
     def judge(*, late: bool) -> None:
@@ -769,7 +817,7 @@ def test_of_an_empty_result_nothing_is_looked_at_in_the_judges_buffers():
     leaves: Any = [(f"output[{n}]", one) for n, one in enumerate(made)]
     arena = Arena(Expected(arguments=[torch.ones(SIZE)], leaves=leaves), [], "cpu")
     assert [spec.shape for spec, _ in arena.output_places(0)] == [(SIZE,), ()]
-    EarlyRead(arena.output_places(0)).take()
+    aimed(arena.output_places(0)[:1]).take()
 
 
 def test_arguments_of_a_checked_call_are_let_go_while_memory_is_lent():
