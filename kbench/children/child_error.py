@@ -48,9 +48,16 @@ def reported(answer: Message, log: str) -> ChildError:
     error = answer["error"] if isinstance(answer["error"], dict) else {"message": answer["error"]}
     stage, kind, message, trace = (str(error.get(name, "")) for name in ("stage", "type", "message", "traceback"))
     status = classify(stage, kind, message)
-    reason = f"{kind}: {message}".strip(": ").splitlines()
     text = "\n".join(part for part in (log, both_ends(trace)) if part)
-    return ChildError(status, reason[0][:500] if reason else "no reason given", text)
+    return ChildError(status, headline(f"{kind}: {message}".lstrip(": "))[:500] or "no reason given", text)
+
+
+def headline(text: str) -> str:
+    """Return the first line of an exception's text, and the last one where the first announces it, as Triton's do."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[-1]}"
+    return lines[0].rstrip(": ") if lines else ""
 
 
 def classify(stage: str, kind: str, message: str) -> Status:
