@@ -10,10 +10,11 @@ without a call. On an H200 it is 153 us and varies by 0.5 us between rounds (res
 On a CPU a worker's claim is held against the slope of the judge's wall time over back-to-back calls.
 """
 
-import statistics
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from statistics import median
 
 from kbench.core.stats import median_interval
 
@@ -86,12 +87,14 @@ class Attested:
 
     ns: float
     half_width_ns: float
+    least_ns: float = math.inf
+    """What the quickest of rounds shows at the least: a busy machine holds rounds up, and hurries none."""
 
 
 def constant_of(empty: Sequence[Round]) -> Constant:
     """Return the constant from rounds of no call. Raises ValueError for no round."""
     totals = [float(each.total_ns) for each in empty]
-    return Constant(ns=statistics.median(totals), half_width_ns=_half_width(totals))
+    return Constant(ns=median(totals), half_width_ns=_half_width(totals))
 
 
 def per_call_ns(each: Round, constant: Constant) -> float:
@@ -122,10 +125,10 @@ def usual_of(reference: Sequence[Round], shown: Sequence[Showing]) -> UsualDelay
     Some of these were none, others the inputs of the largest round: nothing is extrapolated.
     """
     most = max(each.shown_bytes for each in shown)
-    least_ns = statistics.median(each.visible_ns for each in shown if each.shown_bytes < most or not most)
-    longest_ns = statistics.median(each.visible_ns for each in shown if each.shown_bytes == most)
+    least_ns = median(each.visible_ns for each in shown if each.shown_bytes < most or not most)
+    longest_ns = median(each.visible_ns for each in shown if each.shown_bytes == most)
     return UsualDelays(
-        late_ns=statistics.median(each.late_ns for each in reference),
+        late_ns=median(each.late_ns for each in reference),
         visible_ns=least_ns,
         copy_ns_per_byte=max(0.0, longest_ns - least_ns) / max(1, most),
     )
@@ -140,7 +143,7 @@ def usual_borne_out(reference: Sequence[Round], after: Sequence[Round], shown: S
     Inputs are `shown` after its death.
     """
     alone = usual_of(after, shown)
-    beside_ns = statistics.median(each.late_ns for each in reference)
+    beside_ns = median(each.late_ns for each in reference)
     late = sorted(each.late_ns for each in after)[1:-1] or [0]
     noise_ns = max(float(LATE_NS), float(late[-1] - late[0]))
     late_ns = alone.late_ns if beside_ns - alone.late_ns > noise_ns else beside_ns
@@ -156,25 +159,31 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> A
     interval by as much. The remaining possible gain is part of the half-width. Raises ValueError for no round.
     """
     times = [per_call_ns(each, constant) for each in rounds]
-    calls = statistics.median(each.calls for each in rounds)
-    late = [each.late_ns - usual.late_ns for each in rounds]
-    visible = [usual.visible_too_long_ns(each.showing) for each in rounds]
-    delays = (late, usual.late_noise_ns), (visible, float(VISIBLE_NS))
-    hidden = [each for each, noise_ns in delays if statistics.median(each) > noise_ns]
-    unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns + sum(map(_half_width, hidden))
+    calls = median(each.calls for each in rounds)
+    late = _beyond([each.late_ns - usual.late_ns for each in rounds], usual.late_noise_ns)
+    visible = _beyond([usual.visible_too_long_ns(each.showing) for each in rounds], VISIBLE_NS)
+    hidden = [delays for delays in (late, visible) if median(delays)]
+    unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
+    each_in_full = [t + (a + b) / r.calls for t, a, b, r in zip(times, late, visible, rounds, strict=True)]
     return Attested(
-        ns=statistics.median(times) + sum(map(statistics.median, hidden)) / calls,
+        ns=median(times) + sum(map(median, hidden)) / calls,
         # A solution that writes results right to the copy's place saves the copy.
-        half_width_ns=_half_width(times) + unseen_ns / calls + constant.copy_ns,
+        half_width_ns=_half_width(times) + (unseen_ns + sum(map(_half_width, hidden))) / calls + constant.copy_ns,
+        least_ns=min(each_in_full) - unseen_ns / calls - constant.copy_ns,
     )
+
+
+def _beyond(delays: Sequence[float], noise_ns: float) -> list[float]:
+    """Return the delays that are more than noise, 0 for the others."""
+    return [delay if delay > noise_ns else 0.0 for delay in delays]
 
 
 def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
     """Say whose time is reported: events where they agree with the judge's clock, else the judge's.
 
-    None: the events claim so little that the claim is refuted.
+    None: the events claim so little that the claim is refuted, by the quickest round as well.
     """
-    if event_ns < REFUTED_BELOW * (attested.ns - attested.half_width_ns):
+    if event_ns < REFUTED_BELOW * min(attested.ns - attested.half_width_ns, attested.least_ns):
         return None
     # A worker that lets few calls be queued widens the interval, and must not profit from it.
     agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= QUOTED_FROM * attested.ns

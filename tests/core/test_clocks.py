@@ -132,20 +132,21 @@ def test_one_late_look_is_no_habit():
     ("late_us", "clock"),
     [
         ([900] * 16, None),  # hidden in every round
-        ([900] * 14 + [0] * 2, None),
-        ([900] * 9 + [0] * 7, QuotedClock.GATE),  # in most of them: no gain, but it may have been the machine
+        ([*[900] * 15, 500], QuotedClock.GATE),  # the quickest round shows no more than a tenth above the claim
+        ([900] * 9 + [0] * 7, QuotedClock.GATE),  # it may have been the machine, but nobody gains by it
         ([0] * 4 + [40, 100, 300, 800] + [1000, 1100, 1500, 1700, 2000, 2200, 2500, 4000], QuotedClock.GATE),
         ([0] * 9 + [900] * 7, QuotedClock.EVENTS),
     ],
 )
-@pytest.mark.parametrize("looks", [True, False])
-def test_delays_that_vary_refute_nobody(late_us, clock, looks):
-    """A right kernel was refused for them beside builds on all processors. Nobody gains what may be hidden in them."""
+@pytest.mark.parametrize("where", ["flag", "look", "inputs"])
+def test_delays_that_vary_refute_nobody(late_us, clock, where):
+    """A right kernel was refused for them beside builds on all processors."""
 
     def seen(late_us: int) -> Round:
-        late_ns, visible_ns = (1_000 * late_us, 0) if looks else (0, 1_000 * late_us)
-        showing = Showing(visible_ns=USUAL_VISIBLE_NS + visible_ns)
-        return Round(calls=1, total_ns=5_613_000, late_ns=USUAL_LATE_NS + late_ns, showing=showing)
+        ns = {"flag": 0, "look": 0, "inputs": 0} | {where: 1_000 * late_us}
+        showing = Showing(visible_ns=USUAL_VISIBLE_NS + ns["inputs"])
+        late_ns = USUAL_LATE_NS + ns["look"]
+        return Round(calls=1, total_ns=5_613_000 + ns["flag"], late_ns=late_ns, showing=showing)
 
     found = attest([seen(late) for late in late_us], CONSTANT, USUAL)
     assert clock_to_quote(5_460_000.0, found) is clock
