@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from require import require_rung
+from require import require_rung, rung_works
 from verdicts import verdicts
 from waiting import PATIENCE_S, wait_until
 
@@ -27,7 +27,7 @@ from kbench.children.worker_start import StartedWorker, WorkerConfig, hidden, st
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.plugins import registry
-from kbench.sandbox import process_table, process_tree, rung_probe
+from kbench.sandbox import process_table, process_tree
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings
 from kbench.wire.channel import Channel
@@ -74,7 +74,7 @@ def mortal(tmp_path: Path) -> Iterator[Child]:
 def orphans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[Rung, bool], list[int]]]:
     """Workers, with what supervises them, of a nursery that was killed: by rung, and whether they were stopped then."""
     folder = tmp_path_factory.mktemp("orphans")
-    kinds = list(itertools.product((rung for rung in Rung if rung_probe.works(rung, "cpu") is None), (False, True)))
+    kinds = list(itertools.product((rung for rung in Rung if rung_works(rung, "cpu") is None), (False, True)))
     with started(folder) as mortal:
         workers = {
             kind: StartedWorker(config_of(folder, kind[0]), mortal, number, compiler="")
