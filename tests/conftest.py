@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import after_torch
 import pytest
 
 from kbench.children.child import Child
@@ -108,6 +109,13 @@ def _queue_of_its_own() -> Iterator[None]:
     ):
         patch.setenv("KBENCH_LEASES", folder)
         yield
+
+
+@pytest.fixture(scope="session")
+def after_torch_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[after_torch.AfterTorch]:
+    """Run code where torch is imported, and nothing else that a test may be about."""
+    with after_torch.started(tmp_path_factory.mktemp("after_torch")) as one:
+        yield one
 
 
 @pytest.fixture

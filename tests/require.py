@@ -1,5 +1,7 @@
 """What a test needs of this machine; it is skipped where that is missing."""
 
+import functools
+
 import pytest
 import torch
 
@@ -12,6 +14,10 @@ WITH_CUDA = [
 ]
 
 
+rung_works = functools.cache(rung_probe.works)
+"""A trial takes 0.1 s of a processor, and its answer stays the same."""
+
+
 def require_rung(rung: Rung) -> None:
-    if (reason := rung_probe.works(rung, "cpu")) is not None:
+    if (reason := rung_works(rung, "cpu")) is not None:
         pytest.skip(f"rung {rung.name} does not work here: {reason}")

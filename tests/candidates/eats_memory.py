@@ -1,18 +1,18 @@
-"""Takes memory until it is stopped."""
+"""Takes memory until it is stopped: the same 256 MiB again and again, since 6 GiB of its own take 10 s to touch."""
 
+import mmap
+import os
 import time
-from pathlib import Path
 
-import torch
 from torch import nn
 
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        text = Path("/proc/meminfo").read_text()
-        available = next(int(line.split()[1]) << 10 for line in text.splitlines() if "MemAvailable" in line)
+        size = 1 << 28
+        block = os.memfd_create("block")
+        os.truncate(block, size)
         held = []
-        while sum(t.nbytes for t in held) < 0.9 * available:
-            held.append(torch.ones(1 << 26))
+        while True:
+            held.append(mmap.mmap(block, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
             time.sleep(0.02)
-        time.sleep(3600)

@@ -1,12 +1,12 @@
 """Forks of a process that has imported torch: what they hold, how they end, and with whom."""
 
+import contextlib
+import itertools
 import json
 import os
 import secrets
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from require import require_rung
+from require import require_rung, rung_works
 from verdicts import verdicts
 from waiting import PATIENCE_S, wait_until
 
@@ -38,15 +38,15 @@ pytestmark = pytest.mark.slow(seconds=25)  # all together
 @pytest.fixture
 def config(tmp_path: Path, rung: Rung) -> WorkerConfig:
     require_rung(rung)
-    return WorkerConfig(
-        device="cpu",
-        rung=int(rung),
-        scratch=str(tmp_path),
-        options=RunOptions(results_dir=tmp_path / "r"),
-        cache=str(tmp_path / "c"),
-    )
+    return config_of(tmp_path, rung)
 
 
+def config_of(folder: Path, rung: Rung) -> WorkerConfig:
+    options = RunOptions(results_dir=folder / "r")
+    return WorkerConfig(device="cpu", rung=int(rung), scratch=str(folder), options=options, cache=str(folder / "c"))
+
+
+@contextlib.contextmanager
 def started(folder: Path) -> Iterator[Child]:
     config = WorkerConfig(device="cpu", rung=0, scratch=str(folder))
     with pytest.MonkeyPatch.context() as patched:
@@ -59,13 +59,35 @@ def started(folder: Path) -> Iterator[Child]:
 @pytest.fixture(scope="module")
 def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
     """One for all tests that leave it alive."""
-    yield from started(tmp_path_factory.mktemp("nursery"))
+    with started(tmp_path_factory.mktemp("nursery")) as child:
+        yield child
 
 
 @pytest.fixture
 def mortal(tmp_path: Path) -> Iterator[Child]:
     """One to be killed."""
-    yield from started(tmp_path)
+    with started(tmp_path) as child:
+        yield child
+
+
+@pytest.fixture(scope="module")
+def orphans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[Rung, bool], list[int]]]:
+    """Workers, with what supervises them, of a nursery that was killed: by rung, and whether they were stopped then."""
+    folder = tmp_path_factory.mktemp("orphans")
+    kinds = list(itertools.product((rung for rung in Rung if rung_works(rung, "cpu") is None), (False, True)))
+    with started(folder) as mortal:
+        workers = {
+            kind: StartedWorker(config_of(folder, kind[0]), mortal, number, compiler="")
+            for number, kind in enumerate(kinds)
+        }
+        for worker in workers.values():
+            worker.wait(PATIENCE_S)
+        families = {kind: family_of(worker.child) for kind, worker in workers.items()}
+        assert all(process_tree.stop_tree(workers[rung, stopped].child.pid) for rung, stopped in kinds if stopped)
+        os.kill(mortal.pid, signal.SIGKILL)
+        yield families
+        for worker in workers.values():
+            worker.kill()
 
 
 @pytest.fixture
@@ -164,26 +186,19 @@ def test_a_fork_that_is_hung_up_on_ends_by_itself(worker: StartedWorker) -> None
 
 
 @SUPERVISED
-def test_forks_end_with_their_nursery(config: WorkerConfig, mortal: Child) -> None:
-    worker = StartedWorker(config, mortal, 1, compiler="")
-    worker.wait(PATIENCE_S)
-    family = family_of(worker.child)
-    assert len(family) > 1
-    os.kill(mortal.pid, signal.SIGKILL)
-    wait_until(lambda: not alive(family))
-    worker.kill()
+def test_forks_end_with_their_nursery(rung: Rung, orphans: dict[tuple[Rung, bool], list[int]]) -> None:
+    require_rung(rung)
+    assert len(orphans[rung, False]) > 1
+    wait_until(lambda: not alive(orphans[rung, False]))
 
 
 @RUNGS
-def test_forks_that_are_stopped_end_with_their_nursery_too(config: WorkerConfig, mortal: Child) -> None:
+def test_forks_that_are_stopped_end_with_their_nursery_too(
+    rung: Rung, orphans: dict[tuple[Rung, bool], list[int]]
+) -> None:
     """A worker is stopped while the reference is called, and its judge may be killed then."""
-    worker = StartedWorker(config, mortal, 1, compiler="")
-    worker.wait(PATIENCE_S)
-    family = family_of(worker.child)
-    assert process_tree.stop_tree(worker.child.pid)
-    os.kill(mortal.pid, signal.SIGKILL)
-    wait_until(lambda: not alive(family))
-    worker.kill()
+    require_rung(rung)
+    wait_until(lambda: not alive(orphans[rung, True]))
 
 
 def test_a_judge_that_is_stopped_ends_with_its_nursery_too(mortal: Child, tmp_path: Path) -> None:
@@ -326,8 +341,11 @@ def test_folders_that_are_kept_from_workers(tmp_path: Path) -> None:
 
 
 LOOKS = """
+import os
 import sys
 import torch
+os.environ["CUDA_HOME"] = "/some/where"
+sys.path.insert(0, {folder!r})
 from kbench.children import nursery
 looked = []
 torch.cuda.is_available = lambda: looked.append(1)
@@ -342,34 +360,32 @@ assert looked, "only while it is imported"
 """
 
 
-def test_no_module_imported_ahead_looks_for_a_device(tmp_path: Path) -> None:
+def test_no_module_imported_ahead_looks_for_a_device(tmp_path: Path, after_torch_process) -> None:
     """A fork of a process that has looked could open none."""
     (tmp_path / "asks.py").write_text("import torch\n\nANSWER = torch.cuda.is_available()\n")
-    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
-    environment = {**os.environ, "CUDA_HOME": "/some/where", "PYTHONPATH": path}
-    subprocess.run([sys.executable, "-c", LOOKS], check=True, env=environment)
+    after_torch_process.run(LOOKS.format(folder=str(tmp_path)))
 
 
 BEGINS_AGAIN = """
 import os
 import sys
 from kbench.children import nursery
+sys.path.insert(0, {folder!r})
 nursery.has_opened_a_device = lambda: "opens" in sys.modules
 def begin_again(program, arguments):
-    print(program == sys.executable, *arguments[2:], os.get_inheritable(int(arguments[4])))
-    raise SystemExit
+    print(program == sys.executable, *arguments[2:4], *arguments[5:], os.get_inheritable(link := int(arguments[4])))
+    raise InterruptedError(link)
 os.execv = begin_again
 link = os.open("/dev/null", os.O_RDONLY)
-nursery.import_all(["harmless", "opens", "after"], link)
+try:
+    nursery.import_all(["harmless", "opens", "after"], link)
+except InterruptedError as begun:
+    assert begun.args == (link,)
 """
 
 
-def test_a_nursery_that_opened_a_device_begins_again_without_what_did(tmp_path: Path) -> None:
+def test_a_nursery_that_opened_a_device_begins_again_without_what_did(tmp_path: Path, after_torch_process) -> None:
     for name in ("harmless", "opens", "after"):
         (tmp_path / f"{name}.py").write_text("")
-    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
-    command = [sys.executable, "-c", BEGINS_AGAIN]
-    done = subprocess.run(
-        command, check=True, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
-    )
-    assert done.stdout.split() == ["True", "-m", "kbench.children.nursery", "3", "harmless", "after", "True"]
+    told = after_torch_process.run(BEGINS_AGAIN.format(folder=str(tmp_path)))
+    assert told.split() == ["True", "-m", "kbench.children.nursery", "harmless", "after", "True"]

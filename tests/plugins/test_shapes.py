@@ -1,8 +1,5 @@
 """Shapes that a problem does not list: which are derived, and what solutions do at them, through a run."""
 
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -167,7 +164,7 @@ SOLUTIONS = {
 }
 
 
-def test_finding_shapes_does_not_import_the_compiler(tmp_path: Path) -> None:
+def test_finding_shapes_does_not_import_the_compiler(tmp_path: Path, after_torch_process) -> None:
     """It would cost every judge seconds. Who wants it afterwards has it."""
     scaled = tmp_path / "scaled.py"
     scaled.write_text(
@@ -183,10 +180,10 @@ def test_finding_shapes_does_not_import_the_compiler(tmp_path: Path) -> None:
         assert "torch._dynamo" not in sys.modules
         assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+    after_torch_process.run(code)
 
 
-def test_the_size_of_a_small_case_needs_neither_the_compiler_nor_sympy(tmp_path: Path) -> None:
+def test_the_size_of_a_small_case_needs_neither_the_compiler_nor_sympy(tmp_path: Path, after_torch_process) -> None:
     path = tmp_path / "drawn.py"
     path.write_text(
         """
@@ -205,7 +202,7 @@ def test_the_size_of_a_small_case_needs_neither_the_compiler_nor_sympy(tmp_path:
         assert footprint_bytes(Path({str(path)!r}), {{}}, 1 << 40) == 4 * (24 + 4 + 2 + 12 + 4) + 8 * (4 + 5)
         assert not {{"torch._dynamo", "torch.fx.experimental.symbolic_shapes", "sympy"}} & set(sys.modules)
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+    after_torch_process.run(code)
 
 
 def test_a_problem_that_compiles_has_the_compiler(tmp_path: Path) -> None:

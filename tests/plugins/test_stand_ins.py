@@ -1,8 +1,7 @@
 """What stands in for torch.compile, symbolic shapes and sympy says what these say of plain numbers, and then leaves."""
 
-import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -31,20 +30,19 @@ def get_init_inputs():
 SLOW = "{'sympy', 'torch._dynamo', 'torch.fx.experimental.symbolic_shapes'}"
 
 
-def in_a_fresh_process(code: str, folder: Path) -> str:
+@pytest.fixture
+def in_a_fresh_process(tmp_path, after_torch_process) -> Callable[[str], str]:
     """Return what code prints after the usual imports, with `path` as the problem's file."""
-    path = folder / "problem.py"
+    path = tmp_path / "problem.py"
     path.write_text(PROBLEM)
     begin = "import sys\nfrom pathlib import Path\nfrom kbench.plugins import shapes, stand_ins\n"
     begin += f"path = Path({str(path)!r})\n"
-    done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return lambda code: after_torch_process.run(begin + code).strip()
 
 
-def test_shapes_are_derived_without_slow_imports(tmp_path) -> None:
+def test_shapes_are_derived_without_slow_imports(in_a_fresh_process) -> None:
     code = f"print(len(shapes.derive(path, {{}}).cases), {SLOW} & set(sys.modules))"
-    assert in_a_fresh_process(code, tmp_path) == "2 set()"
+    assert in_a_fresh_process(code) == "2 set()"
 
 
 @pytest.mark.parametrize(
@@ -54,14 +52,14 @@ def test_shapes_are_derived_without_slow_imports(tmp_path) -> None:
         "from torch.fx.experimental.symbolic_shapes import ShapeEnv\n    seen = ShapeEnv()",
     ],
 )
-def test_whoever_wants_more_gets_the_real_module(more, tmp_path) -> None:
+def test_whoever_wants_more_gets_the_real_module(more, in_a_fresh_process) -> None:
     """And a stand-in that somebody kept has no members of its own afterwards."""
     code = (
         "with stand_ins.without_slow_imports(path):\n    import sympy as kept\n"
         f"    {more}\n"
         "import sympy\nprint(bool(seen), issubclass(sympy.Integer, kept.Basic), sympy.Basic is kept.Basic)"
     )
-    assert in_a_fresh_process(code, tmp_path) == "True True True"
+    assert in_a_fresh_process(code) == "True True True"
 
 
 @pytest.mark.parametrize(
@@ -71,17 +69,19 @@ def test_whoever_wants_more_gets_the_real_module(more, tmp_path) -> None:
         ("    def forward(self, x):\n", "        import helper\n"),
     ],
 )
-def test_a_module_that_a_problem_imports_may_want_parts_of_the_real_ones(place, imported, tmp_path) -> None:
+def test_a_module_that_a_problem_imports_may_want_parts_of_the_real_ones(
+    place, imported, tmp_path, in_a_fresh_process
+) -> None:
     """Those of torch.export are among them, and its own file has none of the words that tell of it."""
     (tmp_path / "helper.py").write_text("from torch._dynamo.exc import Unsupported\nfrom sympy.core import Symbol\n")
     code = "sys.path.insert(0, str(path.parent))\n"
     code += f"path.write_text(path.read_text().replace({place!r}, {place + imported!r}, 1))\n"
     code += "from kbench.plugins import problem\n"
     code += "print(len(shapes.derive(path, {}).cases), problem.footprint_bytes(path, {}) > 0)"
-    assert in_a_fresh_process(code, tmp_path) == "2 True"
+    assert in_a_fresh_process(code) == "2 True"
 
 
-def test_a_module_imported_meanwhile_keeps_no_answer_for_plain_numbers_only(tmp_path) -> None:
+def test_a_module_imported_meanwhile_keeps_no_answer_for_plain_numbers_only(tmp_path, in_a_fresh_process) -> None:
     (tmp_path / "helper.py").write_text("from torch.fx.experimental.symbolic_shapes import guard_or_false, sym_eq\n")
     code = (
         "sys.path.insert(0, str(path.parent))\nwith stand_ins.without_slow_imports(path):\n    import helper\n"
@@ -89,7 +89,7 @@ def test_a_module_imported_meanwhile_keeps_no_answer_for_plain_numbers_only(tmp_
         "from torch.fx.experimental import symbolic_shapes as real\n"
         "real.guard_or_false = lambda _: 'asked'\nprint(helper.guard_or_false(True), helper.sym_eq(3, 3))"
     )
-    assert in_a_fresh_process(code, tmp_path) == "asked True"
+    assert in_a_fresh_process(code) == "asked True"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
 
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -255,7 +253,7 @@ def test_products_and_convolutions_are_counted(tmp_path, forward, flops) -> None
     assert reference(tmp_path, forward).cost.flops == flops
 
 
-def test_counting_does_not_import_the_compiler() -> None:
+def test_counting_does_not_import_the_compiler(after_torch_process) -> None:
     """It would cost every judge seconds."""
     code = """
         import sys, torch
@@ -264,7 +262,7 @@ def test_counting_does_not_import_the_compiler() -> None:
         assert (tuple(result.shape), flops, types) == ((2, 4), 48, {torch.half, torch.float})
         assert "torch._dynamo" not in sys.modules
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+    after_torch_process.run(code)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """Recorded draws of inputs, on a CPU: a recording is what runs the same operations again."""
 
 import random
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -100,7 +97,7 @@ def test_a_number_of_slots_is_recorded_once_and_few_are_drawn_one_by_one():
     assert len(made) == 3, "one to see that it draws the same, and one for each number of slots"
 
 
-def test_watching_a_draw_does_not_import_the_compiler() -> None:
+def test_watching_a_draw_does_not_import_the_compiler(after_torch_process) -> None:
     """It took 1.1 s of the first timing of a run on a GPU."""
     code = """
         import sys, torch
@@ -111,4 +108,4 @@ def test_watching_a_draw_does_not_import_the_compiler() -> None:
         assert watch.recordable
         assert "torch._dynamo" not in sys.modules
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+    after_torch_process.run(code)
