@@ -9,13 +9,13 @@ from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
-    REFERENCE,
     Event,
     Judged,
     LargeCases,
     Planned,
     RunOptions,
     Saved,
+    StageFinished,
     StageStarted,
 )
 from kbench.core.forecast import Forecast, worth_telling
@@ -40,7 +40,6 @@ from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
 from kbench.units.rows import make_row, provenance_of
-from kbench.units.stages import finished
 from kbench.units.unit import Unit, UnitResult, time_left
 
 
@@ -169,10 +168,10 @@ class Session:
     def _own_stage(self, stage: str, step: Callable[[], None]) -> Iterator[Event]:
         """Do a step of the judge's own side as a stage."""
         case = self._cases[0].name
-        yield StageStarted(stage=stage, solution=REFERENCE, case=case)
+        yield StageStarted(stage=stage, case=case)
         began = time.monotonic()
         step()
-        yield finished(stage, case, time.monotonic() - began)
+        yield StageFinished(stage=stage, case=case, elapsed_s=time.monotonic() - began)
 
     def derive(self) -> Iterator[Event]:
         """Derive shapes, if a solution needs any that the problem does not list."""
@@ -221,8 +220,14 @@ class Session:
             if failure is not None:
                 self._failed[entry.name] = self._evaluator.explain(failure, entry, first)
                 self._watch.look(failure.status)
-            ok, detail = failure is None, "compiled" if failure is None else failure.reason
-            yield finished("build", first.name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
+            yield StageFinished(
+                stage="build",
+                case=first.name,
+                elapsed_s=elapsed_s,
+                solution=entry.name,
+                ok=failure is None,
+                detail="compiled" if failure is None else failure.reason,
+            )
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
         job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._context)

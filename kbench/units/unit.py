@@ -10,7 +10,7 @@ from typing import Any
 
 from kbench.build.sources import judged_sha256
 from kbench.core.errors import ResultsError
-from kbench.core.events import OF_THE_REFERENCE, RunOptions
+from kbench.core.events import OF_THE_REFERENCE, REFERENCE, RunOptions, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
@@ -58,6 +58,18 @@ class Unit:
 
     precision: float | None = None
     """Target precision of this process, given the earlier ones; None: that of the options."""
+
+    def started(self, stage: str) -> StageStarted:
+        """Return the start of a stage as an event of a run."""
+        return StageStarted(stage=stage, solution=self._whose(stage), case=self.case.name, process=self.process)
+
+    def ended(self, stage: str, elapsed_s: float, *, ok: bool = True) -> StageFinished:
+        """Return the end of a stage as an event of a run."""
+        solution, case, process = self._whose(stage), self.case.name, self.process
+        return StageFinished(stage=stage, solution=solution, case=case, process=process, ok=ok, elapsed_s=elapsed_s)
+
+    def _whose(self, stage: str) -> str:
+        return REFERENCE if stage in OF_THE_REFERENCE else self.solution.name
 
 
 class OutcomeProperties:
