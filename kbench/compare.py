@@ -12,12 +12,11 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
+from kbench.core.errors import NothingSelectedError, ResultsError, UsageError, did_you_mean
 from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import (
@@ -298,9 +297,8 @@ def _compare_solutions(
     solutions = tuple(dict.fromkeys(row.solution for row in run.rows))
     base = base or solutions[0]
     if base not in solutions:
-        close = get_close_matches(base, solutions, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(solutions)}"
-        raise UsageError(f"{run.name} has no solution `{base}`", hint=hint)
+        hint = did_you_mean(base, solutions, listing=f"it has {', '.join(solutions)}")
+        raise UsageError(f"{run.name} has no solution `{base}`", hint)
     lines = []
     for (problem, solution, case), new in found.items():
         line = _line((problem, solution, case), found.get((problem, base, case)), new, solution)

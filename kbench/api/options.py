@@ -5,10 +5,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from kbench.core.errors import UsageError
+from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.levels import require_codes
-from kbench.plugins.source import did_you_mean
 from kbench.run.plan import options_from
 from kbench.storage.settings import Settings, out_of_range
 

@@ -20,8 +20,7 @@ from kbench.cli.options import (
     run_argument,
 )
 from kbench.cli.output import Format
-from kbench.core.errors import ExitCode, UsageError
-from kbench.plugins.source import did_you_mean
+from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.report.document import render_document
 from kbench.report.table import one_line, table
 from kbench.storage.runfiles import LATEST

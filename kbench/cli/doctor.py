@@ -54,15 +54,12 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
         for one in checks
     ]
     status = "failed" if failing else "passed"
+    findings = [{"code": one.code, "kind": one.status, "message": f"{one.name}: {one.detail}"} for one in unfit]
     output.show(
         text=str,  # each check was printed when it was made
         json=lambda: render_document(
-            "doctor", status=status, reason=reason, exit_code=code, findings=map(_finding, unfit), results=checks
+            "doctor", status=status, reason=reason, exit_code=code, findings=findings, results=checks
         ),
         csv=lambda: csvout.render_records(checks, Check),
         md=table(rows).markdown,
     )
-
-
-def _finding(check: Check) -> dict[str, str]:
-    return {"code": check.code, "kind": check.status.value, "message": f"{check.name}: {check.detail}"}

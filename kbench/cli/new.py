@@ -14,7 +14,7 @@ from kbench.cli.options import DocumentFlags, argument, command, option, problem
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
 from kbench.plugins.places import BUILTINS
-from kbench.report.html.page import shown_path
+from kbench.storage.runfiles import shown_path
 
 Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion", "cpp", "torch"]
 LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"

@@ -149,7 +149,7 @@ def _report(name: str, summary: "RunSummary", judged: tuple[Judged, ...], output
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
         json=lambda: jsonout.render_run(summary, judged, exit_code=int(code), command=name),
-        csv=lambda: csvout.render_rows(row for case in summary.cases for row in case.rows),
+        csv=lambda: csvout.render_rows(summary.rows),
         md=lambda: markdown.render_run(summary),
     )
     if summary.error is not None and not output.wants_json:
@@ -224,7 +224,7 @@ def _follow(
     judged: list[Judged] = []
     error: KbenchError | None = None
     interrupted = False
-    reference_s: dict[tuple[str, str], float] = {}
+    reference_s: dict[str, dict[str, float]] = {}
     began = time.time() - CLOCK_STEP_S
     try:
         with progress_for(output) as show, closing(session.run(problem, chosen, options)) as events:
@@ -234,8 +234,8 @@ def _follow(
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
                 if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
-                    key = event.case, event.stage
-                    reference_s[key] = reference_s.get(key, 0.0) + event.elapsed_s
+                    stages = reference_s.setdefault(event.case, {})
+                    stages[event.stage] = stages.get(event.stage, 0.0) + event.elapsed_s
     except KbenchError as caught:
         error = caught
     except KeyboardInterrupt:

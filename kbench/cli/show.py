@@ -114,7 +114,7 @@ def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], comm
         case "json":
             return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
         case "csv":
-            return csvout.render_rows(row for case in summary.cases for row in case.rows)
+            return csvout.render_rows(summary.rows)
         case "md":
             return markdown.render_run(summary)
         case _:

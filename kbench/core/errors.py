@@ -1,5 +1,7 @@
-"""Errors that a user can act on, and the exit codes of the command line."""
+"""Errors that a user can act on, their hints, and the exit codes of the command line."""
 
+import difflib
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -75,3 +77,13 @@ class InternalError(KbenchError):
     """A part of kbench itself misbehaved: the judge died or answered nonsense."""
 
     exit_code = ExitCode.INTERNAL
+
+
+def did_you_mean(name: str, known: Sequence[str], *, listing: str | None = None, cutoff: float = 0.6) -> str | None:
+    """Return a hint with the closest of `known`, or how to list them."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    if listing is not None:
+        return listing
+    return "known: " + ", ".join(known[:12]) if known else None

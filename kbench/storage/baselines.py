@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from datetime import date
-from difflib import get_close_matches
 from pathlib import Path
 from typing import get_type_hints
 
-from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_mean
 from kbench.core.model import Status
 from kbench.storage import csvfile
 from kbench.storage.ranges import LONGEST_NAME
@@ -128,12 +127,10 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     if path.is_file():
         return require_unedited(read_run(path))
     others = sorted({summary.name for summary in list_baselines(root)})
-    close = get_close_matches(name, others, n=1)
+    way_out = f"`kbench baseline set {run.name}` makes this run the baseline"
     raise MachineError(
         f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
-        hint=f"did you mean `{close[0]}`?"
-        if close and close[0] != name
-        else f"`kbench baseline set {run.name}` makes this run the baseline",
+        way_out if name in others else did_you_mean(name, others, listing=way_out),
     )
 
 

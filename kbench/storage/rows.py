@@ -2,6 +2,7 @@
 
 import functools
 import math
+import statistics
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -150,8 +151,8 @@ def finding_codes(findings: Sequence[Finding]) -> str:
 
 def median_clock(samples: Sequence[Sample]) -> int | None:
     """Return the median SM clock of the samples that have one."""
-    clocks = sorted(s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None)
-    return clocks[len(clocks) // 2] if clocks else None
+    clocks = [s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None]
+    return statistics.median_high(clocks) if clocks else None
 
 
 def _ns(summary: ArmSummary | None, name: str) -> int | None:

@@ -1,7 +1,6 @@
 """A unit of judging, and its result."""
 
 import dataclasses
-import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
+from kbench.storage.json_values import reader_of
 from kbench.wire.channel import encode_constants
 
 OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
@@ -123,17 +123,10 @@ class UnitResult(OutcomeProperties):
 def result_from_json(told: Mapping[str, Any]) -> UnitResult:
     """Read a result from its JSON values (`json_values.plain`). Raises ResultsError."""
     try:
-        result: UnitResult = _adapter().validate_python(told)
+        result: UnitResult = reader_of(UnitResult).validate_python(told)
     except ValueError as error:
         raise ResultsError(f"this is not a result of a unit: {error}") from error
     return result
-
-
-@functools.cache
-def _adapter() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(UnitResult)
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:

@@ -90,12 +90,11 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart:
 
 def times(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the device time and the wall time of a call, the reference's, and the device's limit."""
-    timed = [case for case in cases if case.time_ns is not None]
     scale, unit = time_scale(
-        time for case in timed for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
+        time for case in cases for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
     )
     rows, kinds = [], {"reference"}
-    for case in timed:
+    for case in cases:
         found = {"limit": case.limit_ns, "reference": case.reference_ns, "wall": case.wall_ns, "point": case.time_ns}
         kinds |= {kind for kind, time in found.items() if time}
         cells = shown(case, unit)
