@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kbench.cli import completion
 from kbench.cli.options import (
@@ -28,7 +28,7 @@ OTHER_FILE = "name another file"
 """What to do if a report for CI cannot be written."""
 
 if TYPE_CHECKING:
-    from kbench.gate.rule import GateReport, Policy
+    from kbench.gate.rule import GateReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
             run,
             baselines.load_baseline(run, name, root),
             policy,
-            confirm=confirm.by_running(run, settings, show, policy.time) if flags.confirm else None,
+            confirm=confirm.by_running(run, settings, show, Time(policy.time)) if flags.confirm else None,
             pinned=baselines.load_pinned(run, root),
             accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
@@ -115,7 +115,7 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
 def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
     """Measure this checkout and another commit in one run."""
     from kbench.cli.progress import progress_for
-    from kbench.gate import against
+    from kbench.gate import against, rule
     from kbench.run.plan import choose_solutions, options_from
 
     if not flags.targets:
@@ -128,25 +128,23 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
         settings,
         device=flags.device,
         cases=tuple(flags.case or ()),
-        processes=max(policy.processes, settings.run.processes),
-        max_processes=max(policy.processes, settings.run.max_processes),
+        processes=max(rule.PROCESSES, settings.run.processes),
+        max_processes=max(rule.PROCESSES, settings.run.max_processes),
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
     with progress_for(output) as show:
         return against.against(problem, solutions, str(flags.against), options, policy, settings, show)
 
 
-def make_policy(given: GateSettings, flags: GateFlags) -> "Policy":
+def make_policy(given: GateSettings, flags: GateFlags) -> GateSettings:
     """Let a flag win over the settings."""
-    from kbench.gate.rule import Policy
-
-    return Policy(
-        slower=given.slower if flags.slower is None else flags.slower,
-        overrides={glob: override.slower for glob, override in given.override.items()},
-        unclear="fail" if flags.strict else flags.unclear or given.unclear,
-        missing=flags.missing or given.missing,
-        time=flags.time or Time(given.time),
-    )
+    told: dict[str, Any] = {
+        "slower": flags.slower,
+        "unclear": "fail" if flags.strict else flags.unclear,
+        "missing": flags.missing,
+        "time": flags.time,
+    }
+    return replace(given, **{name: value for name, value in told.items() if value is not None})
 
 
 def _write_files(report: "GateReport", flags: GateFlags) -> None:
