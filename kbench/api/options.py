@@ -91,7 +91,6 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
 
 
 def _require_ranges(options: RunOptions) -> None:
-    """Raise UsageError for an invalid value."""
     limits = {f"limits.{name}": value for name, value in _values(options.limits).items()}
     if (wrong := out_of_range(_values(options) | limits)) is not None:
         raise UsageError(*wrong)

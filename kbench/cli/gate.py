@@ -82,7 +82,6 @@ def main(flags: GateFlags) -> int:
 
 
 def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
-    """Compare a saved run with a saved baseline."""
     from kbench import calibrate
     from kbench.cli.progress import progress_for
     from kbench.cli.saved import find_run
@@ -113,7 +112,6 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
 
 
 def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
-    """Measure this checkout and another commit in one run."""
     from kbench.cli.progress import progress_for
     from kbench.gate import against, rule
     from kbench.run.plan import choose_solutions, options_from

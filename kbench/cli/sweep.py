@@ -284,7 +284,6 @@ def _follow(
 
 
 def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
-    """Map a sweep to the exit code of the command."""
     if code is not ExitCode.OK:
         return code
     if summary.reason.startswith("no device is left"):

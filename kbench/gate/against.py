@@ -76,14 +76,12 @@ def against(
 
 def contests(run: Mapping[CaseKey, ComparedSide], arms: Sequence[Arms]) -> dict[CaseKey, Contest]:
     """Compare both sides of every case, process by process if both were timed."""
-    news = {one.new.name for one in arms}
     found = {}
     for key, new in run.items():
-        if key[1] not in news:
-            continue
-        old = run[_old_key(key, arms)].measurement
-        apart = process_differences(old, new.measurement) or None
-        found[key] = Contest(old=old, new=new.measurement, differences=apart)
+        if any(one.new.name == key[1] for one in arms):
+            old = run[_old_key(key, arms)].measurement
+            apart = process_differences(old, new.measurement) or None
+            found[key] = Contest(old=old, new=new.measurement, differences=apart)
     return found
 
 

@@ -200,7 +200,7 @@ class Session:
         """Return how long an earlier verdict on this case took on this device."""
         return last_duration_s(
             self._options.results_dir,
-            problem_sha256=self._provenance.problem_sha256,
+            problem_sha256=self._provenance["problem_sha256"],
             overrides=case.overrides,
             device=self._device.uuid,
             timed=not self._options.verify_only,
@@ -347,10 +347,4 @@ class Session:
             state.rows = rowmaker.with_own_share(state.rows, state.outcome.own_share, state.share_flag)
             if self._writer is not None:
                 self._writer.amend(state.rows)
-        return Judged(
-            solution=state.entry.name,
-            case=state.case.name,
-            outcome=state.outcome,
-            rows=tuple(state.rows),
-            stage_s=dict(state.stage_s),
-        )
+        return state.judged(state.case.name, state.rows)

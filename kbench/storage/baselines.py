@@ -180,11 +180,8 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
     _require_complete(acceptance)
     path = _accepted_path(gpu_name, root)
     kept = [known for known in load_acceptances(gpu_name, root) if _key(known) != _key(acceptance)]
-    text = csvfile.line(_COLUMNS) + "".join(
-        csvfile.line(csvfile.cell(value) for value in astuple(one)) for one in sorted([*kept, acceptance], key=_key)
-    )
     csvfile.make_folder(path)
-    csvfile.replace_file(path, text)
+    csvfile.replace_file(path, csvfile.table(_COLUMNS, map(astuple, sorted([*kept, acceptance], key=_key))))
     return path
 
 

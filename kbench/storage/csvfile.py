@@ -135,6 +135,11 @@ def line(cells: Iterable[str]) -> str:
     return buffer.getvalue()
 
 
+def table(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Make the text of a table: a header, and lines of values."""
+    return line(names) + "".join(line(map(cell, row)) for row in rows)
+
+
 ELSEWHERE = "write elsewhere with `--results DIR`"
 """What to do if a file of results cannot be written."""
 

@@ -5,7 +5,7 @@ import math
 import statistics
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +38,6 @@ def timed_by(row: ResultRow) -> str:
     if row.schema_version == 1 and row.timer:
         return f"{row.timer} of schema 1"
     return "device" if row.timer in {"events", "gate"} else row.timer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """Where a run's rows come from."""
-
-    run_id: str
-    started_utc: str
-    git_commit: str
-    git_dirty: bool
-    problem: str
-    problem_path: str
-    problem_sha256: str
 
 
 @functools.cache
@@ -142,11 +129,6 @@ def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precisio
 def with_own_share(rows: Sequence[ResultRow], share: float | None, flag: str) -> tuple[ResultRow, ...]:
     """Give every row of a case the share of the solution's own kernels, and the flag that follows from it, if any."""
     return tuple(replace(row, own_share=share, flags=f"{row.flags} {flag}".strip()) for row in rows)
-
-
-def finding_codes(findings: Sequence[Finding]) -> str:
-    """Return the codes of findings, separated by spaces."""
-    return " ".join(dict.fromkeys(finding.code for finding in findings))
 
 
 def median_clock(samples: Sequence[Sample]) -> int | None:

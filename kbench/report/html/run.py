@@ -158,7 +158,6 @@ def _place(stage: str) -> int:
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
-    """Return the known parts of the environment of the run."""
     if not rows:
         return []
     row = rows[0]
