@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from kbench import doctor as verb
-from kbench.cli.options import OutputFlags, command, device_option, switch
+from kbench.cli import shared_flags
+from kbench.cli.options import OutputFlags, command, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode
 from kbench.doctor import Check, Health
@@ -17,7 +18,7 @@ from kbench.storage.settings import cache_dir
 class DoctorFlags(OutputFlags):
     """Flags of `kbench doctor`."""
 
-    device: str | None = device_option()
+    device: str | None = shared_flags.device()
     remeasure: bool = switch("--remeasure", "Measure the peaks again")
     clear_quarantine: bool = switch("--clear-quarantine", "Probe a quarantined device; use it again if it answers")
 

@@ -5,17 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kbench.cli import completion
-from kbench.cli.options import (
-    OutputFlags,
-    argument,
-    command,
-    option,
-    results_option,
-    slower_option,
-    switch,
-    time_option,
-)
+from kbench.cli import completion, shared_flags
+from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
@@ -45,8 +36,8 @@ class GateFlags(OutputFlags):
     case: list[str] | None = option("--case GLOB", "With --against: only cases whose name matches")
     device: str | None = option("--device DEVICE", "With --against: auto, cpu, cuda, cuda:INDEX")
     baseline: str | None = option("--baseline NAME", "Baseline: a name or the path of a CSV (default main)")
-    time: Time | None = time_option()
-    slower: float | None = slower_option()
+    time: Time | None = shared_flags.time()
+    slower: float | None = shared_flags.slower()
     unclear: Literal["pass", "warn", "fail"] | None = option("--unclear", "Effect of an unclear case")
     missing: Literal["warn", "fail"] | None = option("--missing", "Effect of a missing case")
     confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")
@@ -54,7 +45,7 @@ class GateFlags(OutputFlags):
     junit: Path | None = option("--junit FILE", "Write JUnit XML")
     summary: Path | None = option("--summary FILE", "Append Markdown to a file")
     strict: bool = switch("--strict", "Same as --unclear fail")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @command(GateFlags)

@@ -8,9 +8,9 @@ from typing import Literal
 
 import typer
 
-from kbench.cli import scaffold
+from kbench.cli import scaffold, shared_flags
 from kbench.cli.command import Command, Group
-from kbench.cli.options import DocumentFlags, argument, command, option, problem_argument
+from kbench.cli.options import DocumentFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
 from kbench.plugins.places import BUILTINS
@@ -32,7 +32,7 @@ class ProblemFlags(DocumentFlags):
 class SolutionFlags(DocumentFlags):
     """Flags of `kbench new solution`."""
 
-    problem: str = problem_argument()
+    problem: str = shared_flags.problem()
     name: str = argument("NAME", "Name of the solution")
     language: Language = option("--language", LANGUAGE_HELP, default="cuda")
     folder: Path | None = option("--in DIR", "Folder to write to (default: beside the problem)")

@@ -4,7 +4,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kbench.cli.options import DocumentFlags, command, option, results_option, run_argument, slower_option, time_option
+from kbench.cli import shared_flags
+from kbench.cli.options import DocumentFlags, command, option
 from kbench.cli.saved import find_path
 from kbench.core.errors import ExitCode, KbenchError, ResultsError, UsageError
 from kbench.core.model import ResultRow, Time
@@ -19,12 +20,12 @@ NO_SAMPLES = "the raw samples are missing, so the figures could not be checked a
 class ReportFlags(DocumentFlags):
     """Flags of `kbench report`."""
 
-    run: str = run_argument()
+    run: str = shared_flags.run()
     file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
     baseline: str | None = option("--baseline RUN", "Compare with this run, or baseline, instead")
-    time: Time | None = time_option()
-    slower: float | None = slower_option()
-    results: Path | None = results_option()
+    time: Time | None = shared_flags.time()
+    slower: float | None = shared_flags.slower()
+    results: Path | None = shared_flags.results()
 
 
 @command(ReportFlags)

@@ -8,16 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.events import (
-    Event,
-    Judged,
-    LargeCases,
-    Planned,
-    RunOptions,
-    Saved,
-    StageFinished,
-    StageStarted,
-)
+from kbench.core.events import Event, Judged, LargeCases, Planned, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.forecast import Forecast, worth_telling
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample
 from kbench.devices import clock_lock, monitor, peaks, selection
