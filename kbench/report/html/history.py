@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kbench.core.model import ResultRow, Status
 from kbench.report import units
-from kbench.report.html.axes import changes
+from kbench.report.html.axes import changes_around
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span, between
 from kbench.storage.results import CaseKey, case_key
 
@@ -53,9 +53,7 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
     def change(speedup: float) -> float:
         return 100 * (base.speedup / speedup - 1)
 
-    ends = [change(end) for past in (base, *told) for end in (past.speedup, *(past.interval or ()))]
-    reach = 1.06 * max(1.0, *(abs(end) for end in ends))
-    scale = changes(reach)
+    scale = changes_around(change(end) for past in (base, *told) for end in (past.speedup, *(past.interval or ())))
 
     def span(past: PastRun, kind: str) -> tuple[Span, ...]:
         low, high = (None, None) if past.interval is None else map(change, reversed(past.interval))
