@@ -31,10 +31,11 @@ class KbenchError(Exception):
 
     exit_code = ExitCode.USAGE
 
-    def __init__(self, message: str, hint: str | None = None):
+    def __init__(self, message: str, hint: str | None = None, exit_code: ExitCode | None = None):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.exit_code = exit_code if exit_code is not None else type(self).exit_code
 
 
 class UsageError(KbenchError):

@@ -199,10 +199,14 @@ class Session:
 
     def build(self) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
-        jobs = [job for entry in self._solutions if (job := self._job(entry, self._cases)) is not None]
+        jobs = [
+            job_of(self._problem, entry, self._cases, self._derive(entry).cases, self._context)
+            for entry in self._solutions
+            if entry.unsupported_on(self._device.kind, self._problem) is None
+        ]
         builder = Builder(self._problem, self._context)
         first = self._cases[0]
-        for news in build_all(jobs, builder):
+        for news in build_all([job for job in jobs if not job.is_done], builder):
             if isinstance(news, Job):
                 yield StageStarted(stage="build", solution=news.entry.name, case=first.name)
                 continue
@@ -219,12 +223,6 @@ class Session:
                 ok=failure is None,
                 detail="compiled" if failure is None else failure.reason,
             )
-
-    def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._context)
-        if job.is_done or entry.unsupported_on(self._device.kind, self._problem) is not None:
-            return None
-        return job
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure missing peaks, and lock the clocks if requested."""
