@@ -12,29 +12,15 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
-from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
+from kbench.core import stats
+from kbench.core.errors import NothingSelectedError, ResultsError, UsageError, did_you_mean
 from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
-from kbench.core.stats import (
-    STEADY_SHARE,
-    Interval,
-    counted,
-    hodges_lehmann,
-    hodges_lehmann_shift,
-    marked_share,
-    median_interval,
-    pair_log_ratios,
-    pairs,
-    process_estimate,
-    ratio_interval,
-    summarise_arm,
-    timings_interval,
-)
+from kbench.core.stats import Interval
 from kbench.core.verdict import Answer, Conditions, Measurement, Thresholds, Verdict, judge_change
 from kbench.storage.results import CaseKey, Run
 from kbench.storage.rows import clocks_locked, evaluates, timed_by
@@ -197,13 +183,13 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         raise ResultsError(f"{run.path} mixes rows of {what} that were measured differently", hint="measure again")
     deciding = next((row for row in rows if row.status != Status.PASSED), first)
     timings = run.timings(rows) if deciding.status == Status.PASSED else ()
-    usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
+    usable = [timing for timing in timings if stats.pair_log_ratios(timing.samples)]
     flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags.split()))
-    marks = [marked_share(pairs(timing.samples)) for timing in timings]
+    marks = [stats.marked_share(stats.pairs(timing.samples)) for timing in timings]
     marked = sum(marks) / len(marks) if marks else 0.0
     time_ns = _median_over_processes(timings, "candidate")
     limit_ns = None if first.limit_ns is None else float(first.limit_ns)
-    interval = timings_interval(usable)
+    interval = stats.timings_interval(usable)
     return ComparedSide(
         problem=first.problem,
         solution=first.solution,
@@ -215,19 +201,19 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
             standing=standing_of(deciding),
             conditions=conditions.pop(),
             processes=tuple(timing.samples[0].process for timing in usable),
-            log_ratios=tuple(process_estimate(timing) for timing in usable),
+            log_ratios=tuple(stats.process_estimate(timing) for timing in usable),
             weak=any(row.attestation == "weak" for row in rows),
-            unstable="unstable" in flags or (MOST_MARKED < marked < STEADY_SHARE),
-            throttled=marked >= STEADY_SHARE,
+            unstable="unstable" in flags or (MOST_MARKED < marked < stats.STEADY_SHARE),
+            throttled=marked >= stats.STEADY_SHARE,
             time=Time.WALL if first.timer == PLAIN_LOOPS else Time.DEVICE,
         ),
         timings=timings,
         time_ns=time_ns,
-        time_interval_ns=median_interval(
+        time_interval_ns=stats.median_interval(
             [
                 float(sample.t_event_ns)
                 for timing in timings
-                for sample in counted(s for s in timing.samples if s.arm == "candidate")
+                for sample in stats.counted(s for s in timing.samples if s.arm == "candidate")
             ]
         ),
         reference_ns=_median_over_processes(timings, "reference"),
@@ -241,7 +227,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
 
 
 def _median_over_processes(timings: Sequence[Timing], arm: str) -> float | None:
-    medians = [summarise_arm(timing.samples, arm).median_ns for timing in timings]
+    medians = [stats.summarise_arm(timing.samples, arm).median_ns for timing in timings]
     return float(np.median(medians)) if medians else None
 
 
@@ -269,7 +255,7 @@ def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         time_ns=float(np.median([mine for mine, _ in walls.values()])) if walls else None,
         time_interval_ns=None,
         reference_ns=float(np.median([theirs for _, theirs in walls.values()])) if walls else None,
-        speedup=ratio_interval(ratios).as_speedup() if len(ratios) > 1 else None,
+        speedup=stats.ratio_interval(ratios).as_speedup() if len(ratios) > 1 else None,
         limit_ns=None,
         percent_of_limit=None,
         beats_limit=False,
@@ -298,9 +284,8 @@ def _compare_solutions(
     solutions = tuple(dict.fromkeys(row.solution for row in run.rows))
     base = base or solutions[0]
     if base not in solutions:
-        close = get_close_matches(base, solutions, n=1)
-        hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(solutions)}"
-        raise UsageError(f"{run.name} has no solution `{base}`", hint=hint)
+        hint = did_you_mean(base, solutions, listing=f"it has {', '.join(solutions)}")
+        raise UsageError(f"{run.name} has no solution `{base}`", hint)
     lines = []
     for (problem, solution, case), new in found.items():
         line = _line((problem, solution, case), found.get((problem, base, case)), new, solution)
@@ -355,9 +340,9 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
     verdict = judge_change(old, new, thresholds, differences=differences)
     opinion = None
     if differences:
-        opinion = math.exp(hodges_lehmann(differences))
+        opinion = math.exp(stats.hodges_lehmann(differences))
     elif differences is None and old.log_ratios and new.log_ratios:
-        opinion = math.exp(hodges_lehmann_shift(old.log_ratios, new.log_ratios))
+        opinion = math.exp(stats.hodges_lehmann_shift(old.log_ratios, new.log_ratios))
     if verdict.reason_code == "other_gpu" and opinion is not None:
         # Asked for with `any_gpu`: a ratio to look at, which no verdict stands on.
         centre = float(np.mean(new.log_ratios) - np.mean(old.log_ratios))

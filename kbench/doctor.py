@@ -22,6 +22,7 @@ from typing import Any
 from kbench.build import languages
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
+from kbench.core.roofline import arithmetic_peaks
 from kbench.devices import monitor, nvml, peaks, selection
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
 from kbench.devices.backend import backend
@@ -312,9 +313,8 @@ def check_quarantine(held: Quarantine | None) -> Check:
 
 def describe_peaks(known: Peaks) -> str:
     """Write peaks in one line: bandwidth in GB/s, arithmetic in TFLOP/s."""
-    rates = [("fp32", known.fp32_flops_per_s), ("tf32", known.tf32_flops_per_s), ("bf16", known.bf16_flops_per_s)]
     words = [f"copy {known.copy_bytes_per_s / 1e9:,.0f} GB/s"]
-    words += [f"{name} {rate / 1e12:.3g} TFLOP/s" for name, rate in rates if rate is not None]
+    words += [f"{name} {rate / 1e12:.3g} TFLOP/s" for name, rate in arithmetic_peaks(known).items()]
     return ", ".join(words) + (f" (measured {known.measured_utc[:10]})" if known.measured_utc else "")
 
 

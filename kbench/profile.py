@@ -33,7 +33,6 @@ from kbench.plugins.registry import Entry
 from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
-from kbench.units.stages import finished
 
 MOST_SOLUTIONS = 2
 NO_PEAKS = "the device's peaks are not known, so there is no limit: `kbench doctor` measures them"
@@ -117,7 +116,7 @@ class ProfileSession:
 
     def open(self, solutions: Sequence[Entry]) -> Iterator[ProfileEvent]:
         """Have a judge compute the bytes and operations of a call; it ends before anything is profiled."""
-        yield StageStarted(stage="open", solution=REFERENCE, case=self._case.name)
+        yield StageStarted(stage="open", case=self._case.name)
         began = time.monotonic()
         files = [self._problem.path, *(entry.path for entry in solutions)]
         with contextlib.closing(JudgeProcess(self._context, files=files, expected=())) as judge:
@@ -210,6 +209,11 @@ class ProfileSession:
         return Admission(uuid=self._device.uuid).exclusive()
 
     def _finished(self, stage: str, solution: str, began: float, failed: Failed | None = None) -> StageFinished:
-        ok, detail = failed is None, "" if failed is None else failed.reason
-        spent_s = time.monotonic() - began
-        return finished(stage, self._case.name, spent_s, solution=solution, ok=ok, detail=detail)
+        return StageFinished(
+            stage=stage,
+            case=self._case.name,
+            elapsed_s=time.monotonic() - began,
+            solution=solution,
+            ok=failed is None,
+            detail="" if failed is None else failed.reason,
+        )

@@ -32,11 +32,11 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed
 from kbench.core.stats import needs_more_processes
 from kbench.core.verdict import Measurement
-from kbench.gate.rule import Contest, GatedCase, GateOutcome, Policy, decide
+from kbench.gate.rule import Contest, GatedCase, GateOutcome, decide
 from kbench.plugins import registry
 from kbench.run import session as running
 from kbench.storage.results import CaseKey, Run, read_run
-from kbench.storage.settings import Settings
+from kbench.storage.settings import GateSettings, Settings
 
 ROWS = 100
 SPARE = 5
@@ -156,7 +156,7 @@ def verdict(old: Deck, new: Deck) -> GatedCase:
         again = replace(options, processes=processes, max_processes=processes)
         return {key: Contest(old=contest.old, new=new.run(again)) for key in keys}
 
-    return decide({key: contest}, Policy(), remeasure=remeasure)[key]
+    return decide({key: contest}, GateSettings(), remeasure=remeasure)[key]
 
 
 def judge(run: Run, size: str, draws: int, seed: int = 1) -> list[Tally]:

@@ -11,7 +11,6 @@ from kbench.core.events import StageEvent
 from kbench.core.model import Case, Status
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.units.stages import ended, started
 from kbench.units.unit import TimeLeft, Unit, UnitResult
 
 CASES = f"CASES = {{'default': {{}}, 'small': {{'n': 2}}, 'ragged': {{'n': 3}}}}\nn = 4\n{PROBLEM}"
@@ -32,7 +31,7 @@ class SourceJudge(FakeJudge):
         text = Path(unit.solution.path).read_text()
         said = text.split()[1] if text.startswith("# ") else "passed"
         self.judged.append((text, unit.process))
-        yield started("verify", unit)
+        yield unit.started("verify")
         if said == "hangs":
             self.interrupted.wait(30)
             self.interrupted.clear()
@@ -42,7 +41,7 @@ class SourceJudge(FakeJudge):
         if said[0].isdigit():
             time.sleep(float(said))
             said = "passed"
-        yield ended("verify", unit, 0.0)
+        yield unit.ended("verify", 0.0)
         if said == "passed":
             return passed(unit.process, timed=not unit.options.verify_only)
         return failed(Status(said), f"because of {text.splitlines()[0]}")

@@ -28,8 +28,9 @@ from kbench.compare import process_differences
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.stats import needs_more_processes, process_estimate, ratio_interval
 from kbench.core.verdict import Measurement
-from kbench.gate.rule import Contest, GatedCase, GateOutcome, Policy, decide
+from kbench.gate.rule import Contest, GatedCase, GateOutcome, decide
 from kbench.storage.results import CaseKey
+from kbench.storage.settings import GateSettings
 
 CASES_PER_SUITE = 50
 POWER_AT = (0.005, 0.01, 0.02, 0.05)
@@ -194,12 +195,12 @@ def gate_suite(
     noise: Noise,
     design: Design,
     changes: list[float],
-    policy: Policy | None = None,
+    policy: GateSettings | None = None,
     *,
     confirm: bool = True,
 ) -> list[GatedCase]:
     """Measure a baseline in one session and a run in another, and gate every case."""
-    policy = policy or Policy()
+    policy = policy or GateSettings()
     before, now = rng.normal(0, noise.session, 2)
     keys: dict[CaseKey, float] = {("p", "s", str(n)): np.log1p(change) for n, change in enumerate(changes)}
     contests = {
@@ -215,7 +216,7 @@ def gate_suite(
 
 
 def gate_three_arms(
-    rng: np.random.Generator, noise: Noise, design: Design, changes: list[float], policy: Policy | None = None
+    rng: np.random.Generator, noise: Noise, design: Design, changes: list[float], policy: GateSettings | None = None
 ) -> list[GatedCase]:
     """Measure old and new in the same processes, each next to the reference, and gate every case."""
     session = rng.normal(0, noise.session)
@@ -231,7 +232,7 @@ def gate_three_arms(
     def remeasure(flagged: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
         return {key: contest(keys[key], processes) for key in flagged}
 
-    return list(decide(contests, policy or Policy(), remeasure=remeasure).values())
+    return list(decide(contests, policy or GateSettings(), remeasure=remeasure).values())
 
 
 def tally(suites: list[list[GatedCase]]) -> Tally:

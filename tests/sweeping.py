@@ -14,7 +14,6 @@ from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sweep.task import Task, TaskVerdict
-from kbench.units.stages import ended, started
 from kbench.units.unit import TimeLeft, Unit, UnitResult
 
 OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
@@ -94,16 +93,16 @@ class FakeJudge:
         self.judged.append((name, unit.process))
         for holder in self.waits_for:
             yield Waiting(device=cpu().name, holder=holder)
-            yield started("wait", unit)
-            yield ended("wait", unit, 0.0)
-        yield started("verify", unit)
+            yield unit.started("wait")
+            yield unit.ended("wait", 0.0)
+        yield unit.started("verify")
         if name in self.hangs:
             self.interrupted.wait(30)
             self.interrupted.clear()
             return failed(Status.HARNESS_ERROR, "the judge is gone")
         steps = self.script.get(name, [Status.PASSED])
         found = steps.pop(0) if len(steps) > 1 else steps[0]
-        yield ended("verify", unit, 0.1)
+        yield unit.ended("verify", 0.1)
         result = found if isinstance(found, UnitResult) else self._result(found, unit)
         outcome: Outcome = result.outcome
         if isinstance(outcome, Failed):

@@ -5,10 +5,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from kbench.core.errors import UsageError
+from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.levels import require_codes
-from kbench.plugins.source import did_you_mean
 from kbench.run.plan import options_from
 from kbench.storage.settings import Settings, out_of_range
 
@@ -92,7 +91,6 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
 
 
 def _require_ranges(options: RunOptions) -> None:
-    """Raise UsageError for an invalid value."""
     limits = {f"limits.{name}": value for name, value in _values(options.limits).items()}
     if (wrong := out_of_range(_values(options) | limits)) is not None:
         raise UsageError(*wrong)

@@ -6,10 +6,9 @@ problem (`core.verdict.NOT_EVALUATED`).
 
 from typing import Literal, assert_never, get_args
 
-from kbench.core.errors import UsageError
+from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.model import Status
 from kbench.core.verdict import NOT_EVALUATED
-from kbench.plugins.source import did_you_mean
 
 RewardPolicy = Literal["correct", "speedup", "speedup_low"]
 """Reward of a solution that passed. `correct`: 1. `speedup`: the measured speed-up. `speedup_low`: the lower end of its

@@ -17,7 +17,7 @@ from kbench.cli.command import Command, Group
 from kbench.cli.missing import missing_package
 from kbench.cli.output import Output, lost, silence
 from kbench.cli.words import completing
-from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
 from kbench.core.version import __version__
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
@@ -54,6 +54,7 @@ because shell completion and `--help` wait for the imports."""
 
 JUDGING = frozenset({"run", "verify", "profile"})
 """Commands that start a judge as soon as they can: their users wait for torch."""
+INTERRUPTED = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -139,7 +140,7 @@ def _guarded(arguments: list[str]) -> int:
     except KbenchError as error:
         return _report(error, arguments)
     except KeyboardInterrupt:
-        return _interrupted(arguments)
+        return _report(INTERRUPTED, arguments)
     except SystemExit as error:
         if isinstance(error.__context__, BrokenPipeError):  # the parser ends with 1 then, which is a verdict here
             return _unwritten(error.__context__, arguments)
@@ -186,7 +187,7 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
     if missing is not None:
         return _report(missing, arguments)
     if isinstance(error.__cause__, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        return _interrupted(arguments)
+        return _report(INTERRUPTED, arguments)
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
         context = getattr(error, "ctx", None)
@@ -197,11 +198,10 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
         return _report(UsageError(message, hint), arguments)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"  # noqa: PTH119
-    defect = KbenchError(
+    defect = InternalError(
         f"internal error: {type(error).__name__}: {error} ({where})",
         "this is a defect of kbench; `--verbose` shows the traceback to report",
     )
-    defect.exit_code = ExitCode.INTERNAL
     if {"-v", "--verbose"} & set(arguments):
         traceback.print_exception(error)
     return _report(defect, arguments)
@@ -215,12 +215,6 @@ def _report(error: KbenchError, arguments: list[str]) -> int:
     else:
         Output().error(error)
     return int(error.exit_code)
-
-
-def _interrupted(arguments: list[str]) -> int:
-    error = KbenchError("interrupted")
-    error.exit_code = ExitCode.INTERRUPTED
-    return _report(error, arguments)
 
 
 def wants_json(arguments: list[str]) -> bool:

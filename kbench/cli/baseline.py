@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kbench.cli import completion
+from kbench.cli import completion, shared_flags
 from kbench.cli.command import Command, Group
-from kbench.cli.options import (
-    DocumentFlags,
-    OutputFlags,
-    argument,
-    command,
-    option,
-    parse_slowdown,
-    results_option,
-    run_argument,
-)
+from kbench.cli.flag_values import parse_slowdown
+from kbench.cli.options import DocumentFlags, OutputFlags, argument, command, option
 from kbench.cli.output import Format
-from kbench.core.errors import ExitCode, UsageError
-from kbench.plugins.source import did_you_mean
+from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.report.document import render_document
 from kbench.report.table import one_line, table
 from kbench.storage.runfiles import LATEST
@@ -44,16 +35,16 @@ def parse_date(text: str) -> date:
 class BaselineShowFlags(OutputFlags):
     """Flags of `kbench baseline show`."""
 
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFlags(DocumentFlags):
     """Flags of `kbench baseline set`."""
 
-    run: str = run_argument()
+    run: str = shared_flags.run()
     name: str | None = option("--name NAME", "Name of the baseline (default main)")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +56,7 @@ class AcceptFlags(DocumentFlags):
     until: date = option("--until DATE", "Last day on which it is accepted", default=MISSING, parser=parse_date)
     up_to: float = option("--up-to SHARE", "Largest slow-down that is accepted", default=MISSING, parser=parse_slowdown)
     run: str = option("--run RUN", "Run that shows the slow-down", default=LATEST, autocompletion=completion.runs)
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @command(BaselineShowFlags)

@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kbench.cli import completion
-from kbench.cli.options import OutputFlags, argument, command, device_option, option
+from kbench.cli import completion, shared_flags
+from kbench.cli.options import OutputFlags, argument, command, option
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, InternalError, MachineError
 from kbench.core.events import Judged, RunOptions
@@ -36,7 +36,7 @@ class CalibrateFlags(OutputFlags):
         autocompletion=completion.problems,
     )
     case: list[str] | None = option("--case NAME", "Only this case; repeatable")
-    device: str | None = device_option()
+    device: str | None = shared_flags.device()
     processes: int | None = option("--processes N", "Processes per case (default 10)", min=2)
 
 

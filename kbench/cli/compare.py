@@ -4,19 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kbench.cli import completion
-from kbench.cli.options import (
-    OutputFlags,
-    argument,
-    cases_option,
-    command,
-    option,
-    results_option,
-    share_option,
-    slower_option,
-    switch,
-    time_option,
-)
+from kbench.cli import completion, shared_flags
+from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
 
@@ -30,14 +19,14 @@ class CompareFlags(OutputFlags):
     )
     by: Literal["solution", "run"] | None = option("--by", "What to compare (default: solutions of one run, or runs)")
     base: str | None = option("--base SOLUTION", "Solution that the others are compared with")
-    case: list[str] | None = cases_option()
+    case: list[str] | None = shared_flags.cases()
     only: Literal["changed", "slower"] | None = option("--only", "Show only these lines")
     sort: Literal["verdict", "change", "name"] = option("--sort", "Order of the lines", default="verdict")
-    time: Time | None = time_option()
-    slower: float | None = slower_option()
-    confidence: float | None = share_option("--confidence SHARE", "Confidence level of each bound (default 99%)")
+    time: Time | None = shared_flags.time()
+    slower: float | None = shared_flags.slower()
+    confidence: float | None = shared_flags.share("--confidence SHARE", "Confidence level of each bound (default 99%)")
     any_gpu: bool = switch("--any-gpu", "Show ratios between different GPUs")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @command(CompareFlags)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from kbench import doctor as verb
-from kbench.cli.options import OutputFlags, command, device_option, switch
+from kbench.cli import shared_flags
+from kbench.cli.options import OutputFlags, command, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode
 from kbench.doctor import Check, Health
@@ -17,7 +18,7 @@ from kbench.storage.settings import cache_dir
 class DoctorFlags(OutputFlags):
     """Flags of `kbench doctor`."""
 
-    device: str | None = device_option()
+    device: str | None = shared_flags.device()
     remeasure: bool = switch("--remeasure", "Measure the peaks again")
     clear_quarantine: bool = switch("--clear-quarantine", "Probe a quarantined device; use it again if it answers")
 
@@ -54,15 +55,12 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
         for one in checks
     ]
     status = "failed" if failing else "passed"
+    findings = [{"code": one.code, "kind": one.status, "message": f"{one.name}: {one.detail}"} for one in unfit]
     output.show(
         text=str,  # each check was printed when it was made
         json=lambda: render_document(
-            "doctor", status=status, reason=reason, exit_code=code, findings=map(_finding, unfit), results=checks
+            "doctor", status=status, reason=reason, exit_code=code, findings=findings, results=checks
         ),
         csv=lambda: csvout.render_records(checks, Check),
         md=table(rows).markdown,
     )
-
-
-def _finding(check: Check) -> dict[str, str]:
-    return {"code": check.code, "kind": check.status.value, "message": f"{check.name}: {check.detail}"}

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from kbench.cli.options import OutputFlags, argument, command
-from kbench.core.errors import ExitCode, UsageError
+from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.core.explain import EXPLANATIONS, Explanation, explain
-from kbench.plugins.source import did_you_mean
 from kbench.report import csvout
 from kbench.report.document import render_document
 from kbench.report.table import table
@@ -29,19 +28,18 @@ def main(flags: ExplainFlags) -> int:
     output = flags.output()
     found = _find(flags.code) if flags.code else tuple(EXPLANATIONS.values())
     rows = [{"code": one.code, "kind": one.kind, "meaning": one.meaning} for one in found]
+    one = found[0]
     output.show(
         text=lambda: (
-            _described(found[0]) if flags.code else table(rows, wraps={"meaning"}).text(indent="", width=output.width)
+            f"{one.code}  ({one.kind})\n\n{one.meaning}\n\nhint: {one.fix}"
+            if flags.code
+            else table(rows, wraps={"meaning"}).text(indent="", width=output.width)
         ),
         json=lambda: render_document("explain", status="ok", results=found),
         csv=lambda: csvout.render_records(found, Explanation),
         md=table([row | {"what to do": one.fix} for row, one in zip(rows, found, strict=True)]).markdown,
     )
     return ExitCode.OK
-
-
-def _described(entry: Explanation) -> str:
-    return f"{entry.code}  ({entry.kind})\n\n{entry.meaning}\n\nhint: {entry.fix}"
 
 
 def _find(code: str) -> tuple[Explanation, ...]:

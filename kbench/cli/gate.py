@@ -3,19 +3,10 @@
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kbench.cli import completion
-from kbench.cli.options import (
-    OutputFlags,
-    argument,
-    command,
-    option,
-    results_option,
-    slower_option,
-    switch,
-    time_option,
-)
+from kbench.cli import completion, shared_flags
+from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
@@ -28,7 +19,7 @@ OTHER_FILE = "name another file"
 """What to do if a report for CI cannot be written."""
 
 if TYPE_CHECKING:
-    from kbench.gate.rule import GateReport, Policy
+    from kbench.gate.rule import GateReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +36,8 @@ class GateFlags(OutputFlags):
     case: list[str] | None = option("--case GLOB", "With --against: only cases whose name matches")
     device: str | None = option("--device DEVICE", "With --against: auto, cpu, cuda, cuda:INDEX")
     baseline: str | None = option("--baseline NAME", "Baseline: a name or the path of a CSV (default main)")
-    time: Time | None = time_option()
-    slower: float | None = slower_option()
+    time: Time | None = shared_flags.time()
+    slower: float | None = shared_flags.slower()
     unclear: Literal["pass", "warn", "fail"] | None = option("--unclear", "Effect of an unclear case")
     missing: Literal["warn", "fail"] | None = option("--missing", "Effect of a missing case")
     confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")
@@ -54,7 +45,7 @@ class GateFlags(OutputFlags):
     junit: Path | None = option("--junit FILE", "Write JUnit XML")
     summary: Path | None = option("--summary FILE", "Append Markdown to a file")
     strict: bool = switch("--strict", "Same as --unclear fail")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @command(GateFlags)
@@ -82,7 +73,6 @@ def main(flags: GateFlags) -> int:
 
 
 def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
-    """Compare a saved run with a saved baseline."""
     from kbench import calibrate
     from kbench.cli.progress import progress_for
     from kbench.cli.saved import find_run
@@ -104,7 +94,7 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
             run,
             baselines.load_baseline(run, name, root),
             policy,
-            confirm=confirm.by_running(run, settings, show, policy.time) if flags.confirm else None,
+            confirm=confirm.by_running(run, settings, show, Time(policy.time)) if flags.confirm else None,
             pinned=baselines.load_pinned(run, root),
             accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
@@ -113,9 +103,8 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
 
 
 def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
-    """Measure this checkout and another commit in one run."""
     from kbench.cli.progress import progress_for
-    from kbench.gate import against
+    from kbench.gate import against, rule
     from kbench.run.plan import choose_solutions, options_from
 
     if not flags.targets:
@@ -128,25 +117,23 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
         settings,
         device=flags.device,
         cases=tuple(flags.case or ()),
-        processes=max(policy.processes, settings.run.processes),
-        max_processes=max(policy.processes, settings.run.max_processes),
+        processes=max(rule.PROCESSES, settings.run.processes),
+        max_processes=max(rule.PROCESSES, settings.run.max_processes),
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
     with progress_for(output) as show:
         return against.against(problem, solutions, str(flags.against), options, policy, settings, show)
 
 
-def make_policy(given: GateSettings, flags: GateFlags) -> "Policy":
+def make_policy(given: GateSettings, flags: GateFlags) -> GateSettings:
     """Let a flag win over the settings."""
-    from kbench.gate.rule import Policy
-
-    return Policy(
-        slower=given.slower if flags.slower is None else flags.slower,
-        overrides={glob: override.slower for glob, override in given.override.items()},
-        unclear="fail" if flags.strict else flags.unclear or given.unclear,
-        missing=flags.missing or given.missing,
-        time=flags.time or Time(given.time),
-    )
+    told: dict[str, Any] = {
+        "slower": flags.slower,
+        "unclear": "fail" if flags.strict else flags.unclear,
+        "missing": flags.missing,
+        "time": flags.time,
+    }
+    return replace(given, **{name: value for name, value in told.items() if value is not None})
 
 
 def _write_files(report: "GateReport", flags: GateFlags) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.cli import completion
-from kbench.cli.options import OutputFlags, argument, command, results_option, switch
+from kbench.cli import completion, shared_flags
+from kbench.cli.options import OutputFlags, argument, command, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, PluginError
 from kbench.plugins import registry
@@ -48,7 +48,7 @@ class ListFlags(OutputFlags):
     )
     cases: bool = switch("--cases", "List the problem's cases instead")
     runs: bool = switch("--runs", "List saved runs instead")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @command(ListFlags)

@@ -3,7 +3,8 @@
 import importlib.util
 from dataclasses import dataclass
 
-from kbench.cli.options import SettingsFlags, command, device_option
+from kbench.cli import shared_flags
+from kbench.cli.options import SettingsFlags, command
 from kbench.core.errors import ExitCode, MachineError
 
 
@@ -11,7 +12,7 @@ from kbench.core.errors import ExitCode, MachineError
 class McpFlags(SettingsFlags):
     """Flags of `kbench mcp`."""
 
-    device: str | None = device_option()
+    device: str | None = shared_flags.device()
 
 
 @command(McpFlags)

@@ -8,13 +8,13 @@ from typing import Literal
 
 import typer
 
-from kbench.cli import scaffold
+from kbench.cli import scaffold, shared_flags
 from kbench.cli.command import Command, Group
-from kbench.cli.options import DocumentFlags, argument, command, option, problem_argument
+from kbench.cli.options import DocumentFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
 from kbench.plugins.places import BUILTINS
-from kbench.report.html.page import shown_path
+from kbench.storage.runfiles import shown_path
 
 Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion", "cpp", "torch"]
 LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"
@@ -32,7 +32,7 @@ class ProblemFlags(DocumentFlags):
 class SolutionFlags(DocumentFlags):
     """Flags of `kbench new solution`."""
 
-    problem: str = problem_argument()
+    problem: str = shared_flags.problem()
     name: str = argument("NAME", "Name of the solution")
     language: Language = option("--language", LANGUAGE_HELP, default="cuda")
     folder: Path | None = option("--in DIR", "Folder to write to (default: beside the problem)")

@@ -5,19 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.cli import completion
-from kbench.cli.options import (
-    OutputFlags,
-    argument,
-    command,
-    device_option,
-    option,
-    parse_overrides,
-    problem_argument,
-    set_option,
-    switch,
-    trusted_option,
-)
+from kbench.cli import completion, shared_flags
+from kbench.cli.flag_values import parse_overrides
+from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.run import code_of_statuses
 from kbench.core.events import RunOptions
@@ -33,18 +23,18 @@ if TYPE_CHECKING:
 class ProfileFlags(OutputFlags):
     """Flags of `kbench profile`."""
 
-    problem: str = problem_argument()
+    problem: str = shared_flags.problem()
     solutions: list[str] = argument(
         "SOLUTION", "One solution, or two to compare: names or paths", autocompletion=completion.solutions
     )
     case: str | None = option("--case NAME", "Case to profile", autocompletion=completion.cases)
     entry: str | None = option("--entry NAME", "Class or function of the solution file (default ModelNew)")
-    set_: list[str] | None = set_option()
-    device: str | None = device_option()
+    set_: list[str] | None = shared_flags.set_()
+    device: str | None = shared_flags.device()
     ncu: bool = switch("--ncu", "Read hardware counters with Nsight Compute")
     keep: Path | None = option("--keep FILE", "Save the report of `--ncu` as this .ncu-rep file")
     allow_tf32: bool = switch("--allow-tf32", "Allow TF32")
-    trusted: bool = trusted_option()
+    trusted: bool = shared_flags.trusted()
 
 
 @command(ProfileFlags)

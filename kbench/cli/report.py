@@ -4,11 +4,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kbench.cli.options import DocumentFlags, command, option, results_option, run_argument, slower_option, time_option
+from kbench.cli import shared_flags
+from kbench.cli.options import DocumentFlags, command, option
 from kbench.cli.saved import find_path
 from kbench.core.errors import ExitCode, KbenchError, ResultsError, UsageError
 from kbench.core.model import ResultRow, Time
 from kbench.storage import csvfile
+from kbench.storage.runfiles import run_files, shown_path
 from kbench.storage.settings import Settings
 
 NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
@@ -18,12 +20,12 @@ NO_SAMPLES = "the raw samples are missing, so the figures could not be checked a
 class ReportFlags(DocumentFlags):
     """Flags of `kbench report`."""
 
-    run: str = run_argument()
+    run: str = shared_flags.run()
     file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
     baseline: str | None = option("--baseline RUN", "Compare with this run, or baseline, instead")
-    time: Time | None = time_option()
-    slower: float | None = slower_option()
-    results: Path | None = results_option()
+    time: Time | None = shared_flags.time()
+    slower: float | None = shared_flags.slower()
+    results: Path | None = shared_flags.results()
 
 
 @command(ReportFlags)
@@ -49,7 +51,6 @@ def main(flags: ReportFlags) -> int:
 
 def page_of(path: Path, settings: Settings) -> str:
     """Write the page of a results file or a published table; a run shows its sources if they are available."""
-    from kbench.report.html import page
     from kbench.report.html.run import render_run
     from kbench.report.html.sources import listings
     from kbench.report.html.sweep import render_sweep
@@ -63,7 +64,7 @@ def page_of(path: Path, settings: Settings) -> str:
     from kbench.sweep import journal
 
     if published.is_published(path):
-        return render_sweep(of_published(path.stem, published.read_published(path)), page.shown_path(path))
+        return render_sweep(of_published(path.stem, published.read_published(path)), shown_path(path))
     run = read_run(path, needs_samples=False)
     judged, summary = recall(run)
     missing = not run.samples and any(row.samples_sha256 for row in run.rows)
@@ -72,12 +73,12 @@ def page_of(path: Path, settings: Settings) -> str:
     if not written.is_file() and len({row.problem for row in run.rows}) == 1:
         shown = listings(summary.cases, settings)
         repeat = command_of(run.rows, settings)
-        return render_run(summary, judged, listings=shown, repeat=repeat, notes=notes, source=page.shown_path(path))
+        return render_run(summary, judged, listings=shown, repeat=repeat, notes=notes, source=shown_path(path))
     try:
         told = journal.read(written) if written.is_file() else None
     except KbenchError as error:
         told, notes = None, [*notes, Remark(kind="warning", text=f"claims and rates are not shown: {error.message}")]
-    return render_sweep(of_run(run.name, summary, stack_line(run.rows[0]), told, notes), page.shown_path(path))
+    return render_sweep(of_run(run.name, summary, stack_line(run.rows[0]), told, notes), shown_path(path))
 
 
 def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
@@ -85,7 +86,6 @@ def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
     from kbench import compare as verb
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import chosen
-    from kbench.report.html import page
     from kbench.report.html.comparison import render_comparison
     from kbench.report.html.history import histories
     from kbench.storage import baselines, results, saved_runs
@@ -99,13 +99,12 @@ def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
     thresholds = Thresholds() if flags.slower is None else Thresholds(margin=flags.slower)
     found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
     history = histories(old.rows, _others(folder))
-    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, page.shown_path(path), history)
+    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, shown_path(path), history)
 
 
 def _others(folder: Path) -> dict[str, list[ResultRow]]:
     """Read the rows of every run in a folder; one that cannot be read is left out."""
     from kbench.storage import results
-    from kbench.storage.runfiles import run_files
 
     found = {}
     for path in run_files(folder):

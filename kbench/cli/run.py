@@ -10,24 +10,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kbench.cli import completion
+from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
-from kbench.cli.options import (
-    OutputFlags,
-    argument,
-    cases_option,
-    command,
-    device_option,
-    option,
-    parse_overrides,
-    problem_argument,
-    results_option,
-    seconds_option,
-    set_option,
-    share_option,
-    switch,
-    trusted_option,
-)
+from kbench.cli.flag_values import parse_overrides
+from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.events import OF_THE_REFERENCE, Judged, Planned, RunOptions, Saved, StageFinished
@@ -51,27 +37,29 @@ INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "
 class VerifyFlags(OutputFlags):
     """Flags of `kbench verify`."""
 
-    problem: str = problem_argument()
+    problem: str = shared_flags.problem()
     solutions: list[str] | None = argument(
         "SOLUTION",
         "Solutions: names or paths (default: all that run on the device)",
         default=None,
         autocompletion=completion.solutions,
     )
-    case: list[str] | None = cases_option(autocompletion=completion.cases)
+    case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
-    set_: list[str] | None = set_option()
-    device: str | None = device_option()
-    import_timeout: float | None = seconds_option(
+    set_: list[str] | None = shared_flags.set_()
+    device: str | None = shared_flags.device()
+    import_timeout: float | None = shared_flags.seconds(
         "--import-timeout SECONDS", "Timeout for importing solution or problem (default 60s)"
     )
-    build_timeout: float | None = seconds_option("--build-timeout SECONDS", "Build timeout (default 300s)")
-    call_timeout: float | None = seconds_option(
+    build_timeout: float | None = shared_flags.seconds("--build-timeout SECONDS", "Build timeout (default 300s)")
+    call_timeout: float | None = shared_flags.seconds(
         "--call-timeout SECONDS", "Timeout of one call (default 10s or 50 x the reference)"
     )
-    timeout: float | None = seconds_option("--timeout SECONDS", "Timeout of each solution in total (default none)")
+    timeout: float | None = shared_flags.seconds(
+        "--timeout SECONDS", "Timeout of each solution in total (default none)"
+    )
     isolation: int | None = option("--isolation RUNG", "Fail unless the sandbox reaches this rung", min=0)
-    trusted: bool = trusted_option()
+    trusted: bool = shared_flags.trusted()
     level: Level | None = option("--level", "Level that a solution must hold (default module)", case_sensitive=False)
     accept: list[str] | None = option(
         "--accept CODE", "Accept a solution that lacks this property; repeatable", autocompletion=completion.properties
@@ -85,7 +73,7 @@ class VerifyFlags(OutputFlags):
     eval_mode: bool = switch("--eval", "Run both sides in eval mode")
     name: str | None = option("--name NAME", "Name of the saved run")
     no_save: bool = switch("--no-save", "Write no files")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
     help_all: bool = switch("--help-all", "Show all options and exit", is_eager=True, callback=show_all)
     strict: bool = switch("--strict", "Exit 4 when a result is inconclusive")
 
@@ -96,8 +84,12 @@ class RunFlags(VerifyFlags):
 
     processes: int | None = option("--processes N", "Least number of processes (default 3)", min=1)
     max_processes: int | None = option("--max-processes N", "Largest number of processes (default 10)", min=1)
-    precision: float | None = share_option("--precision SHARE", "Stop when the 95 % interval is ± this (default 0.3%)")
-    budget: float | None = seconds_option("--budget SECONDS", "Time to measure each solution and case (default 20s)")
+    precision: float | None = shared_flags.share(
+        "--precision SHARE", "Stop when the 95 % interval is ± this (default 0.3%)"
+    )
+    budget: float | None = shared_flags.seconds(
+        "--budget SECONDS", "Time to measure each solution and case (default 20s)"
+    )
     quick: bool = switch("--quick", "Measure in one process only")
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
@@ -149,7 +141,7 @@ def _report(name: str, summary: "RunSummary", judged: tuple[Judged, ...], output
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
         json=lambda: jsonout.render_run(summary, judged, exit_code=int(code), command=name),
-        csv=lambda: csvout.render_rows(row for case in summary.cases for row in case.rows),
+        csv=lambda: csvout.render_rows(summary.rows),
         md=lambda: markdown.render_run(summary),
     )
     if summary.error is not None and not output.wants_json:
@@ -224,7 +216,7 @@ def _follow(
     judged: list[Judged] = []
     error: KbenchError | None = None
     interrupted = False
-    reference_s: dict[tuple[str, str], float] = {}
+    reference_s: dict[str, dict[str, float]] = {}
     began = time.time() - CLOCK_STEP_S
     try:
         with progress_for(output) as show, closing(session.run(problem, chosen, options)) as events:
@@ -234,8 +226,8 @@ def _follow(
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
                 if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
-                    key = event.case, event.stage
-                    reference_s[key] = reference_s.get(key, 0.0) + event.elapsed_s
+                    stages = reference_s.setdefault(event.case, {})
+                    stages[event.stage] = stages.get(event.stage, 0.0) + event.elapsed_s
     except KbenchError as caught:
         error = caught
     except KeyboardInterrupt:

@@ -138,8 +138,7 @@ def _follow(
     except KbenchError as error:
         ended = error
     except KeyboardInterrupt:
-        ended = KbenchError("interrupted")
-        ended.exit_code = ExitCode.INTERRUPTED
+        ended = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
     if started is None:
         raise ended
     report = started.report(checks, time.monotonic() - began)
@@ -158,9 +157,7 @@ def _told(
         more += [] if flags.jobs == JOBS else ["--jobs", str(flags.jobs)]
         words = shlex.join([str(journal.path).removesuffix(journal_file.SUFFIX), *more])
         kept, hint = f"{done} are kept in {journal.path}", f"`kbench selftest --resume {words}` goes on"
-    told = KbenchError(f"{ended.message}; {kept}", f"{ended.hint}; {hint}" if ended.hint else hint)
-    told.exit_code = ended.exit_code
-    return told
+    return KbenchError(f"{ended.message}; {kept}", f"{ended.hint}; {hint}" if ended.hint else hint, ended.exit_code)
 
 
 def _save(report: "SelftestReport", journal: Path) -> None:

@@ -4,16 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from kbench.cli.options import (
-    DocumentFlags,
-    OutputFlags,
-    cases_option,
-    command,
-    option,
-    results_option,
-    run_argument,
-    switch,
-)
+from kbench.cli import shared_flags
+from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
 from kbench.cli.output import Format
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.core.events import Judged
@@ -30,22 +22,22 @@ Target = Literal["json", "md", "csv", "summary", "html"]
 class ShowFlags(OutputFlags):
     """Flags of `kbench show`."""
 
-    run: str = run_argument()
-    case: list[str] | None = cases_option()
+    run: str = shared_flags.run()
+    case: list[str] | None = shared_flags.cases()
     samples: bool = switch("--samples", "Draw the raw samples")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFlags(DocumentFlags):
     """Flags of `kbench export`."""
 
-    run: str = run_argument()
+    run: str = shared_flags.run()
     to: Target | None = option(
         "--to", "Format; summary: CSV, a row per case (default: by the ending of FILE, else json)"
     )
     file: Path | None = option("--output -o FILE", "File to write (default stdout)")
-    results: Path | None = results_option()
+    results: Path | None = shared_flags.results()
 
 
 @command(ShowFlags)
@@ -114,7 +106,7 @@ def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], comm
         case "json":
             return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
         case "csv":
-            return csvout.render_rows(row for case in summary.cases for row in case.rows)
+            return csvout.render_rows(summary.rows)
         case "md":
             return markdown.render_run(summary)
         case _:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from kbench.cli import completion
-from kbench.cli.options import argument, command, option, seconds_option, switch
+from kbench.cli import completion, shared_flags
+from kbench.cli.options import argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
@@ -51,8 +51,8 @@ class SweepFlags(RunFlags):
     )
     address: str | None = option("--address HOST:PORT", "With --executor ray: the cluster (default: this host's)")
     jobs: int | None = option("--jobs N", "Parallel builds (default: one per processor)", min=1)
-    verify_limit: float | None = seconds_option("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
-    time_limit: float | None = seconds_option("--time-limit SECONDS", "Timeout for measuring (default 300s)")
+    verify_limit: float | None = shared_flags.seconds("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
+    time_limit: float | None = shared_flags.seconds("--time-limit SECONDS", "Timeout for measuring (default 300s)")
     resume: str | None = option("--resume RUN", "Continue a sweep; finished verdicts are kept")
     retry_failed: bool = switch("--retry-failed", "With --resume: judge again what did not pass")
     only: list[str] | None = option("--only STATUS", "With --resume: judge again what has this status; repeatable")
@@ -284,7 +284,6 @@ def _follow(
 
 
 def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
-    """Map a sweep to the exit code of the command."""
     if code is not ExitCode.OK:
         return code
     if summary.reason.startswith("no device is left"):

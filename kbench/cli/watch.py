@@ -7,17 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.cli import completion
-from kbench.cli.options import (
-    SettingsFlags,
-    argument,
-    command,
-    device_option,
-    option,
-    problem_argument,
-    seconds_option,
-    switch,
-)
+from kbench.cli import completion, shared_flags
+from kbench.cli.options import SettingsFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import Event, StageEvent, StageFinished
@@ -37,13 +28,13 @@ BUDGET_S = 6.0
 class WatchFlags(SettingsFlags):
     """Flags of `kbench watch`."""
 
-    problem: str = problem_argument()
+    problem: str = shared_flags.problem()
     file: Path = argument("FILE", "Solution file to watch")
     case: str | None = option("--case GLOB", "Only cases whose name matches", autocompletion=completion.cases)
-    device: str | None = device_option()
+    device: str | None = shared_flags.device()
     entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
     verify_only: bool = switch("--verify-only", "Verify, and time nothing")
-    budget: float | None = seconds_option("--budget SECONDS", "Time to measure (default 6s)")
+    budget: float | None = shared_flags.seconds("--budget SECONDS", "Time to measure (default 6s)")
 
 
 class Shown:

@@ -1,5 +1,7 @@
-"""Errors that a user can act on, and the exit codes of the command line."""
+"""Errors that a user can act on, their hints, and the exit codes of the command line."""
 
+import difflib
+from collections.abc import Sequence
 from enum import IntEnum
 
 
@@ -29,10 +31,11 @@ class KbenchError(Exception):
 
     exit_code = ExitCode.USAGE
 
-    def __init__(self, message: str, hint: str | None = None):
+    def __init__(self, message: str, hint: str | None = None, exit_code: ExitCode | None = None):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.exit_code = exit_code if exit_code is not None else type(self).exit_code
 
 
 class UsageError(KbenchError):
@@ -75,3 +78,13 @@ class InternalError(KbenchError):
     """A part of kbench itself misbehaved: the judge died or answered nonsense."""
 
     exit_code = ExitCode.INTERNAL
+
+
+def did_you_mean(name: str, known: Sequence[str], *, listing: str | None = None, cutoff: float = 0.6) -> str | None:
+    """Return a hint with the closest of `known`, or how to list them."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
+    if near:
+        return f"did you mean `{near[0]}`?"
+    if listing is not None:
+        return listing
+    return "known: " + ", ".join(known[:12]) if known else None

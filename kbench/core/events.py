@@ -136,14 +136,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted:
-    """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins.
-
-    Or one of the judge's own side, OF_THE_REFERENCE, whose `solution` is REFERENCE.
-    """
+    """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins, or one of OF_THE_REFERENCE."""
 
     stage: str
-    solution: str
     case: str
+    solution: str = REFERENCE
     process: int | None = None
 
 
@@ -152,12 +149,12 @@ class StageFinished:
     """A stage ended, after `elapsed_s`; `detail` is one line for the terminal."""
 
     stage: str
-    solution: str
     case: str
-    process: int | None
-    ok: bool
     elapsed_s: float
-    detail: str
+    solution: str = REFERENCE
+    process: int | None = None
+    ok: bool = True
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

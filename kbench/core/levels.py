@@ -1,12 +1,11 @@
 """Right for what: three levels, the properties that each requires, and the consequences of missing ones."""
 
-import difflib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kbench.core.codes import TEXTS
-from kbench.core.errors import UsageError
+from kbench.core.errors import UsageError, did_you_mean
 
 MOST_SHOWN = 3
 """Largest number of codes in one cell of a table or one sentence."""
@@ -158,7 +157,7 @@ def require_codes(codes: Collection[str]) -> tuple[str, ...]:
     """Return accepted codes, each once, sorted. Raises UsageError for an unknown property."""
     for code in codes:
         if code not in PROPERTIES:
-            near = difflib.get_close_matches(code, PROPERTIES, n=1, cutoff=0.5)
-            hint = f"did you mean `{near[0]}`?" if near else "`kbench explain` lists them: those of kind `property`"
+            listing = "`kbench explain` lists them: those of kind `property`"
+            hint = did_you_mean(code, list(PROPERTIES), listing=listing, cutoff=0.5)
             raise UsageError(f"`{code}` is not a property of a level, so it cannot be accepted", hint)
     return tuple(sorted(set(codes)))

@@ -16,14 +16,19 @@ class Limit:
     """`memory` or `compute`."""
 
 
+def arithmetic_peaks(peaks: Peaks) -> dict[str, float]:
+    """Return the measured rates of arithmetic by its precision."""
+    rates = {"fp32": peaks.fp32_flops_per_s, "tf32": peaks.tf32_flops_per_s, "bf16": peaks.bf16_flops_per_s}
+    return {name: rate for name, rate in rates.items() if rate is not None}
+
+
 def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
     """Compute the limit of one call. `tf32` lets fp32 matrix products run at the TF32 peak.
 
     FLOPs whose precision has no measured peak are taken at the fastest measured one: a limit that is too
     strict would flag honest solutions. Raises ValueError if a peak is not positive.
     """
-    rates = {"fp32": peaks.fp32_flops_per_s, "tf32": peaks.tf32_flops_per_s, "bf16": peaks.bf16_flops_per_s}
-    known = {name: rate for name, rate in rates.items() if rate is not None}
+    known = arithmetic_peaks(peaks)
     if min(peaks.copy_bytes_per_s, *known.values()) <= 0:
         raise ValueError("a peak must be positive")
     known["fp16"] = known.get("bf16", max(known.values()))

@@ -17,12 +17,12 @@ from kbench.compare import ComparedSide, measured, process_differences
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
 from kbench.core.model import Time
-from kbench.gate.rule import Contest, GateReport, Policy, decide, report
+from kbench.gate.rule import Contest, GateReport, decide, report
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.run import session
 from kbench.storage.results import CaseKey
-from kbench.storage.settings import Settings
+from kbench.storage.settings import GateSettings, Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def against(
     solutions: Sequence[Entry],
     revision: str,
     options: RunOptions,
-    policy: Policy,
+    policy: GateSettings,
     settings: Settings,
     watch: Callable[[Event], None],
 ) -> GateReport:
@@ -49,11 +49,12 @@ def against(
         NothingSelectedError: the commit has none of the solutions.
     """
     root = repository(solutions[0].path)
+    time = Time(policy.time)
     with tempfile.TemporaryDirectory(prefix="kbench-against-") as folder:
         tree = Path(folder, "tree")
         commit = extract(root, revision, tree)
         arms, notes = pair(problem, solutions, root, tree, commit, settings)
-        run = _measure(problem, arms, options, watch, policy.time)
+        run = _measure(problem, arms, options, watch, time)
 
         def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
             names = {key[1] for key in keys}
@@ -64,25 +65,23 @@ def against(
                 max_processes=processes,
             )
             flagged = [one for one in arms if one.new.name in names]
-            return contests(_measure(problem, flagged, again, watch, policy.time), flagged)
+            return contests(_measure(problem, flagged, again, watch, time), flagged)
 
         found = contests(run, arms)
         decided = decide(found, policy, remeasure=remeasure)
     cases = [replace(case, old=run.get(_old_key(key, arms)), new=run.get(key)) for key, case in decided.items()]
     baseline = f"{revision} ({commit[:10]})"
-    return report("this checkout", baseline, cases, confirmed=True, notes=notes, time=policy.time)
+    return report("this checkout", baseline, cases, confirmed=True, notes=notes, time=time)
 
 
 def contests(run: Mapping[CaseKey, ComparedSide], arms: Sequence[Arms]) -> dict[CaseKey, Contest]:
     """Compare both sides of every case, process by process if both were timed."""
-    news = {one.new.name for one in arms}
     found = {}
     for key, new in run.items():
-        if key[1] not in news:
-            continue
-        old = run[_old_key(key, arms)].measurement
-        apart = process_differences(old, new.measurement) or None
-        found[key] = Contest(old=old, new=new.measurement, differences=apart)
+        if any(one.new.name == key[1] for one in arms):
+            old = run[_old_key(key, arms)].measurement
+            apart = process_differences(old, new.measurement) or None
+            found[key] = Contest(old=old, new=new.measurement, differences=apart)
     return found
 
 

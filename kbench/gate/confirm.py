@@ -45,7 +45,6 @@ def by_running(run: Run, settings: Settings, watch: Callable[[Event], None], tim
 def _measure(
     rows: Sequence[ResultRow], processes: int, settings: Settings, watch: Callable[[Event], None], time: Time
 ) -> dict[CaseKey, Measurement]:
-    """Measure the solutions of one problem and case."""
     first = rows[0]
     problem = registry.find_problem(first.problem_path or first.problem, settings)
     solutions = [_solution(problem, row, settings) for row in rows]

@@ -7,11 +7,10 @@ be judged is green: a gate with a missing case, without any case or with unclear
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Literal
 
 from kbench.calibrate import Calibration
 from kbench.compare import ComparedSide, measured
@@ -20,29 +19,16 @@ from kbench.core.model import Time
 from kbench.core.verdict import NOT_EVALUATED, Answer, Measurement, Thresholds, Verdict, allowance_between, judge_change
 from kbench.storage.baselines import Acceptance, in_force
 from kbench.storage.results import CaseKey, Run
+from kbench.storage.settings import GateSettings
 
 MOST_TRIALS = 3
 """The run, a second measurement if it was unclear, and the confirmation of that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """What a gate calls slower, and how it treats cases that it cannot judge."""
-
-    slower: float | None = None
-    """Margin as a share; None: 0.5 %, wider if the noise requires it."""
-    overrides: Mapping[str, float] = field(default_factory=dict)
-    """Globs over `problem/solution/case`, each with its own margin; the first match counts."""
-    unclear: Literal["pass", "warn", "fail"] = "warn"
-    missing: Literal["warn", "fail"] = "fail"
-    """Treatment of a case that the baseline has and the run did not measure."""
-    creep: float = 0.02
-    """How much slower than the pinned release baseline a case may become in many small steps, as a share."""
-    processes: int = 5
-    """Processes of a confirmation; at least as many as the run had."""
-    max_processes: int = 20
-    """Largest number of processes of a second measurement of an unclear case."""
-    time: Time = Time.DEVICE
+CREEP = 0.02
+"""How much slower than the pinned release baseline a case may become in many small steps, as a share."""
+PROCESSES = 5
+"""Processes of a second measurement; at least as many as the run had."""
+MOST_PROCESSES = 20
+"""Largest number of processes of a second measurement of an unclear case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +80,12 @@ class GatedCase:
         return f"{self.problem}/{self.solution}/{self.case}"
 
     @property
+    def deciding(self) -> Verdict:
+        """The verdict that decides: the one on creep if that failed, else its own."""
+        crept = self.creep
+        return crept if crept is not None and crept.reason_code == "creep" else self.verdict
+
+    @property
     def slowdown(self) -> float:
         """How much slower it is, for sorting: worst first; a new failure is worse than any slow-down."""
         if self.verdict.status is Answer.NEW_FAIL:
@@ -129,7 +121,7 @@ class GateReport:
 def gate(
     run: Run,
     baseline: Run,
-    policy: Policy | None = None,
+    policy: GateSettings | None = None,
     *,
     confirm: Confirm | None = None,
     pinned: Run | None = None,
@@ -143,9 +135,10 @@ def gate(
         UsageError: for a requested margin that this device cannot resolve by its calibration.
         ResultsError: for a run or baseline whose rows disagree about how they were measured.
     """
-    policy = policy or Policy()
-    new, old = measured(run, time=policy.time), measured(baseline, time=policy.time)
-    anchor = measured(pinned, time=policy.time) if pinned is not None else {}
+    policy = policy or GateSettings()
+    time = Time(policy.time)
+    new, old = measured(run, time=time), measured(baseline, time=time)
+    anchor = measured(pinned, time=time) if pinned is not None else {}
     notes: list[str] = []
     contests, creeping, rules = {}, {}, {}
     for key in new:
@@ -173,12 +166,12 @@ def gate(
         if key in allowed and case.outcome is GateOutcome.FAILED:
             case = _accept(case, allowed[key])
         cases.append(replace(case, old=old.get(key), new=new.get(key)))
-    return report(run.name, baseline.name, cases, confirmed=confirm is not None, notes=notes, time=policy.time)
+    return report(run.name, baseline.name, cases, confirmed=confirm is not None, notes=notes, time=time)
 
 
 def decide(
     contests: Mapping[CaseKey, Contest],
-    policy: Policy,
+    policy: GateSettings,
     *,
     rules: Mapping[CaseKey, Thresholds] | None = None,
     pinned: Mapping[CaseKey, Measurement] | None = None,
@@ -189,7 +182,7 @@ def decide(
     `rules` default to the policy's thresholds; `pinned` are release measurements that bound creep.
     """
     rules, pinned = rules or {}, pinned or {}
-    default, bar = _thresholds(policy.slower), _thresholds(policy.creep)
+    default, bar = _thresholds(policy.slower), _thresholds(CREEP)
     looks: dict[CaseKey, list[Verdict]] = {key: [] for key in contests}
     creep: dict[CaseKey, list[Verdict]] = {key: [] for key in contests if key in pinned}
     trial: Mapping[CaseKey, Contest] = contests
@@ -204,7 +197,7 @@ def decide(
         again = tuple(key for key in trial if _open(looks[key]) or (key in creep and _open(creep[key])))
         if remeasure is None or not again or number == MOST_TRIALS - 1:
             break
-        wanted = [_processes([*looks[key], *creep.get(key, ())], contests[key], policy) for key in again]
+        wanted = [_processes([*looks[key], *creep.get(key, ())], contests[key]) for key in again]
         trial = remeasure(again, max(wanted))
     confirmed = remeasure is not None
     return {key: _settle(key, looks[key], creep.get(key, []), policy, confirmed=confirmed) for key in contests}
@@ -250,18 +243,19 @@ def _rule(
     key: CaseKey,
     old: ComparedSide,
     new: ComparedSide,
-    policy: Policy,
+    policy: GateSettings,
     calibration: Calibration | None,
     notes: list[str],
 ) -> Thresholds:
     """Choose the margin of a case, and compare it with the resolution of this device."""
     name = "/".join(key)
-    asked = next((slower for glob, slower in policy.overrides.items() if fnmatchcase(name, glob)), policy.slower)
+    rules = (override.slower for glob, override in policy.override.items() if fnmatchcase(name, glob))
+    asked = next(rules, policy.slower)
     rule = _thresholds(asked)
     conditions = old.measurement.conditions, new.measurement.conditions
     known = calibration is not None and calibration.gpu_uuid == conditions[1].gpu_uuid
     processes = min(len(old.measurement.log_ratios), len(new.measurement.log_ratios))
-    if not known or calibration is None or new.time_ns is None or policy.time is not Time.DEVICE:
+    if not known or calibration is None or new.time_ns is None or Time(policy.time) is not Time.DEVICE:
         return rule  # the noise of wall times is not calibrated
     resolution = calibration.detectable(new.time_ns, processes)
     if resolution is None or resolution <= rule.margin + allowance_between(*conditions, rule):
@@ -288,11 +282,11 @@ def _open(looks: Sequence[Verdict]) -> bool:
     return len(looks) == 1 and (last.status is Answer.UNCLEAR or last.reason_code == "unstable")
 
 
-def _processes(looks: Sequence[Verdict], first: Contest, policy: Policy) -> int:
+def _processes(looks: Sequence[Verdict], first: Contest) -> int:
     """Choose the number of processes of the next measurement of a case."""
-    usual = max(policy.processes, len(first.new.log_ratios))
+    usual = max(PROCESSES, len(first.new.log_ratios))
     advised = max((look.processes_to_decide or 0 for look in looks), default=0)
-    return max(usual, min(advised, policy.max_processes))
+    return max(usual, min(advised, MOST_PROCESSES))
 
 
 def _conclude(looks: Sequence[Verdict], *, confirmed: bool) -> Verdict:
@@ -311,7 +305,7 @@ def _conclude(looks: Sequence[Verdict], *, confirmed: bool) -> Verdict:
 
 
 def _settle(
-    key: CaseKey, looks: Sequence[Verdict], creep: Sequence[Verdict], policy: Policy, *, confirmed: bool
+    key: CaseKey, looks: Sequence[Verdict], creep: Sequence[Verdict], policy: GateSettings, *, confirmed: bool
 ) -> GatedCase:
     problem, solution, case = key
     verdict = _conclude(looks, confirmed=confirmed)
@@ -332,7 +326,7 @@ def _settle(
     )
 
 
-def _outcome(verdict: Verdict, policy: Policy) -> GateOutcome:
+def _outcome(verdict: Verdict, policy: GateSettings) -> GateOutcome:
     if verdict.status in {Answer.SLOWER, Answer.NEW_FAIL}:
         return GateOutcome.FAILED
     if verdict.status is Answer.NOT_COMPARABLE:
@@ -342,7 +336,7 @@ def _outcome(verdict: Verdict, policy: Policy) -> GateOutcome:
     return GateOutcome.OK
 
 
-def _unmatched(key: CaseKey, new: ComparedSide | None, policy: Policy) -> GatedCase:
+def _unmatched(key: CaseKey, new: ComparedSide | None, policy: GateSettings) -> GatedCase:
     """Decide about a case of one side only. A new case that fails is a failure, with or without a baseline."""
     answer, outcome = Answer.NOT_COMPARABLE, GateOutcome.NO_VERDICT
     if new is None:

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.core.errors import UsageError
+from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.small_case import SMALL
-from kbench.plugins.source import did_you_mean
 
 
 def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tuple[Case, ...]:

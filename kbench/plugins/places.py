@@ -100,7 +100,6 @@ def _python_files(place: Path, origin: Origin) -> Iterator[Found]:
 
 
 def _unique(found: Iterator[Found]) -> list[Found]:
-    """Return each file once, even if it was found twice."""
     seen: dict[Path, Found] = {}
     for path, origin in found:
         # Unlike `resolve`, this accepts circular links.

@@ -20,10 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kbench.core.errors import PluginError, UsageError
+from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.constant_folding import bound
-from kbench.plugins.source import did_you_mean
 from kbench.plugins.stand_ins import call_without_slow_imports
 
 if TYPE_CHECKING:

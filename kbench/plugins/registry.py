@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kbench.core.errors import PluginError, UsageError
+from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.core.model import Failed, Status
 from kbench.core.printable import printable
 from kbench.plugins import source
 from kbench.plugins.places import BUILTINS, Found, Origin, as_path, named_entry_points, problem_files, solution_files
 from kbench.plugins.small_case import SMALL, size_roles, small_constants
-from kbench.plugins.source import Source, did_you_mean
+from kbench.plugins.source import Source
+from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
 
 EntryKind = Literal["problem", "solution"]
@@ -66,10 +67,7 @@ class Entry:
     @property
     def recorded_path(self) -> str:
         """Path of its file for a results file, relative if below the working folder; empty if shipped."""
-        if self.origin == "kbench":
-            return ""
-        here = Path.cwd()
-        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
+        return "" if self.origin == "kbench" else shown_path(self.path)
 
     @property
     def recorded_entry(self) -> str:

@@ -2,7 +2,6 @@
 
 import ast
 import codecs
-import difflib
 import io
 import re
 import reprlib
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.core.errors import PluginError
+from kbench.core.errors import PluginError, did_you_mean
 from kbench.plugins.constant_folding import Folded, bound, fold
 from kbench.plugins.plain_files import read_head
 
@@ -192,16 +191,6 @@ def _text(path: Path) -> str:
             line = text.count("\n", 0, name.start()) + 1
             raise PluginError(f"{path}, line {line}: a name has more than {MAX_DOTS} dots", "shorten it")
     return text
-
-
-def did_you_mean(name: str, known: Sequence[str], *, listing: str | None = None) -> str | None:
-    """Return a hint with the closest of `known`, or how to list them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if near:
-        return f"did you mean `{near[0]}`?"
-    if listing is not None:
-        return listing
-    return "known: " + ", ".join(known[:12]) if known else None
 
 
 def _overridable(name: str) -> bool:

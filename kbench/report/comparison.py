@@ -160,8 +160,7 @@ def change_of(verdict: Verdict | None) -> str:
     """Write the change of the time in percent, with the digits that its bounds support."""
     if verdict is None or verdict.ratio is None:
         return units.ABSENT
-    bounded = verdict.low is not None and verdict.high is not None
-    half = (verdict.high - verdict.low) / 2 if bounded and verdict.high and verdict.low else None
+    half = None if verdict.low is None or verdict.high is None else (verdict.high - verdict.low) / 2
     return units.change(verdict.ratio - 1, half)
 
 
@@ -249,16 +248,12 @@ def table_of(comparison: Comparison) -> Table:
             ">change": change_of(case.verdict),
             f">{100 * comparison.confidence:.3g} % bounds": bounds_of(case.verdict),
             ">of limit": units.percent(case.new.percent_of_limit) if case.new else units.ABSENT,
-            "": units.bar(_share(case.new)),
+            "": units.bar(case.new.percent_of_limit if case.new else None),
             "reason": one_line(case.verdict.message) if case.verdict else "",
         }
         for case in cases
     ]
     return table(rows, wraps={"reason"}, spare={"level", "of limit", ""})
-
-
-def _share(side: ComparedSide | None) -> float | None:
-    return None if side is None or side.percent_of_limit is None else side.percent_of_limit / 100
 
 
 def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:

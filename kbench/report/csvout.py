@@ -21,10 +21,9 @@ def render_records(records: Iterable[Any], kind: type) -> str:
 
 def render_lines(lines: Sequence[Mapping[str, Any]]) -> str:
     """Write mappings of one set of keys, these as the header."""
-    return render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines])
+    return render_cells([*lines[0]] if lines else [], (line.values() for line in lines))
 
 
-def render_cells(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def render_cells(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     """Write a header and rows of values."""
-    lines = [names, *(map(csvfile.cell, row) for row in rows)]
-    return "".join(map(csvfile.line, lines)).rstrip("\n")
+    return csvfile.table(names, rows).rstrip("\n")

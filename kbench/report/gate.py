@@ -8,7 +8,7 @@ from typing import Any
 from kbench.core.errors import ExitCode
 from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
-from kbench.core.verdict import Answer, Verdict
+from kbench.core.verdict import Answer
 from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report import csvout
@@ -154,18 +154,12 @@ def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:
 
 def word_of(case: GatedCase) -> str:
     """Write the verdict, and the rule if it was not the margin."""
-    return "CREEP" if deciding(case) is case.creep else WORDS[case.verdict.status]
-
-
-def deciding(case: GatedCase) -> Verdict:
-    """Return the deciding verdict: the one on creep if that failed, else the case's own."""
-    crept = case.creep
-    return crept if crept is not None and crept.reason_code == "creep" else case.verdict
+    return "CREEP" if case.deciding is case.creep else WORDS[case.verdict.status]
 
 
 def cells(case: GatedCase, time: Time) -> dict[str, Any]:
     """One line of the CSV; ratios are t_new / t_old, `level` and `lacks` are those of the new side."""
-    verdict = deciding(case)
+    verdict = case.deciding
     new = case.new.measurement.standing if case.new else UNKNOWN
     return {
         "problem": case.problem,
@@ -193,10 +187,10 @@ def _table(cases: Sequence[GatedCase]) -> Table:
         {
             "verdict": word_of(case),
             "case": case.name,
-            ">change": change_of(deciding(case)),
-            ">bounds": bounds_of(deciding(case)),
+            ">change": change_of(case.deciding),
+            ">bounds": bounds_of(case.deciding),
             ">measurements": str(len(case.looks)) if case.looks else "",
-            "reason": one_line(deciding(case).message),
+            "reason": one_line(case.deciding.message),
         }
         for case in worst_first(cases)
     ]
@@ -205,6 +199,6 @@ def _table(cases: Sequence[GatedCase]) -> Table:
 
 def _up_to(case: GatedCase) -> str:
     """Suggest a bound that covers the measured slow-down with its interval, in whole percent."""
-    verdict = deciding(case)
+    verdict = case.deciding
     ratio = verdict.high or verdict.ratio or 1.0
     return f"{max(math.ceil(100 * (ratio - 1)), 1)}%"

@@ -3,7 +3,7 @@
 from kbench.core.errors import ExitCode
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report.comparison import bounds_of, change_of
-from kbench.report.gate import deciding, headline, render_markdown, word_of, worst_first
+from kbench.report.gate import headline, render_markdown, word_of, worst_first
 
 MOST_ANNOTATIONS = 10
 SUMMARY_BYTES = 1_000_000
@@ -41,7 +41,7 @@ def render_summary(report: GateReport) -> str:
 
 
 def _message(case: GatedCase) -> str:
-    verdict = deciding(case)
+    verdict = case.deciding
     measured = "" if verdict.ratio is None else f" {change_of(verdict)} ({bounds_of(verdict)})"
     return f"{case.name}{measured}: {verdict.message}"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
-from kbench.report.gate import deciding, headline, word_of
+from kbench.report.gate import headline, word_of
 
 
 def render_junit(report: GateReport) -> str:
@@ -41,7 +41,7 @@ def _case(case: GatedCase) -> Xml.Element:
     element = Xml.Element("testcase", classname=f"{case.problem}.{case.solution}", name=case.case)
     if case.new is not None and case.new.time_ns is not None:
         element.set("time", f"{case.new.time_ns / 1e9:.9f}")
-    message = clean(f"{word_of(case)}: {deciding(case).message}")
+    message = clean(f"{word_of(case)}: {case.deciding.message}")
     match case.outcome:
         case GateOutcome.FAILED:
             Xml.SubElement(element, "failure", type=word_of(case), message=message)

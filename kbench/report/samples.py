@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from kbench.core import stats
 from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
@@ -39,12 +41,9 @@ def sequence(values: Sequence[float]) -> str:
 
 def histogram(values: Sequence[float]) -> str:
     """Draw a histogram from the smallest to the largest value; an empty bin is a blank."""
-    low, span = min(values), max(values) - min(values)
-    counts = [0] * (BINS if span else 1)
-    for value in values:
-        counts[min(int((value - low) / span * BINS), BINS - 1) if span else 0] += 1
-    top = max(counts)
-    return "".join(LEVELS[max(round(count / top * (len(LEVELS) - 1)), 0)] if count else " " for count in counts)
+    counts, _ = np.histogram(values, bins=BINS if max(values) > min(values) else 1)
+    top = len(LEVELS) - 1
+    return "".join(LEVELS[round(top * count / counts.max())] if count else " " for count in counts)
 
 
 def _process(title: str, timing: Timing) -> str:

@@ -12,11 +12,11 @@ from kbench.core.explain import explain
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
-from kbench.report.html.page import shown_path
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run
+from kbench.storage.runfiles import shown_path
 from kbench.units.rows import OF_THE_ENVIRONMENT
 
 MOST_PROBLEMS = 3
@@ -44,7 +44,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         problem=" and ".join(problems) if len(problems) <= MOST_PROBLEMS else f"{len(problems)} problems",
         cases=tuple(summarise(one) for one in judged),
         environment=Environment(**{name: getattr(first, name) for name in ("device", *OF_THE_ENVIRONMENT)}),
-        reference_s={(case, stage): s for case, stages in told.reference_s.items() for stage, s in stages.items()},
+        reference_s=told.reference_s,
         elapsed_s=told.elapsed_s,
         peaks=told.peaks,
         command=told.command,
@@ -55,14 +55,11 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
 def details_of(summary: RunSummary) -> RunDetails:
     """Gather the details of a finished run beside its rows. Raises IndexError for a run without rows."""
     names = [field.name for field in fields(CaseDetails)]
-    reference_s: dict[str, dict[str, float]] = {}
-    for (case, stage), spent_s in summary.reference_s.items():
-        reference_s.setdefault(case, {})[stage] = spent_s
     return RunDetails(
-        started_utc=summary.cases[0].rows[0].started_utc,
+        started_utc=summary.rows[0].started_utc,
         command=summary.command,
         elapsed_s=summary.elapsed_s,
-        reference_s=reference_s,
+        reference_s=summary.reference_s,
         peaks=summary.peaks,
         cases=tuple(CaseDetails(**{name: getattr(case, name) for name in names}) for case in summary.cases),
     )

@@ -15,13 +15,10 @@ class ShownCase:
     """One solution and case in words; times are without their unit."""
 
     verdict: str
-    level: str
     time: str
     wall: str
     reference: str
     reference_wall: str
-    speedup: str
-    interval: str
     of_limit: str
     own_kernels: str
     """Share of a call's time."""
@@ -45,13 +42,10 @@ def shown(case: CaseSummary, unit: TimeUnit) -> ShownCase:
     """Write the figures of a case, each with the digits that are confirmed."""
     return ShownCase(
         verdict=case.status.value if case.passed else case.status.value.upper(),
-        level=case.shown_level,
         time=units.time_cell(case.time_ns, unit, case.shown_half_width_ns),
         wall=units.time_cell(case.wall_ns, unit),
         reference=units.time_cell(case.reference_ns, unit, case.shown_half_width_ns),
         reference_wall=units.time_cell(case.ref_wall_ns, unit),
-        speedup=case.shown_speedup,
-        interval=case.shown_interval,
         of_limit=units.percent(case.percent_of_limit),
         own_kernels=units.percent(None if case.own_share is None else 100 * case.own_share),
         worst_error=units.error_size(case.correctness.max_abs_err) if case.correctness else units.ABSENT,
@@ -81,12 +75,12 @@ def _cells(case: CaseSummary, unit: TimeUnit, *, walls_apart: bool) -> dict[str,
         "solution": case.solution,
         "case": case.case,
         "verdict": cells.verdict,
-        "level": cells.level,
+        "level": case.shown_level,
         f">time {unit.name}": time,
         f">wall {unit.name}": cells.wall if walls_apart else units.ABSENT,
         f">reference {unit.name}": reference,
         f">reference wall {unit.name}": cells.reference_wall if walls_apart else units.ABSENT,
-        ">speed-up": cells.speedup,
-        ">95 % interval": cells.interval,
+        ">speed-up": case.shown_speedup,
+        ">95 % interval": case.shown_interval,
         ">of limit": cells.of_limit,
     }

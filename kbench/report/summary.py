@@ -149,7 +149,7 @@ class RunSummary:
     cases: tuple[CaseSummary, ...]
     environment: Environment | None = None
     csv_path: str | None = None
-    reference_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    reference_s: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds of the judge's own side by case and stage, over all processes."""
     elapsed_s: float | None = None
     peaks: Peaks | None = None
@@ -163,6 +163,16 @@ class RunSummary:
     def problems(self) -> tuple[str, ...]:
         """The names of its problems, one but in a sweep."""
         return tuple(dict.fromkeys(case.rows[0].problem for case in self.cases if case.rows))
+
+    @property
+    def rows(self) -> tuple[ResultRow, ...]:
+        """The rows of all cases."""
+        return tuple(row for case in self.cases for row in case.rows)
+
+    @property
+    def timed(self) -> tuple[CaseSummary, ...]:
+        """Cases that have a time; none that failed in a later process."""
+        return tuple(case for case in self.cases if case.time_ns is not None)
 
     @property
     def names(self) -> tuple[str, ...]:

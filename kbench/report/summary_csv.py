@@ -17,7 +17,7 @@ def render_summary(run: RunSummary) -> str:
 
 def _line(case: CaseSummary, unit: TimeUnit, problem: str) -> dict[str, Any]:
     cells = shown(case, unit)
-    low, _, high = cells.interval.partition(" … ")
+    low, _, high = case.shown_interval.partition(" … ")
     return {
         "problem": case.rows[0].problem if case.rows else problem,
         "solution": case.solution,
@@ -32,7 +32,7 @@ def _line(case: CaseSummary, unit: TimeUnit, problem: str) -> dict[str, Any]:
         "wall": _plain(cells.wall),
         "reference": _plain(cells.reference),
         "reference_wall": _plain(cells.reference_wall),
-        "speedup": _plain(cells.speedup),
+        "speedup": _plain(case.shown_speedup),
         "speedup_low": _plain(low),
         "speedup_high": _plain(high),
         "percent_of_limit": _plain(cells.of_limit),

@@ -169,7 +169,6 @@ def of_published(title: str, rows: Sequence[PublishedRow]) -> SweptTable:
 
 
 def _counted(lines: Sequence[SweptLine]) -> list[Remark]:
-    """Return each warning once, with the number of verdicts that have it."""
     counts = Counter(code for line in lines for code in line.warnings)
     return [
         Remark(kind="warning", text=f"{code}, of {count} of {len(lines)}: {flag_text(code)}")

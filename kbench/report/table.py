@@ -1,8 +1,9 @@
 """Plain tables: columns aligned by spaces, no box. A pipe gets every cell in one line; a terminal gets what fits."""
 
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+
+from rich.cells import cell_len
 
 from kbench.core.printable import printable
 from kbench.report import csvout
@@ -37,7 +38,7 @@ class Table:
         rows.
         """
         columns, used = self.columns, self.used
-        widths = {i: max(_width(cell) for cell in (columns[i].title, *(row[i] for row in self.rows))) for i in used}
+        widths = {i: max(cell_len(cell) for cell in (columns[i].title, *(row[i] for row in self.rows))) for i in used}
         below: list[int] = []
         if width is not None:
             widths, below = _fit(columns, widths, width - len(indent))
@@ -94,7 +95,7 @@ def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]
         padded = []
         for i, part in parts.items():
             cell = part[number] if number < len(part) else ""
-            gap = " " * (widths[i] - _width(cell))
+            gap = " " * (widths[i] - cell_len(cell))
             padded.append(gap + cell if columns[i].right else cell + gap)
         lines.append("  ".join(padded))
     return lines
@@ -128,8 +129,3 @@ def escape_markdown(text: str) -> str:
 def one_line(text: str) -> str:
     """Make untrusted text harmless on a terminal: one line, control characters escaped."""
     return printable(" ".join(text.split()))
-
-
-def _width(text: str) -> int:
-    """Columns that the text takes on a terminal: wide characters take two, combining ones none."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

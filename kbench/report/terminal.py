@@ -53,14 +53,12 @@ def verdict_line(case: CaseSummary, name: str) -> str:
 
 
 def _heading(run: RunSummary) -> str:
-    rows = [row for case in run.cases for row in case.rows]
-    if not rows:
+    if not run.rows:
         return run.problem
-    parts = [run.problem, stack_line(rows[0])]
-    cases = [case for case in run.cases if case.time_ns is not None]  # none that failed in a later process
-    timed = [row for case in cases for row in case.rows if row.time_ns_median is not None]
+    parts = [run.problem, stack_line(run.rows[0])]
+    timed = [row for case in run.timed for row in case.rows if row.time_ns_median is not None]
     if timed:
-        counts = {len({row.process for row in case.rows}) for case in cases}
+        counts = {len({row.process for row in case.rows}) for case in run.timed}
         plural = "process" if counts == {1} else "processes"
         parts.append(f"{' or '.join(map(str, sorted(counts)))} {plural}")
         cache = "" if timed[0].l2 in {"", "none"} else f", L2 {timed[0].l2}"
@@ -89,7 +87,7 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
     rows = [
         {
             **row,
-            "": units.bar(None if case.percent_of_limit is None else case.percent_of_limit / 100),
+            "": units.bar(case.percent_of_limit),
             ">worst error": shown(case, unit).worst_error,
         }
         for row, case in zip(rows_of(run, walls_apart=verbosity > 0), run.cases, strict=True)
@@ -143,7 +141,7 @@ def log_line(line: str) -> str:
 
 def _processes(run: RunSummary) -> str:
     """Every process of every timed case: the spread behind the interval."""
-    rows = [row for case in run.cases for row in case.rows if row.time_ns_median is not None]
+    rows = [row for row in run.rows if row.time_ns_median is not None]
     unit = units.unit_for(row.time_ns_median for row in rows)
     cells = [
         {
@@ -183,15 +181,14 @@ def _limits(run: RunSummary) -> str:
             ">of limit": units.percent(case.percent_of_limit),
             ">in own kernels": shown(case, unit).own_kernels,
         }
-        for case in run.cases
-        if case.time_ns is not None
+        for case in run.timed
     ]
     return "limits\n" + table(cells).text() if cells else ""
 
 
 def _where_time_went(run: RunSummary) -> str:
     took = [(case.solution, case.case, stage, spent_s) for case in run.cases for stage, spent_s in case.stage_s.items()]
-    took += [("reference", *key, spent_s) for key, spent_s in run.reference_s.items()]
+    took += [("reference", case, stage, s) for case, stages in run.reference_s.items() for stage, s in stages.items()]
     known_s = sum(spent_s for *_, spent_s in took)
     if run.elapsed_s is not None:
         if run.elapsed_s > known_s:  # builds side by side took longer together than the run did

@@ -12,7 +12,7 @@ _DEFAULT_DIGITS = 3
 _MAX_DECIMALS = 4
 _UNCONFIRMED_DIGITS = 2
 """Digits of a speed-up that no clock confirms, or whose noise is unknown."""
-_BAR = "█▉▊▋▌▍▎▏"
+_BAR, _BAR_WIDTH = "█▉▊▋▌▍▎▏", 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,10 +178,10 @@ def rate(count: int | None, time_ns: float | None, unit: str) -> str:
     return f"{number(billions / 1e3)} T{unit}/s" if billions >= 1e3 else f"{number(billions)} G{unit}/s"
 
 
-def bar(share: float | None, width: int = 10) -> str:
-    """Draw a share of 1 as a bar of `width` characters; empty for an absent one, full from 1 on."""
-    if share is None:
+def bar(share_percent: float | None) -> str:
+    """Draw a share as a bar; empty for an absent one, full from 100 % on."""
+    if share_percent is None:
         return ""
-    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    eighths = round(min(max(share_percent / 100, 0.0), 1.0) * _BAR_WIDTH * 8)
     whole, rest = divmod(eighths, 8)
-    return ("█" * whole + (_BAR[8 - rest] if rest else "")).ljust(width, "·")
+    return ("█" * whole + (_BAR[8 - rest] if rest else "")).ljust(_BAR_WIDTH, "·")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from kbench.build import sources
 from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
-from kbench.core.events import OF_THE_REFERENCE, Estimated, RunOptions
+from kbench.core.events import OF_THE_REFERENCE, Estimated, Judged, RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.own_share import OwnShare, flag_of
@@ -75,6 +75,10 @@ class CaseState:
             self.outcome = replace(self.outcome, findings=(*self.outcome.findings, cut))
         elif self.outcome is NOT_RUN:
             self.outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
+
+    def judged(self, case: str, rows: tuple[ResultRow, ...]) -> Judged:
+        """Return the event of a finished case, by the name that it was judged under."""
+        return Judged(solution=self.entry.name, case=case, outcome=self.outcome, rows=rows, stage_s=dict(self.stage_s))
 
     @property
     def estimates(self) -> list[float]:

@@ -8,16 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.events import (
-    REFERENCE,
-    Event,
-    Judged,
-    LargeCases,
-    Planned,
-    RunOptions,
-    Saved,
-    StageStarted,
-)
+from kbench.core.events import Event, Judged, LargeCases, Planned, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.forecast import Forecast, worth_telling
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample
 from kbench.devices import clock_lock, monitor, peaks, selection
@@ -40,7 +31,6 @@ from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
 from kbench.units.rows import make_row, provenance_of
-from kbench.units.stages import finished
 from kbench.units.unit import Unit, UnitResult, time_left
 
 
@@ -169,10 +159,10 @@ class Session:
     def _own_stage(self, stage: str, step: Callable[[], None]) -> Iterator[Event]:
         """Do a step of the judge's own side as a stage."""
         case = self._cases[0].name
-        yield StageStarted(stage=stage, solution=REFERENCE, case=case)
+        yield StageStarted(stage=stage, case=case)
         began = time.monotonic()
         step()
-        yield finished(stage, case, time.monotonic() - began)
+        yield StageFinished(stage=stage, case=case, elapsed_s=time.monotonic() - began)
 
     def derive(self) -> Iterator[Event]:
         """Derive shapes, if a solution needs any that the problem does not list."""
@@ -201,7 +191,7 @@ class Session:
         """Return how long an earlier verdict on this case took on this device."""
         return last_duration_s(
             self._options.results_dir,
-            problem_sha256=self._provenance.problem_sha256,
+            problem_sha256=self._provenance["problem_sha256"],
             overrides=case.overrides,
             device=self._device.uuid,
             timed=not self._options.verify_only,
@@ -209,10 +199,14 @@ class Session:
 
     def build(self) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
-        jobs = [job for entry in self._solutions if (job := self._job(entry, self._cases)) is not None]
+        jobs = [
+            job_of(self._problem, entry, self._cases, self._derive(entry).cases, self._context)
+            for entry in self._solutions
+            if entry.unsupported_on(self._device.kind, self._problem) is None
+        ]
         builder = Builder(self._problem, self._context)
         first = self._cases[0]
-        for news in build_all(jobs, builder):
+        for news in build_all([job for job in jobs if not job.is_done], builder):
             if isinstance(news, Job):
                 yield StageStarted(stage="build", solution=news.entry.name, case=first.name)
                 continue
@@ -221,14 +215,14 @@ class Session:
             if failure is not None:
                 self._failed[entry.name] = self._evaluator.explain(failure, entry, first)
                 self._watch.look(failure.status)
-            ok, detail = failure is None, "compiled" if failure is None else failure.reason
-            yield finished("build", first.name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
-
-    def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._context)
-        if job.is_done or entry.unsupported_on(self._device.kind, self._problem) is not None:
-            return None
-        return job
+            yield StageFinished(
+                stage="build",
+                case=first.name,
+                elapsed_s=elapsed_s,
+                solution=entry.name,
+                ok=failure is None,
+                detail="compiled" if failure is None else failure.reason,
+            )
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure missing peaks, and lock the clocks if requested."""
@@ -342,10 +336,4 @@ class Session:
             state.rows = rowmaker.with_own_share(state.rows, state.outcome.own_share, state.share_flag)
             if self._writer is not None:
                 self._writer.amend(state.rows)
-        return Judged(
-            solution=state.entry.name,
-            case=state.case.name,
-            outcome=state.outcome,
-            rows=tuple(state.rows),
-            stage_s=dict(state.stage_s),
-        )
+        return state.judged(state.case.name, state.rows)

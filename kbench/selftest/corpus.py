@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench.core.errors import PluginError, UsageError
+from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.core.levels import Level
 from kbench.core.model import Status
 from kbench.plugins import source
-from kbench.plugins.source import Source, did_you_mean
+from kbench.plugins.source import Source
 
 SHIPPED = Path(__file__).resolve().parent.parent / "attacks"
 TIMED_PROBLEM = "sine_chain"

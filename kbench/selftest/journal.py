@@ -1,6 +1,5 @@
 """The journal of a selftest: its arguments, and one line for each finished fixture, until all are judged."""
 
-import functools
 import itertools
 import json
 import time
@@ -8,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from kbench.core.errors import ResultsError
 from kbench.core.model import Status
 from kbench.selftest.checks import Checked
 from kbench.storage.journal_file import SUFFIX, JournalFile, whole_lines
-from kbench.storage.json_values import plain
+from kbench.storage.json_values import plain, reader_of
 
 FORMAT = 1
 FIXTURE = "the fixture"
@@ -134,20 +133,13 @@ def read(path: Path) -> SelftestRecord:
     arguments: SelftestArguments | None = None
     lines: list[KeptCheck] = []
     try:
-        arguments = _adapter(SelftestArguments).validate_python(json.loads(told[0])["selftest"])
+        arguments = reader_of(SelftestArguments).validate_python(json.loads(told[0])["selftest"])
         if arguments.format != FORMAT:
             raise ResultsError(f"{path} has format {arguments.format}, not {FORMAT}", "start the selftest again")
         for line in told[1:]:
-            lines.append(_adapter(KeptCheck).validate_json(line))  # noqa: PERF401 - how many there are is told
+            lines.append(reader_of(KeptCheck).validate_json(line))  # noqa: PERF401 - how many there are is told
     except (ValueError, RecursionError, KeyError, TypeError, IndexError) as error:
         damage = f"is damaged in line {len(lines) + 2}: {error}"
         what = damage if arguments is not None else "is not the journal of a selftest"
         raise ResultsError(f"{path} {what}", "name one that `--save` has kept, or start again") from error
     return SelftestRecord(arguments=arguments, lines=tuple(lines), whole_bytes=whole_bytes)
-
-
-@functools.cache
-def _adapter(kind: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)

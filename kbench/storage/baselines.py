@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from datetime import date
-from difflib import get_close_matches
 from pathlib import Path
 from typing import get_type_hints
 
-from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_mean
 from kbench.core.model import Status
 from kbench.storage import csvfile
 from kbench.storage.ranges import LONGEST_NAME
@@ -128,12 +127,10 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     if path.is_file():
         return require_unedited(read_run(path))
     others = sorted({summary.name for summary in list_baselines(root)})
-    close = get_close_matches(name, others, n=1)
+    way_out = f"`kbench baseline set {run.name}` makes this run the baseline"
     raise MachineError(
         f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
-        hint=f"did you mean `{close[0]}`?"
-        if close and close[0] != name
-        else f"`kbench baseline set {run.name}` makes this run the baseline",
+        way_out if name in others else did_you_mean(name, others, listing=way_out),
     )
 
 
@@ -183,11 +180,8 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
     _require_complete(acceptance)
     path = _accepted_path(gpu_name, root)
     kept = [known for known in load_acceptances(gpu_name, root) if _key(known) != _key(acceptance)]
-    text = csvfile.line(_COLUMNS) + "".join(
-        csvfile.line(csvfile.cell(value) for value in astuple(one)) for one in sorted([*kept, acceptance], key=_key)
-    )
     csvfile.make_folder(path)
-    csvfile.replace_file(path, text)
+    csvfile.replace_file(path, csvfile.table(_COLUMNS, map(astuple, sorted([*kept, acceptance], key=_key))))
     return path
 
 

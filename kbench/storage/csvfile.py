@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.printable import printable
+from kbench.storage.runfiles import LISTING
 
 LONGEST_TEXT = 8000
 """Longest text cell in characters: messages of candidates have any length, and readers refuse above 131072."""
@@ -26,11 +27,9 @@ def read_table(path: Path) -> list[tuple[int, list[str]]]:
         with path.open(encoding="utf-8", newline="") as stream:
             text = stream.read()
     except FileNotFoundError:
-        raise ResultsError(f"{path} does not exist", hint="`kbench list --runs` shows the saved runs") from None
+        raise ResultsError(f"{path} does not exist", LISTING) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ResultsError(
-            f"{path} cannot be read: {error}", hint="`kbench list --runs` shows the saved runs"
-        ) from error
+        raise ResultsError(f"{path} cannot be read: {error}", LISTING) from error
     if "\0" in text:
         raise refuse(path, "is not text: it contains a NUL character")
     if text and not text.endswith("\n"):
@@ -134,6 +133,11 @@ def line(cells: Iterable[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_MINIMAL).writerow(cells)
     return buffer.getvalue()
+
+
+def table(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Make the text of a table: a header, and lines of values."""
+    return line(names) + "".join(line(map(cell, row)) for row in rows)
 
 
 ELSEWHERE = "write elsewhere with `--results DIR`"

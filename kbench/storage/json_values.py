@@ -1,6 +1,7 @@
-"""Records as JSON values."""
+"""Records as JSON values, and back."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from enum import Enum
@@ -20,3 +21,11 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     nameless = isinstance(value, PurePath) or (isinstance(value, float) and not math.isfinite(value))
     return str(value) if nameless else value
+
+
+@functools.cache
+def reader_of(kind: Any) -> Any:
+    """Return what reads records of a kind: pydantic's adapter, imported when it is needed and made once."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)

@@ -19,7 +19,7 @@ from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status, Timing
 from kbench.storage import csvfile
 from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
-from kbench.storage.runfiles import samples_path
+from kbench.storage.runfiles import LISTING, samples_path
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
 COLUMNS_OF = {
@@ -146,16 +146,14 @@ class RunWriter:
         self._write()
         return finished
 
-    def replace_all(self, groups: Iterable[Sequence[tuple[ResultRow, Sequence[Sample]]]]) -> Path:
+    def replace_all(self, told: Iterable[tuple[ResultRow, Sequence[Sample]]]) -> Path:
         """Replace the file of this name by rows with their samples; return its path.
 
         Unlike a run as it goes, which reserves its name. Raises MachineError where the disk is full or not writable.
         """
         self._path = self._directory / f"{self._stem}.csv"
-        self._rows, self._samples, self._written = [], [], []
-        for group in groups:
-            for row, samples in group:
-                self._add(row, samples)
+        for row, samples in told:
+            self._add(row, samples)
         self._write()
         return self._path
 
@@ -210,7 +208,7 @@ def read_run(path: Path, *, needs_samples: bool = True) -> Run:
     path = Path(path)
     rows = tuple(read_rows(path))
     if not rows:
-        raise ResultsError(f"{path} holds no rows", hint="`kbench list --runs` shows the saved runs")
+        raise ResultsError(f"{path} holds no rows", LISTING)
     if len({row.run_id for row in rows}) > 1:
         raise csvfile.refuse(path, "mixes the rows of several runs")
     has_samples = needs_samples or samples_path(path).is_file()
@@ -262,10 +260,7 @@ def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]
     A file of another version is not an edited one.
     """
     if "schema_version" not in header:
-        raise ResultsError(
-            f"{path} is not a kbench results file: no column `schema_version`",
-            hint="`kbench list --runs` shows the saved runs",
-        )
+        raise ResultsError(f"{path} is not a kbench results file: no column `schema_version`", LISTING)
     place = header.index("schema_version")
     versions = [(number, cells[place] if place < len(cells) else "") for number, cells in lines]
     for number, version in versions:

@@ -2,9 +2,10 @@
 
 import functools
 import math
+import statistics
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,6 @@ def timed_by(row: ResultRow) -> str:
     if row.schema_version == 1 and row.timer:
         return f"{row.timer} of schema 1"
     return "device" if row.timer in {"events", "gate"} else row.timer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """Where a run's rows come from."""
-
-    run_id: str
-    started_utc: str
-    git_commit: str
-    git_dirty: bool
-    problem: str
-    problem_path: str
-    problem_sha256: str
 
 
 @functools.cache
@@ -143,15 +131,10 @@ def with_own_share(rows: Sequence[ResultRow], share: float | None, flag: str) ->
     return tuple(replace(row, own_share=share, flags=f"{row.flags} {flag}".strip()) for row in rows)
 
 
-def finding_codes(findings: Sequence[Finding]) -> str:
-    """Return the codes of findings, separated by spaces."""
-    return " ".join(dict.fromkeys(finding.code for finding in findings))
-
-
 def median_clock(samples: Sequence[Sample]) -> int | None:
     """Return the median SM clock of the samples that have one."""
-    clocks = sorted(s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None)
-    return clocks[len(clocks) // 2] if clocks else None
+    clocks = [s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None]
+    return statistics.median_high(clocks) if clocks else None
 
 
 def _ns(summary: ArmSummary | None, name: str) -> int | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 SAMPLES_SUFFIX = ".samples.csv"
 LATEST = "@latest"
+LISTING = "`kbench list --runs` shows the saved runs"
 NTH_LATEST = re.compile(re.escape(LATEST) + r"(?:~(?P<before>[0-9]{1,4}))?")
 
 
@@ -18,3 +19,8 @@ def run_files(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     return sorted(path for path in directory.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))
+
+
+def shown_path(path: Path) -> str:
+    """Write a path relative to the working folder if it lies below it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

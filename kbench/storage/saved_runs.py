@@ -1,13 +1,12 @@
 """Saved runs as a user names them, and a summary of each."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
-from kbench.core.errors import ResultsError, UsageError
+from kbench.core.errors import ResultsError, UsageError, did_you_mean
 from kbench.core.model import Status
 from kbench.storage.results import Run, read_rows, read_run
-from kbench.storage.runfiles import NTH_LATEST, run_files
+from kbench.storage.runfiles import LISTING, NTH_LATEST, run_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +47,7 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
         raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
     if name and Path(name).is_dir():
         raise UsageError(f"{name} is a folder, not a run", hint=f"`kbench list --runs --results {name}` shows its runs")
-    close = get_close_matches(Path(name).stem, ["@latest", "@latest~1", *stems], n=1)
-    hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
+    hint = did_you_mean(Path(name).stem, ["@latest", "@latest~1", *stems], listing=LISTING)
     if Path(name).suffix == ".csv" and len(Path(name).parts) > 1:
         raise UsageError(f"no file {name}", hint=hint)
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)

@@ -1,7 +1,6 @@
 """`[tool.kbench]` of the nearest pyproject.toml: strict, typed, and each value knows where it came from."""
 
 import dataclasses
-import difflib
 import json
 import math
 import os
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from kbench.core.errors import SettingsError, UsageError
+from kbench.core.errors import SettingsError, UsageError, did_you_mean
 from kbench.core.events import MeasuringOptions, TimeLimits
 from kbench.core.levels import require_codes
 from kbench.storage.json_values import plain
@@ -236,11 +235,9 @@ def _explain(problem: Any, path: Path) -> SettingsError:
     return SettingsError(f"{path}: `{dotted}` is {problem['input']!r}: {problem['msg'].lower()}")
 
 
-def _known_keys(table: str, key: str) -> str:
+def _known_keys(table: str, key: str) -> str | None:
     owner: Any = {"": Settings, "run": RunSettings, "gate": GateSettings}.get(table, GateOverride)
-    known = [item.name for item in dataclasses.fields(owner) if item.name != "source"]
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    return f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(known)
+    return did_you_mean(key, [item.name for item in dataclasses.fields(owner) if item.name != "source"], cutoff=0.5)
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import sources
-from kbench.core.events import REFERENCE, StageEvent, StageStarted
+from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case, Failed
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
@@ -23,7 +23,6 @@ from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.task import Finished, Task
 from kbench.units.evaluator import Evaluator
-from kbench.units.stages import finished
 from kbench.units.unit import UnitResult
 
 BuildKey = tuple[Path, Path, str]
@@ -62,9 +61,9 @@ class DerivedShapes:
     def _derive(self, evaluator: Evaluator, case: Case, expected: Sequence[Entry]) -> Derived:
         evaluator.start(expected)
         began = time.monotonic()
-        self._tell(StageStarted(stage="shapes", solution=REFERENCE, case=case.name))
+        self._tell(StageStarted(stage="shapes", case=case.name))
         derived = evaluator.derive(expected, case)
-        self._tell(finished("shapes", case.name, time.monotonic() - began))
+        self._tell(StageFinished(stage="shapes", case=case.name, elapsed_s=time.monotonic() - began))
         return derived
 
     def close(self) -> None:

@@ -109,7 +109,6 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
         for verdict in verdicts.values():
             yield Finished(verdict=verdict, device="", elapsed_s=0.0)
         crew = make(options, scratch, writer.append)
-        stack.callback(crew.stop)
         written = time.monotonic()
         reason = ""
         try:
@@ -160,4 +159,4 @@ def write_files(work: Work, options: RunOptions, verdicts: Mapping[str, TaskVerd
     if not options.save or not found:
         return None
     header, writer = work.header, RunWriter(work.journal.parent, work.header.run)
-    return writer.replace_all(verdict.rows(header.run, header.started_utc) for verdict in found)
+    return writer.replace_all(told for verdict in found for told in verdict.rows(header.run, header.started_utc))

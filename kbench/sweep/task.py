@@ -99,13 +99,8 @@ class TaskVerdict:
         state = self.state
         if not state.wants_more(self.task.options):
             state.tell_budget(self.task.options)
-        return Judged(
-            solution=self.task.solution.name,
-            case=(self.last.case or self.task.case).name,
-            outcome=state.outcome,
-            rows=tuple(row for row, _ in self.rows(run_id, started_utc)),
-            stage_s=state.stage_s,
-        )
+        rows = tuple(row for row, _ in self.rows(run_id, started_utc))
+        return state.judged((self.last.case or self.task.case).name, rows)
 
 
 def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:

@@ -24,7 +24,6 @@ from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
-from kbench.units.stages import ended, started
 from kbench.units.unit import TimeLeft, Unit, UnitResult
 from kbench.wire.channel import Message, encode_constants
 from kbench.wire.options import encode_options
@@ -221,11 +220,11 @@ class Evaluator:
         for stage, ok, elapsed_s in stages:
             if elapsed_s is not None:
                 stage_s[stage] = stage_s.get(stage, 0.0) + elapsed_s
-                yield ended(stage, unit, elapsed_s, ok=ok)
+                yield unit.ended(stage, elapsed_s, ok=ok)
                 continue
             if stage == "wait":
                 yield Waiting(device=self._device.name, holder=judge.holder)
-            yield started(stage, unit)
+            yield unit.started(stage)
         if left is not None:
             left.spend(stage_s, of_problem_s=judge.problem_s)
         outcome = judge.outcome
@@ -255,7 +254,7 @@ class Evaluator:
         bench = self._present
         if bench.judge is None or bench.opened is None or bench.opened[0] != unit.case:
             return OwnShare(share=None, reason="the judge has ended")
-        yield started("profile", unit)
+        yield unit.started("profile")
         began = time.monotonic()
         try:
             found = bench.judge.own_share(unit.problem, unit.solution, self._built(unit.solution).folder)
@@ -265,7 +264,7 @@ class Evaluator:
         if found.status is not None:
             self.watch.look(found.status)
         stage_s["profile"] = time.monotonic() - began
-        yield ended("profile", unit, stage_s["profile"])
+        yield unit.ended("profile", stage_s["profile"])
         return found
 
     @property
@@ -319,14 +318,14 @@ class Evaluator:
         bench = self._present
         if bench.opened is not None and bench.opened[0] == unit.case:
             return bench.opened[1]
-        yield started("open", unit)
+        yield unit.started("open")
         began = time.monotonic()
         found = self._opened(unit.case, expected)
         wait_s = found.wait_s if isinstance(found, OpenedCase) else 0.0
         if wait_s:
             stage_s["wait"] = wait_s
         stage_s["open"] = time.monotonic() - began - wait_s
-        yield ended("open", unit, stage_s["open"], ok=isinstance(found, OpenedCase))
+        yield unit.ended("open", stage_s["open"], ok=isinstance(found, OpenedCase))
         return found
 
     def _opened(self, case: Case, expected: Sequence[Entry]) -> OpenedCase | Failed:

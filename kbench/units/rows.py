@@ -1,8 +1,7 @@
 """The row of a unit in a results file."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,29 +13,30 @@ from kbench.core.model import SCHEMA_VERSION, Case, Failed, Outcome, Passed, Res
 from kbench.core.stats import summarise_arm
 from kbench.core.version import __version__
 from kbench.plugins.registry import Entry
-from kbench.storage.rows import Provenance, figures, finding_codes, git_state
+from kbench.storage.rows import figures, git_state
 from kbench.units.unit import UnitResult
 
 OF_THE_ENVIRONMENT = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
 OF_THE_ERRORS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
+NOT_TIMED = Timing(samples=(), timer="", l2="")
 
 
-def provenance_of(problem: Entry, run_id: str, started_utc: str | None = None) -> Provenance:
-    """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
+def provenance_of(problem: Entry, run_id: str, started_utc: str | None = None) -> dict[str, Any]:
+    """Return the cells that all rows of a run share; the git commit is that of the working folder, if it has one."""
     commit, dirty = git_state(Path.cwd())
-    return Provenance(
-        run_id=run_id,
-        started_utc=started_utc or datetime.now(UTC).isoformat(timespec="seconds"),
-        git_commit=commit,
-        git_dirty=dirty,
-        problem=problem.name,
-        problem_path=problem.recorded_path,
-        problem_sha256=sources.source_sha256(problem.path),
-    )
+    return {
+        "run_id": run_id,
+        "started_utc": started_utc or datetime.now(UTC).isoformat(timespec="seconds"),
+        "git_commit": commit,
+        "git_dirty": dirty,
+        "problem": problem.name,
+        "problem_path": problem.recorded_path,
+        "problem_sha256": sources.source_sha256(problem.path),
+    }
 
 
 def make_row(
-    provenance: Provenance,
+    provenance: Mapping[str, Any],
     solution: Entry,
     case: Case,
     process: int,
@@ -52,16 +52,16 @@ def make_row(
     The errors are those of this process alone.
     """
     outcome = outcome or result.outcome
-    timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else None
+    timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else NOT_TIMED
     failed = outcome if isinstance(outcome, Failed) else None
     errors, here, cost = result.outcome.correctness, result.environment, result.cost
-    median_ns = summarise_arm(timing.samples).median_ns if timing is not None else 0
+    median_ns = summarise_arm(timing.samples).median_ns if timing.samples else 0
     bound = None
     if cost is not None and result.peaks is not None:
         bound = roofline.limit(cost, result.peaks, tf32=options.allow_tf32)
     return ResultRow(
         schema_version=SCHEMA_VERSION,
-        **asdict(provenance),
+        **provenance,
         source_sha256=sources.source_sha256(solution.path, solution.variant),
         solution=solution.name,
         solution_path=solution.recorded_path,
@@ -71,23 +71,23 @@ def make_row(
         process=process,
         status=failed.status if failed else "passed",
         reason=failed.reason if failed else "",
-        findings=finding_codes(outcome.findings),
+        findings=" ".join(dict.fromkeys(finding.code for finding in outcome.findings)),
         level=outcome.level or "",
         lacks=" ".join(outcome.lacks),
         required_level=options.level,
         accepted=" ".join(options.accept),
         device=here.device if here else device,
-        timer=timing.timer if timing else "",
-        l2=timing.l2 if timing else "",
+        timer=timing.timer,
+        l2=timing.l2,
         mode=options.mode,
-        **figures(timing.samples if timing else ()),
+        **figures(timing.samples),
         speedup_low=None,
         speedup_high=None,
-        attested_ns=_whole(timing.attested_ns if timing else None),
-        attested_half_width_ns=_whole(timing.attested_half_width_ns if timing else None),
-        attestation=timing.attestation if timing else "none",
-        wall_ns=_whole(timing.wall_ns if timing else None),
-        ref_wall_ns=_whole(timing.ref_wall_ns if timing else None),
+        attested_ns=_whole(timing.attested_ns),
+        attested_half_width_ns=_whole(timing.attested_half_width_ns),
+        attestation=timing.attestation,
+        wall_ns=_whole(timing.wall_ns),
+        ref_wall_ns=_whole(timing.ref_wall_ns),
         **_fields(errors, OF_THE_ERRORS, None),
         contract=errors.contract if errors else "",
         isolation=result.isolation,
@@ -113,10 +113,8 @@ def _whole(ns: float | None) -> int | None:
     return None if ns is None else round(ns)
 
 
-def _flags(timing: Timing | None, bound: roofline.Limit | None, median_ns: float) -> list[str]:
-    """Return the flags of a pass; a limit of memory binds only data that comes from memory."""
-    if timing is None:
-        return []
+def _flags(timing: Timing, bound: roofline.Limit | None, median_ns: float) -> list[str]:
+    """Return the flags of a row; a limit of memory binds only data that comes from memory."""
     beaten = bound is not None and 0 < median_ns < bound.limit_ns
     binds = bound is not None and (timing.l2 == "flushed" or bound.bound_by == "compute")
     return [*timing.flags, *(["beats_limit"] if beaten and binds else [])]

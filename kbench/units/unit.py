@@ -1,7 +1,6 @@
 """A unit of judging, and its result."""
 
 import dataclasses
-import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -10,12 +9,13 @@ from typing import Any
 
 from kbench.build.sources import judged_sha256
 from kbench.core.errors import ResultsError
-from kbench.core.events import OF_THE_REFERENCE, RunOptions
+from kbench.core.events import OF_THE_REFERENCE, REFERENCE, RunOptions, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
+from kbench.storage.json_values import reader_of
 from kbench.wire.channel import encode_constants
 
 OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
@@ -58,6 +58,18 @@ class Unit:
 
     precision: float | None = None
     """Target precision of this process, given the earlier ones; None: that of the options."""
+
+    def started(self, stage: str) -> StageStarted:
+        """Return the start of a stage as an event of a run."""
+        return StageStarted(stage=stage, solution=self._whose(stage), case=self.case.name, process=self.process)
+
+    def ended(self, stage: str, elapsed_s: float, *, ok: bool = True) -> StageFinished:
+        """Return the end of a stage as an event of a run."""
+        solution, case, process = self._whose(stage), self.case.name, self.process
+        return StageFinished(stage=stage, solution=solution, case=case, process=process, ok=ok, elapsed_s=elapsed_s)
+
+    def _whose(self, stage: str) -> str:
+        return REFERENCE if stage in OF_THE_REFERENCE else self.solution.name
 
 
 class OutcomeProperties:
@@ -111,17 +123,10 @@ class UnitResult(OutcomeProperties):
 def result_from_json(told: Mapping[str, Any]) -> UnitResult:
     """Read a result from its JSON values (`json_values.plain`). Raises ResultsError."""
     try:
-        result: UnitResult = _adapter().validate_python(told)
+        result: UnitResult = reader_of(UnitResult).validate_python(told)
     except ValueError as error:
         raise ResultsError(f"this is not a result of a unit: {error}") from error
     return result
-
-
-@functools.cache
-def _adapter() -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(UnitResult)
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:

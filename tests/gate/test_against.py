@@ -11,10 +11,9 @@ from kbench.core.errors import ExitCode, NothingSelectedError, UsageError
 from kbench.core.events import Event, Planned, RunOptions
 from kbench.core.verdict import Answer
 from kbench.gate import against as verb
-from kbench.gate.rule import Policy
 from kbench.plugins import registry
 from kbench.storage.results import RunWriter
-from kbench.storage.settings import Settings
+from kbench.storage.settings import GateSettings, Settings
 
 PROBLEM = "Model = get_inputs = get_init_inputs = None\n"
 
@@ -64,7 +63,7 @@ def gate(folder: Path, *names: str, revision: str = "HEAD~1", watch=lambda event
     settings = Settings()
     problem = registry.find_problem(folder / "spin.py", settings)
     solutions = [registry.find_solution(problem, name, settings) for name in names]
-    return verb.against(problem, solutions, revision, RunOptions(processes=5), Policy(), settings, watch)
+    return verb.against(problem, solutions, revision, RunOptions(processes=5), GateSettings(), settings, watch)
 
 
 def test_the_slower_commit_fails_with_the_right_case(repository, measured):

@@ -16,9 +16,10 @@ from kbench.compare import measurements
 from kbench.core.errors import ExitCode, ResultsError, UsageError
 from kbench.core.verdict import Answer, Measurement
 from kbench.gate.confirm import _constants
-from kbench.gate.rule import Contest, GateOutcome, GateReport, Policy, decide, gate, report
+from kbench.gate.rule import Contest, GateOutcome, GateReport, decide, gate, report
 from kbench.storage.baselines import Acceptance
 from kbench.storage.results import CaseKey, Run
+from kbench.storage.settings import GateOverride, GateSettings
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 WIDE = [0.5, 0.51, 0.49, 0.505, 0.495]
@@ -88,25 +89,25 @@ def test_the_right_case_is_named_and_the_worst_comes_first(tmp_path: Path) -> No
 @pytest.mark.parametrize(("unclear", "code"), [("pass", 0), ("warn", 0), ("fail", 4)])
 def test_unclear_is_a_choice(main: Run, tmp_path: Path, unclear: str, code: int) -> None:
     run = make_run(tmp_path, "pr", {"a": by(0.01, WIDE), "b": FIVE})
-    assert gate(run, main, Policy(unclear=unclear)).exit_code == code
+    assert gate(run, main, GateSettings(unclear=unclear)).exit_code == code
 
 
 @pytest.mark.parametrize(("unclear", "code"), [("pass", 0), ("warn", 4), ("fail", 4)])
 def test_unclear_cases_alone_are_no_answer(main: Run, tmp_path: Path, unclear: str, code: int) -> None:
     old = replace(main, rows=tuple(row for row in main.rows if row.solution == "a"))
-    assert gate(make_run(tmp_path, "pr", {"a": by(0.01, WIDE)}), old, Policy(unclear=unclear)).exit_code == code
+    assert gate(make_run(tmp_path, "pr", {"a": by(0.01, WIDE)}), old, GateSettings(unclear=unclear)).exit_code == code
 
 
 def test_a_missing_case_is_never_green(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": FIVE})
     result = gate(run, main)
     assert (only(result, "b").verdict.reason_code, result.exit_code) == ("not_in_new", ExitCode.ENVIRONMENT)
-    assert gate(run, main, Policy(missing="warn")).exit_code == ExitCode.OK
+    assert gate(run, main, GateSettings(missing="warn")).exit_code == ExitCode.OK
 
 
 def test_a_gate_with_nothing_to_judge_is_not_green(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"new": FIVE})
-    result = gate(run, main, Policy(missing="warn"))
+    result = gate(run, main, GateSettings(missing="warn"))
     assert result.exit_code == ExitCode.NOTHING_SELECTED
     assert report("pr", "main", [], confirmed=False).exit_code == ExitCode.NOTHING_SELECTED
 
@@ -153,8 +154,8 @@ def test_another_device_of_the_model_has_the_wider_margin(main: Run, tmp_path: P
 
 def test_margins_of_choice(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": by(0.05), "b": by(0.05)})
-    assert gate(run, main, Policy(slower=0.08)).exit_code == ExitCode.OK
-    result = gate(run, main, Policy(slower=0.01, overrides={"*/a/*": 0.08}))
+    assert gate(run, main, GateSettings(slower=0.08)).exit_code == ExitCode.OK
+    result = gate(run, main, GateSettings(slower=0.01, override={"*/a/*": GateOverride(slower=0.08)}))
     assert [case.solution for case in result.failed] == ["b"]
 
 
@@ -204,7 +205,7 @@ def test_a_confirmation_that_crashes_is_a_failure(main: Run, tmp_path: Path) -> 
 
 def test_a_confirmation_that_measures_nothing(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
-    result = gate(run, main, Policy(unclear="fail"), confirm=lambda keys, processes: {})
+    result = gate(run, main, GateSettings(unclear="fail"), confirm=lambda keys, processes: {})
     assert only(result).verdict.reason_code == "not_confirmed"
     assert result.exit_code == ExitCode.INCONCLUSIVE
 
@@ -299,9 +300,9 @@ def calibration(between: float, gpu_uuid: str = "GPU-1") -> Calibration:
 def test_a_margin_below_the_noise_is_refused(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE})
     with pytest.raises(UsageError, match=r"group_norm/a/small: 5 processes .* a margin of 0.5 % is asked for"):
-        gate(run, main, Policy(slower=0.005), calibration=calibration(0.003))
-    assert gate(run, main, Policy(slower=0.005), calibration=calibration(0.0005)).exit_code == 0
-    assert gate(run, main, Policy(slower=0.005), calibration=calibration(0.003, "GPU-2")).exit_code == 0
+        gate(run, main, GateSettings(slower=0.005), calibration=calibration(0.003))
+    assert gate(run, main, GateSettings(slower=0.005), calibration=calibration(0.0005)).exit_code == 0
+    assert gate(run, main, GateSettings(slower=0.005), calibration=calibration(0.003, "GPU-2")).exit_code == 0
 
 
 def test_the_default_margin_widens_to_what_can_be_told(main: Run, tmp_path: Path) -> None:
@@ -333,7 +334,7 @@ def test_three_arms_without_a_baseline_file(main: Run) -> None:
         asked.append(keys)
         return {key: contests[key] for key in keys}
 
-    decided = decide(contests, Policy(), remeasure=remeasure)
+    decided = decide(contests, GateSettings(), remeasure=remeasure)
     assert [case.verdict.status for case in decided.values()] == [Answer.SLOWER, Answer.SAME]
     assert asked == [(A,)]
     assert report("HEAD", "main", list(decided.values()), confirmed=True).exit_code == ExitCode.NEGATIVE

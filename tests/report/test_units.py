@@ -169,15 +169,15 @@ def test_texts():
     assert units.rate(15_000, 1e4, "FLOP") == "1.50 GFLOP/s"
 
 
-@given(st.floats(min_value=-1, max_value=3), st.integers(min_value=1, max_value=40))
-def test_a_bar_has_its_width_and_grows(share, width):
-    drawn = units.bar(share, width)
-    assert len(drawn) == width
-    assert drawn.count("█") <= units.bar(min(share + 0.2, 3.0), width).count("█")
+@given(st.floats(min_value=-100, max_value=300))
+def test_a_bar_has_its_width_and_grows(percent):
+    drawn = units.bar(percent)
+    assert len(drawn) == 10
+    assert drawn.count("█") <= units.bar(min(percent + 20, 300.0)).count("█")
 
 
 def test_the_ends_of_a_bar():
-    assert units.bar(0, 4) == "····"
-    assert units.bar(1, 4) == units.bar(7, 4) == "████"
-    assert units.bar(0.5, 4) == "██··"
+    assert units.bar(0) == "··········"
+    assert units.bar(100) == units.bar(700) == "██████████"
+    assert units.bar(50) == "█████·····"
     assert units.bar(None) == ""

@@ -296,7 +296,7 @@ def test_a_build_that_fails_of_the_problem_is_the_problems_fault(
 ) -> None:
     failure = Failed(status=status, reason="did not import")
     built = SimpleNamespace(failure=failure, elapsed_s=60.0)
-    monkeypatch.setattr(verb.Session, "_job", lambda _self, entry, _cases: SimpleNamespace(entry=entry))
+    monkeypatch.setattr(verb, "job_of", lambda _, entry, *__: SimpleNamespace(entry=entry, is_done=False))
     monkeypatch.setattr(verb, "build_all", lambda jobs, _: [SimpleNamespace(job=job, **vars(built)) for job in jobs])
     monkeypatch.setattr(FakeJudge, "refused", refused)
     (found,) = judge(tmp_path, "a", verify_only=True)

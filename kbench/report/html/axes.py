@@ -11,6 +11,8 @@ MOST_TICKS = 6
 """Most labels of an axis."""
 ROOM = 0.04
 """Share of an axis that is left free at either end."""
+LEAST_CHANGE = 1.0
+"""Least reach of an axis of changes, in percent: the gate's margin is always visible."""
 LETTER = 2.4
 """Width of a letter, in percent of an axis on a phone: 7 of 290 pixels."""
 LINE = 8.0
@@ -105,6 +107,11 @@ def from_zero(values: Iterable[float | None], unit: str) -> Scale:
 def changes(reach: float) -> Scale:
     """Make an axis of changes in percent, with no change in the middle."""
     return Scale(low=-reach, high=reach, unit=" %", signed=True)
+
+
+def changes_around(ends: Iterable[float | None]) -> Scale:
+    """Make an axis of changes that holds all of these with some room, and LEAST_CHANGE."""
+    return changes(1.06 * max([LEAST_CHANGE, *(abs(end) for end in ends if end is not None)]))
 
 
 def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:

@@ -78,16 +78,13 @@ class Chart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dot:
+class Dot(Mark):
     """A point of a plane; `y` counts from the top."""
 
-    x: float
     y: float
-    kind: str = "point"
     label: str = ""
     label_y: float = 0.0
     """Position of the label, moved away from its neighbours."""
-    title: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

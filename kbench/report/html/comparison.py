@@ -6,11 +6,8 @@ from kbench.compare import Comparison
 from kbench.core.verdict import Answer, Verdict
 from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of, worst_first
 from kbench.report.html import page
-from kbench.report.html.axes import changes
+from kbench.report.html.axes import changes_around
 from kbench.report.html.charts import Chart, ChartRow, Mark, between
-
-LEAST_REACH = 1.0
-"""Least range of the axis, in percent of change."""
 
 
 def render_comparison(
@@ -39,8 +36,7 @@ def render_comparison(
 def _changes(comparison: Comparison, margin: float) -> Chart:
     """Draw the change of the time of each case, in percent; right of the middle is slower."""
     judged = [(case, case.verdict) for case in worst_first(comparison.cases) if case.verdict and case.verdict.ratio]
-    reached = [abs(end) for _, verdict in judged for end in _percents(verdict) if end is not None]
-    scale = changes(1.06 * max([LEAST_REACH, 2 * margin, *reached]))
+    scale = changes_around([2 * margin, *(end for _, verdict in judged for end in _percents(verdict))])
     rows = []
     for case, verdict in judged:
         least, centre, most = _percents(verdict)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kbench.core.model import ResultRow, Status
 from kbench.report import units
-from kbench.report.html.axes import changes
+from kbench.report.html.axes import changes_around
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span, between
 from kbench.storage.results import CaseKey, case_key
 
@@ -16,25 +16,25 @@ FEWEST, MOST = 3, 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """One case in one run; `low` and `high` are absent for a single process."""
+    """One case in one run."""
 
     run: str
     started_utc: str
     commit: str
     speedup: float
-    low: float | None
-    high: float | None
+    interval: tuple[float, float] | None
+    """Absent for a single process."""
 
     @property
     def half_width(self) -> float | None:
         """Half the width of its interval, as a share."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2 / self.speedup
+        return None if self.interval is None else (self.interval[1] - self.interval[0]) / 2 / self.speedup
 
     def is_apart_from(self, other: "PastRun") -> bool:
         """Whether both intervals leave a gap; False if one is unknown."""
-        if self.low is None or self.high is None or other.low is None or other.high is None:
+        if self.interval is None or other.interval is None:
             return False
-        return self.low > other.high or self.high < other.low
+        return self.interval[0] > other.interval[1] or self.interval[1] < other.interval[0]
 
 
 def histories(base: Sequence[ResultRow], runs: Mapping[str, Sequence[ResultRow]]) -> list[tuple[str, Chart]]:
@@ -53,12 +53,10 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
     def change(speedup: float) -> float:
         return 100 * (base.speedup / speedup - 1)
 
-    ends = [change(end) for past in (base, *told) for end in (past.speedup, past.low, past.high) if end is not None]
-    reach = 1.06 * max(1.0, *(abs(end) for end in ends))
-    scale = changes(reach)
+    scale = changes_around(change(end) for past in (base, *told) for end in (past.speedup, *(past.interval or ())))
 
     def span(past: PastRun, kind: str) -> tuple[Span, ...]:
-        low, high = (None if end is None else change(end) for end in (past.high, past.low))
+        low, high = (None, None) if past.interval is None else map(change, reversed(past.interval))
         return between(low, high, scale, kind=kind)
 
     rows = []
@@ -96,13 +94,13 @@ def _past(run: str, rows: Sequence[ResultRow], key: CaseKey, like: ResultRow) ->
     if not speedups or len(speedups) < len(mine):
         return None
     first = mine[0]
+    low, high = first.speedup_low, first.speedup_high
     return PastRun(
         run=run,
         started_utc=first.started_utc,
         commit=first.git_commit,
         speedup=statistics.geometric_mean(speedups),
-        low=first.speedup_low,
-        high=first.speedup_high,
+        interval=None if low is None or high is None else (low, high),
     )
 
 

@@ -1,6 +1,5 @@
 """One self-contained page from a template: everything is escaped, and no script can run."""
 
-from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import MachineError
@@ -28,8 +27,3 @@ def render(template: str, **values: Any) -> str:
     )
     environment.filters["breakable"] = lambda text: markupsafe.escape(text).replace("_", markupsafe.Markup("_<wbr>"))
     return environment.get_template(template).render(version=__version__, **values)
-
-
-def shown_path(path: Path) -> str:
-    """Write a path relative to the working folder if it lies below it."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kbench.core.model import Peaks
+from kbench.core.roofline import arithmetic_peaks
 from kbench.report import units
 from kbench.report.html.axes import Scale, around, from_zero
 from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Plane, Span, level
@@ -25,24 +26,20 @@ def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[s
 
 def rates(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the rates of the compulsory bytes of cases; the limit is the end of each bar's track."""
-    known = [case for case in cases if case.rows and case.rows[0].dram_bytes and case.percent_of_limit is not None]
-    scale = from_zero([100.0, *(case.percent_of_limit for case in known)], " %")
+    moving = [case for case in cases if case.rows and case.rows[0].dram_bytes]
+    known = [(case, case.percent_of_limit) for case in moving if case.percent_of_limit is not None]
+    scale = from_zero([100.0, *(share for _, share in known)], " %")
     rows = [
         ChartRow(
             label=case.solution,
             note=where(case, cases),
-            value=units.percent(case.percent_of_limit),
+            value=units.percent(share),
             value_note=units.rate(case.rows[0].dram_bytes, case.time_ns, "B"),
-            spans=(_bar(case, scale),),
+            spans=(Span(low=0.0, high=scale.at(share), kind="bar", title=f"limit {units.duration(case.limit_ns)}"),),
         )
-        for case in known
+        for case, share in known
     ]
     return Chart(rows=rows, scale=scale, axis="share of the device's limit", rule=(100.0, "limit"))
-
-
-def _bar(case: CaseSummary, scale: Scale) -> Span:
-    title = f"limit {units.duration(case.limit_ns)}"
-    return Span(low=0.0, high=scale.at(case.percent_of_limit or 0.0), kind="bar", title=title)
 
 
 def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
@@ -77,10 +74,8 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
 
 
 def _ceilings(peaks: Peaks | None) -> list[tuple[str, float]]:
-    if peaks is None:
-        return []
-    named = {"fp32": peaks.fp32_flops_per_s, "tf32": peaks.tf32_flops_per_s, "bf16": peaks.bf16_flops_per_s}
-    return [(f"{name} {rate / 1e12:.3g}", rate) for name, rate in named.items() if rate is not None]
+    known = {} if peaks is None else arithmetic_peaks(peaks)
+    return [(f"{name} {rate / 1e12:.3g}", rate) for name, rate in known.items()]
 
 
 def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> Line:

@@ -45,8 +45,7 @@ def render_run(
     Raises MachineError without jinja2.
     """
     unit = unit_of(run.cases)
-    timed = [case for case in run.cases if case.time_ns is not None]
-    rows = [row for case in run.cases for row in case.rows]
+    rows = run.rows
     several_cases = len({case.case for case in run.cases}) > 1
     lacking = dict.fromkeys(code for case in run.cases for code in case.lacks)
     return page.render(
@@ -63,11 +62,11 @@ def render_run(
         cases=list(dict.fromkeys(case.case for case in run.cases)),
         sentences=1 < len(run.cases) <= MOST_SENTENCES,
         means=[(name, run.shown_speedup_of(name)) for name in run.solutions] if several_cases else [],
-        speeds=speed.speedups(timed),
-        spreads=speed.spreads(timed),
-        times=speed.times(timed),
-        roofs=roofline.rooflines(timed, run.peaks),
-        rates=roofline.rates(timed),
+        speeds=speed.speedups(run.timed),
+        spreads=speed.spreads(run.timed),
+        times=speed.times(run.timed),
+        roofs=roofline.rooflines(run.timed, run.peaks),
+        rates=roofline.rates(run.timed),
         knows_peaks=run.peaks is not None,
         panels=samples.panels(judged),
         errors=_errors(run.cases),
@@ -96,8 +95,8 @@ def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str
         f">time, {unit.name}": cells.time,
         f">wall, {unit.name}": cells.wall,
         f">reference, {unit.name}": cells.reference,
-        ">speed-up": cells.speedup,
-        ">95 % interval": cells.interval,
+        ">speed-up": case.shown_speedup,
+        ">95 % interval": case.shown_interval,
         ">of limit": cells.of_limit,
         ">in own kernels": cells.own_kernels,
         ">worst error": cells.worst_error,
@@ -134,8 +133,9 @@ def _spent(run: RunSummary) -> Chart:
     """Draw the time of the verdict: a bar of stages for each solution and for the judge's side."""
     parts = [(case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s]
     reference: dict[str, float] = {}
-    for (_, stage), spent_s in run.reference_s.items():
-        reference[stage] = reference.get(stage, 0.0) + spent_s
+    for stages in run.reference_s.values():
+        for stage, spent_s in stages.items():
+            reference[stage] = reference.get(stage, 0.0) + spent_s
     parts += [("reference", "the judge's own side", reference)] if reference else []
     scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
     rows = []
@@ -158,7 +158,6 @@ def _place(stage: str) -> int:
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
-    """Return the known parts of the environment of the run."""
     if not rows:
         return []
     row = rows[0]

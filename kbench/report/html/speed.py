@@ -4,14 +4,11 @@ from collections.abc import Iterable, Sequence
 
 from kbench.core.verdict import Thresholds
 from kbench.report import units
-from kbench.report.html.axes import Scale, around, changes, time_scale
+from kbench.report.html.axes import Scale, around, changes_around, time_scale
 from kbench.report.html.charts import Chart, ChartRow, Mark, between
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
 from kbench.report.swept_table import SweptLine
-
-LEAST_REACH = 0.02
-"""Least range of the axis of spreads: the gate's margin is always visible."""
 
 
 def speedups(cases: Sequence[CaseSummary]) -> Chart:
@@ -56,17 +53,16 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart:
     def away(case: CaseSummary, value: float | None) -> float | None:
         return None if value is None or not case.speedup else 100 * (value / case.speedup - 1)
 
-    told = {
-        id(case): [deviation for row in case.rows if (deviation := away(case, row.speedup)) is not None]
+    told = [
+        (case, [deviation for row in case.rows if (deviation := away(case, row.speedup)) is not None])
         for case in several
-    }
+    ]
     ends = [away(case, end) for case in several for end in (case.speedup_low, case.speedup_high)]
-    ends += [value for values in told.values() for value in values]
-    reach = max([100 * LEAST_REACH / 2, *(abs(end) for end in ends if end is not None)])
-    scale = changes(1.06 * reach)
+    ends += [value for _, values in told for value in values]
+    scale = changes_around(ends)
     band = between(-margin, margin, scale, kind="margin", title=f"± {margin:g} %")
     rows = []
-    for case in several:
+    for case, values in told:
         low, high = away(case, case.speedup_low), away(case, case.speedup_high)
         half = (high - low) / 2 if low is not None and high is not None else None
         rows.append(
@@ -74,8 +70,8 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart:
                 label=case.solution,
                 note=where(case, cases),
                 value="" if half is None else f"± {half:.2g} %",
-                value_note=f"{len(told[id(case)])} processes",
-                marks=tuple(Mark(x=scale.at(value), title=units.change(value / 100)) for value in told[id(case)]),
+                value_note=f"{len(values)} processes",
+                marks=tuple(Mark(x=scale.at(value), title=units.change(value / 100)) for value in values),
                 spans=(*band, *between(low, high, scale)),
             )
         )
@@ -90,12 +86,11 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart:
 
 def times(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the device time and the wall time of a call, the reference's, and the device's limit."""
-    timed = [case for case in cases if case.time_ns is not None]
     scale, unit = time_scale(
-        time for case in timed for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
+        time for case in cases for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
     )
     rows, kinds = [], {"reference"}
-    for case in timed:
+    for case in cases:
         found = {"limit": case.limit_ns, "reference": case.reference_ns, "wall": case.wall_ns, "point": case.time_ns}
         kinds |= {kind for kind, time in found.items() if time}
         cells = shown(case, unit)
