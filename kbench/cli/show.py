@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
 from kbench.cli.output import Format
-from kbench.core.errors import ExitCode, MachineError, UsageError
+from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import Judged
 
 if TYPE_CHECKING:
@@ -66,10 +66,12 @@ def export(flags: ExportFlags) -> int:
     from kbench.cli.report import page_of
     from kbench.cli.saved import find_path
     from kbench.report.saved_run import recall
+    from kbench.storage import csvfile
     from kbench.storage.results import read_run
 
     output, target = flags.output(), _target(flags)
-    if output.wants_json and flags.file is None and target != "json":
+    to_stdout = flags.file is None or str(flags.file) == "-"
+    if output.wants_json and to_stdout and target != "json":
         raise UsageError(f"`--json` contradicts `--to {target}` on stdout", "write it to a file with `-o FILE`")
     settings = flags.settings()
     path = find_path(flags.run, flags.results or settings.results, settings)
@@ -78,13 +80,10 @@ def export(flags: ExportFlags) -> int:
     else:
         judged, summary = recall(read_run(path))
         text = _render(target, summary, judged, "export")
-    if flags.file is None:
+    if flags.file is None or to_stdout:
         output.data(text)
         return ExitCode.OK
-    try:
-        flags.file.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise MachineError(f"{flags.file} cannot be written: {error.strerror}", "write elsewhere with `-o`") from error
+    csvfile.replace_file(flags.file, text + "\n", "write elsewhere with `-o FILE`")
     output.written("export", flags.file)
     return ExitCode.OK
 

@@ -1,5 +1,7 @@
 """What is said of outputs whose values are wrong."""
 
+import math
+
 from kbench.core.values import Ruling
 from kbench.numerics import elements
 
@@ -14,9 +16,9 @@ def describe_wrong(differences: list[elements.Difference], ruling: Ruling, toler
         index = ", ".join(map(str, mismatch.index))
         parts.append(f"{mismatch.output}[{index}]: got {mismatch.got:.9g}, want {mismatch.want:.9g}")
         parts.append(f"{wrong:,} of {total:,} elements wrong")
-    largest = max((d.max_abs for d in differences), default=0.0)
-    if wrong and not tolerance.exact and largest:
-        parts.append(f"largest error {largest:.3g} where {in_words(tolerance)} is allowed")
+    worst = max((d.ratio for d in differences), default=0.0)
+    if wrong and not tolerance.exact and math.isfinite(worst):
+        parts.append(f"the worst off by {worst:.3g} times the allowed {in_words(tolerance)}")
     if not wrong or (ruling.allowed > 1 and not tolerance.exact):
         scaled = "" if tolerance.exact else f" (tolerance: {in_words(tolerance, near_zero=True)})"
         parts.append(f"{ruling.reason}{scaled}")

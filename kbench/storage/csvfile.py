@@ -155,10 +155,15 @@ def make_folder(path: Path, way_out: str = ELSEWHERE) -> None:
 def replace_file(path: Path, text: str, way_out: str = ELSEWHERE) -> None:
     """Replace a file as a whole: a reader, also after a crash, sees the old one or the new one.
 
-    Raises MachineError, with `way_out` as a hint, if it cannot be written.
+    What a link leads to is replaced, not the link; a device or a pipe is written to. Raises MachineError, with
+    `way_out` as a hint, if it cannot be written.
     """
     temporary: Path | None = None
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", newline="")
+            return
+        path = path.resolve()
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as stream:

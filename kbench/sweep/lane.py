@@ -175,6 +175,7 @@ class Lane:
 
 
 def _smaller(task: Task) -> Case | None:
-    """Return the problem's case `small`, unless it is the one that does not fit."""
+    """Return the problem's case `small`, unless it is the one that does not fit, or is judged as well."""
     case = case_selection.small_case(task.problem, task.options)
-    return None if case is None or case.overrides == task.case.overrides else case
+    judged = [other.overrides for other in (task.case, *task.beside)]
+    return None if case is None or case.overrides in judged else case

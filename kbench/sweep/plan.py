@@ -54,6 +54,7 @@ def make_tasks(
                 problem=problem,
                 solution=solution,
                 case=case,
+                beside=tuple(other for other in chosen if other is not case),
                 options=options,
                 claim=pair.claim,
                 tags=pair.tags,

@@ -20,6 +20,8 @@ class Task:
     problem: Entry
     solution: Entry
     case: Case
+    beside: tuple[Case, ...] = ()
+    """Other cases of the problem that are judged as well: none of them takes the place of this one."""
     options: RunOptions
     claim: float | None = None
     """The speed-up that its author claims."""

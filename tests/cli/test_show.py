@@ -115,7 +115,7 @@ def test_export_writes_what_show_prints(kbench, target):
         (("show", "group_norm", "--results", "absent"), 2, "`kbench run group_norm` makes a run of it"),
         (("export", "saved", "--to", "xml"), 2, "Invalid value for '--to'"),
         (("export", "saved", "-o", "out.xlsx"), 2, "cannot export to `xlsx`"),
-        (("export", "saved", "-o", "absent/out.json"), 3, "hint: write elsewhere with `-o`"),
+        (("export", "saved", "-o", "absent/out.json"), 3, "hint: write elsewhere with `-o FILE`"),
     ],
 )
 def test_errors(kbench, arguments, code, message):

@@ -90,6 +90,7 @@ class ModelNew(nn.Module):
         return self.conv(x) * self.scale
 """
 LATER_WRONG = "self.n = getattr(self, 'n', 0) + 1; y = self.conv(x) * self.scale; return y if self.n < 14 else y + 1"
+SPOILED = "self.n = getattr(self, 'n', 0) + (not x.is_contiguous()); y = self.conv(x) * self.scale; return y + self.n"
 FOLDS = """if not hasattr(self, "is_folded"):
             self.scale.data, self.is_folded = 2 * self.scale.data, True
         return 0.5 * self.conv(x) * self.scale"""
@@ -146,6 +147,7 @@ SOLUTIONS = {
     "wrong": (same("return self.conv(x)"), Status.WRONG_VALUE, "", set()),
     "remembers": (same(REMEMBERS), Status.WRONG_VALUE, "", set()),
     "wrong_later": (same(LATER_WRONG), Status.WRONG_VALUE, "", set()),
+    "spoiled_by_strides": (same(SPOILED), None, "module", {"channels_last", "strided"}),
 }
 
 

@@ -160,7 +160,7 @@ def disturbed(folder: Path, chance: random.Random, most: int) -> Counter[str]:
             deadline = time.monotonic() + 60
             while sweep.poll() is None and len(judges(sweep.pid)) < OF_A_JUDGE and time.monotonic() < deadline:
                 time.sleep(0.02)
-        time.sleep(chance.uniform(0.0, 1.0))
+        time.sleep(chance.uniform(0.0, 0.6))
         if sweep.poll() is None and killed.total() < most:
             below = judges(sweep.pid)
             victim = kill_something(sweep, chance)
@@ -199,9 +199,8 @@ def test_kill_9_at_random_moments_loses_units_in_flight_alone(tmp_path) -> None:
         folder = tmp_path / str(seed)
         folder.mkdir()
         write_corpus(folder)
-        found = disturbed(folder, random.Random(seed), min(wanted - killed.total(), MOST_KILLS))
-        assert found
-        killed += found
+        killed += disturbed(folder, random.Random(seed), min(wanted - killed.total(), MOST_KILLS))
         seed += 1
+        assert seed < 3 * wanted, "a sweep may end before the first kill, but not most of them"
     print(f"{seed} sweeps, killed: {dict(killed)}")  # noqa: T201 - what the long form is run for
     assert wanted < 20 or set(killed) == {"parent", "nursery", "judge"}

@@ -13,7 +13,7 @@ from kbench.cli.output import Output
 from kbench.cli.sweep_progress import Pace, progress_for
 from kbench.core.errors import MachineError
 from kbench.core.events import StageFinished, TimeLimits, Waiting
-from kbench.core.model import Failed, Status
+from kbench.core.model import Case, Failed, Status
 from kbench.devices import selection
 from kbench.devices.admission import signature
 from kbench.host import health
@@ -170,6 +170,18 @@ def test_a_case_that_does_not_fit_gets_a_smaller_one_and_says_so(stage) -> None:
     (row,) = read_run(Path(events[-1].csv_path)).rows
     assert (row.status, row.case, row.overrides) == ("passed", "small", '{"n": 256}')
     assert "smaller_case" in row.findings
+
+
+def test_a_smaller_case_that_is_judged_anyway_takes_no_other_ones_place(stage) -> None:
+    """Else a run would have two rows for one case."""
+    unfit = failed(S.NOT_VERIFIED, "the case does not fit: CUDA out of memory")
+    stage.script = {"s0": [unfit]}
+    large = task(0, stage.folder)
+    large.problem.path.write_text("n = 4096\n" + PROBLEM.replace("return []", "return [n]", 1))
+    small = Case(name="small", overrides={"n": 256})
+    events = list(stage.run([replace(large, beside=(small,))]))
+    (row,) = read_run(Path(events[-1].csv_path)).rows
+    assert (row.status, row.case) == ("not_verified", "default")
 
 
 def test_a_unit_that_takes_too_long_loses_its_judge(stage) -> None:
