@@ -21,7 +21,6 @@ from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
-from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
 from kbench.plugins import registry
@@ -37,8 +36,6 @@ from kbench.storage.settings import Settings, cache_dir
 
 ANY_PRECISION = 0.99
 """For fixtures that are not about time: their timed calls are verified, how long these take is of no interest."""
-FEW_PAIRS = 2
-"""Of such fixtures, where each timed call is checked (on a CPU): eight take a sixth longer and find no more."""
 GROUP_SIZE = 12
 """Fixtures that share a judge: fewer start a judge too often, more keep the second job waiting."""
 OF_A_FIXTURE = ("name", "honest", "category", "problem", "catalogue")
@@ -254,11 +251,8 @@ class FixtureRunner:
             for fixture in group.fixtures
         ]
         left = {fixture.name: fixture for fixture in group.fixtures}
-        options = replace(group.options, device=device)
-        if not (group.exclusive or backend(device).queues_calls):
-            options = replace(options, pairs=FEW_PAIRS)
         try:
-            with contextlib.closing(run(problem, entries, options)) as events:
+            with contextlib.closing(run(problem, entries, replace(group.options, device=device))) as events:
                 for event in events:
                     if isinstance(event, Judged):
                         yield self._check(left.pop(event.solution), event)
