@@ -230,6 +230,7 @@ ERROR = re.compile(
 STAGED = re.compile(r"\S*/extensions/")
 LACKS_CUDA = {
     "cannot find -lc10_cuda": "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
+    "cusparse.h: No such file": "torch's headers for a GPU need those of CUDA's libraries: here is the compiler alone",
     "CUDA_HOME environment variable is not set": "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
 }
 """What is said of the machine in words that do not say so."""

@@ -150,32 +150,39 @@ def usual_borne_out(reference: Sequence[Round], after: Sequence[Round], shown: S
     return replace(alone, late_ns=late_ns, late_noise_ns=noise_ns)
 
 
-def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> Attested:
-    """Return the time per call of an arm over its rounds of one process.
-
-    A worker that raises the flag before its work is done keeps the device busy, so the judge's check comes late; the
-    lateness is added. A worker that polls for inputs keeps it busy while they are revealed; the excess is added too.
-    What varies from round to round may be the machine's own work, which a busy processor holds up, and widens the
-    interval by as much. The remaining possible gain is part of the half-width. Raises ValueError for no round.
-    """
-    times = [per_call_ns(each, constant) for each in rounds]
-    calls = median(each.calls for each in rounds)
-    late = _beyond([each.late_ns - usual.late_ns for each in rounds], usual.late_noise_ns)
-    visible = _beyond([usual.visible_too_long_ns(each.showing) for each in rounds], VISIBLE_NS)
-    hidden = [delays for delays in (late, visible) if median(delays)]
-    unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
-    each_in_full = [t + (a + b) / r.calls for t, a, b, r in zip(times, late, visible, rounds, strict=True)]
-    return Attested(
-        ns=median(times) + sum(map(median, hidden)) / calls,
-        # A solution that writes results right to the copy's place saves the copy.
-        half_width_ns=_half_width(times) + (unseen_ns + sum(map(_half_width, hidden))) / calls + constant.copy_ns,
-        least_ns=min(each_in_full) - unseen_ns / calls - constant.copy_ns,
+def own_delays(rounds: Sequence[Round], usual: UsualDelays) -> UsualDelays:
+    """Return what is usual in an arm's own rounds, where that is more: it shows in rounds of one call as well."""
+    visible_ns = median(usual.visible_too_long_ns(each.showing) for each in rounds)
+    return replace(
+        usual,
+        late_ns=max(usual.late_ns, median(each.late_ns for each in rounds)),
+        visible_ns=usual.visible_ns + max(0.0, visible_ns),
     )
 
 
-def _beyond(delays: Sequence[float], noise_ns: float) -> list[float]:
-    """Return the delays that are more than noise, 0 for the others."""
-    return [delay if delay > noise_ns else 0.0 for delay in delays]
+def in_full_ns(each: Round, constant: Constant, usual: UsualDelays) -> float:
+    """Return the time per call of one round, with all that may be hidden in it.
+
+    A worker that raises the flag before its work is done keeps the device busy, so the judge's check comes late; the
+    lateness is added. A worker that polls for inputs keeps it busy while they are revealed; the excess is added too.
+    """
+    late_ns, visible_ns = each.late_ns - usual.late_ns, usual.visible_too_long_ns(each.showing)
+    hidden_ns = (late_ns if late_ns > usual.late_noise_ns else 0.0) + (visible_ns if visible_ns > VISIBLE_NS else 0.0)
+    return per_call_ns(each, constant) + hidden_ns / each.calls
+
+
+def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> Attested:
+    """Return the time per call of an arm over its rounds of one process.
+
+    Wherever work is hidden in a round, its time in full is no less than the work. What varies from round to round may
+    be the machine's own, which a busy processor holds up: it widens the interval. The remaining possible gain is part
+    of the half-width. Raises ValueError for no round.
+    """
+    times = [in_full_ns(each, constant, usual) for each in rounds]
+    unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
+    # A solution that writes results right to the copy's place saves the copy.
+    unseen_ns = unseen_ns / median(each.calls for each in rounds) + constant.copy_ns
+    return Attested(ns=median(times), half_width_ns=_half_width(times) + unseen_ns, least_ns=min(times) - unseen_ns)
 
 
 def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:

@@ -87,4 +87,4 @@ def did_you_mean(name: str, known: Sequence[str], *, listing: str | None = None,
         return f"did you mean `{near[0]}`?"
     if listing is not None:
         return listing
-    return "known: " + ", ".join(known[:12]) if known else None
+    return "known: " + ", ".join([*known[:12], *["…"] * (len(known) > 12)]) if known else None

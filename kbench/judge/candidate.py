@@ -47,7 +47,10 @@ class Candidate:
         self._paused: contextlib.ExitStack | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
-        self._call_timeout_s = config.options.limits.call_s or CALL_FLOOR_S
+        self.limit_s = config.options.limits.call_s or CALL_FLOOR_S
+        """How long one call may take."""
+        self.calls = 0
+        """Calls of the process so far, without those of rounds."""
         self._aliased: frozenset[str] = frozenset()
         self.weights, self.unmatched, self.transposed = "none", "", ""
         """How parameters match: by `name`, `order`, `seed`, `none`; in words, why by seed, and which are transposed."""
@@ -180,7 +183,7 @@ class Candidate:
     def call(self, slots: tuple[int, ...], expected: list[Expected], **how: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         backend(self._config.device).synchronize()
-        timeout_s = self._limit_s(len(slots))
+        timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         message = {"op": "call", "slots": list(slots), "attest": False, "late": False, "filled": False, **how}
         self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
@@ -197,7 +200,7 @@ class Candidate:
 
     def _limit_s(self, calls: int) -> float:
         """Return the time limit for `calls` calls, in seconds."""
-        timeout_s = self._call_timeout_s * max(1, calls)
+        timeout_s = self.limit_s * max(1, calls)
         if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.
             timeout_s += self._config.options.limits.import_s
@@ -209,7 +212,7 @@ class Candidate:
         self._resume()
         message = {"op": "round", "slots": [*slots], "number": number, **asdict(options)}
         started = time.perf_counter_ns()
-        self._refusing(lambda _: self._child.post(message), self._call_timeout_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self._child.post(message), self.limit_s, Status.CALL_TIMEOUT)
         return started
 
     def announced(self, within_s: float) -> Message | None:
@@ -230,11 +233,6 @@ class Candidate:
             answer = self._refusing(self._child.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
         require_untampered(answer, self.log)
         return answer
-
-    @property
-    def limit_s(self) -> float:
-        """How long one call may take."""
-        return self._call_timeout_s
 
     @property
     def message_ns(self) -> int:
@@ -283,7 +281,7 @@ class Candidate:
         backend(self._config.device).synchronize()
         theirs = [self._theirs.get(name, name) for name in names]
         message = {"op": "backward", "slot": slot, "names": theirs, "first_gradient": first_gradient}
-        answer = self._ask(message, timeout_s=4 * self._call_timeout_s)
+        answer = self._ask(message, timeout_s=4 * self.limit_s)
         with self.understood():
             return [bool(given) for given in list_of(answer, "given", gradients)]
 
@@ -293,7 +291,7 @@ class Candidate:
         Returns what it says of activities, as it came, and the numbers among the outputs.
         """
         backend(self._config.device).synchronize()
-        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=PROFILE_TIMEOUT_S + self._call_timeout_s)
+        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=PROFILE_TIMEOUT_S + self.limit_s)
         with self.understood():
             return answer.get("activities"), self._numbers(answer, [expected])[0]
 
@@ -324,7 +322,7 @@ class Candidate:
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""
         if self._config.options.limits.call_s is None:
-            self._call_timeout_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
+            self.limit_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -353,7 +351,7 @@ class Candidate:
     def revive(self, worker: StartedWorker) -> None:
         """Go on in a fresh worker, which has to be prepared."""
         self.kill()
-        self._worker, self._child, self._arena = worker, worker.child, None
+        self._worker, self._child, self._arena, self.calls = worker, worker.child, None, 0
 
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""

@@ -16,7 +16,7 @@ def describe_wrong(differences: list[elements.Difference], ruling: Ruling, toler
         index = ", ".join(map(str, mismatch.index))
         parts.append(f"{mismatch.output}[{index}]: got {mismatch.got:.9g}, want {mismatch.want:.9g}")
         parts.append(f"{wrong:,} of {total:,} elements wrong")
-    worst = max((d.ratio for d in differences), default=0.0)
+    worst = next((d.ratio for d in differences if d.ratio > 1), 0.0)
     if wrong and not tolerance.exact and math.isfinite(worst):
         parts.append(f"the worst off by {worst:.3g} times the allowed {in_words(tolerance)}")
     if not wrong or (ruling.allowed > 1 and not tolerance.exact):

@@ -163,7 +163,7 @@ def replace_file(path: Path, text: str, way_out: str = ELSEWHERE) -> None:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8", newline="")
             return
-        path = path.resolve()
+        path = Path(os.path.realpath(path))  # of a loop of links, too
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as stream:

@@ -215,6 +215,10 @@ LOGS = {
         "/usr/bin/ld: cannot find -lc10_cuda: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
         "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
     ),
+    "the compiler alone": (
+        "/x/ATen/cuda/CUDAContextLight.h:10:10: fatal error: cusparse.h: No such file or directory\n",
+        "torch's headers for a GPU need those of CUDA's libraries: here is the compiler alone",
+    ),
     "no nvcc": (
         "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.\n",
         "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",

@@ -154,6 +154,23 @@ def test_delays_that_vary_refute_nobody(late_us, clock, where):
         assert found.ns >= 5_460_000 + 900_000
 
 
+@given(st.lists(st.tuples(st.floats(0, 0.5), st.floats(0, 0.5)), min_size=8, max_size=30))
+def test_work_that_is_hidden_now_here_now_there_is_added(shares):
+    """Of each round's millisecond so much is done behind the flag, and so much before the gate: no median shows it."""
+    seen = [
+        Round(
+            calls=1,
+            total_ns=round(CONSTANT.ns + (1 - behind - before) * 1e6),
+            late_ns=round(USUAL_LATE_NS + behind * 1e6),
+            showing=Showing(visible_ns=round(USUAL_VISIBLE_NS + before * 1e6)),
+        )
+        for behind, before in shares
+    ]
+    found = attest(seen, CONSTANT, USUAL)
+    assert found.ns >= 1e6 - LATE_NS - VISIBLE_NS - 3
+    assert clock_to_quote(500_000.0, found) is None
+
+
 @pytest.mark.parametrize(
     ("beside_us", "after_us", "usual_us", "noise_us"),
     [

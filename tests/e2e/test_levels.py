@@ -90,6 +90,8 @@ class ModelNew(nn.Module):
         return self.conv(x) * self.scale
 """
 LATER_WRONG = "self.n = getattr(self, 'n', 0) + 1; y = self.conv(x) * self.scale; return y if self.n < 14 else y + 1"
+LATE_IN_ITS_PROCESS = """COUNT[0] += 1
+        return self.conv(x) * self.scale + (COUNT[0] > 44)"""
 SPOILED = "self.n = getattr(self, 'n', 0) + (not x.is_contiguous()); y = self.conv(x) * self.scale; return y + self.n"
 FOLDS = """if not hasattr(self, "is_folded"):
             self.scale.data, self.is_folded = 2 * self.scale.data, True
@@ -147,6 +149,7 @@ SOLUTIONS = {
     "wrong": (same("return self.conv(x)"), Status.WRONG_VALUE, "", set()),
     "remembers": (same(REMEMBERS), Status.WRONG_VALUE, "", set()),
     "wrong_later": (same(LATER_WRONG), Status.WRONG_VALUE, "", set()),
+    "late_in_its_process": ("COUNT = [0]\n" + same(LATE_IN_ITS_PROCESS), Status.WRONG_VALUE, "", set()),
     "spoiled_by_strides": (same(SPOILED), None, "module", {"channels_last", "strided"}),
 }
 

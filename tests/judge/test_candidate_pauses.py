@@ -77,7 +77,7 @@ def test_progress_without_end_ends_with_the_time_of_the_round(candidate) -> None
         return {"progress": "queued"}
 
     candidate._child.hear = hear
-    candidate._call_timeout_s = 0.2
+    candidate.limit_s = 0.2
     with pytest.raises(RefusalError, match="no answer"):
         candidate.finish_round(1)
     assert limits == sorted(limits, reverse=True)

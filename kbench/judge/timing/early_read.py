@@ -18,7 +18,7 @@ from kbench.wire.shared_memory import TensorSpec
 
 LOOKED_AT = 1024
 """Elements of a result that the judge reads as soon as the flag is up."""
-REACH_BYTES = 1 << 46
+REACH_BYTES = 1 << 47
 """Addresses that a reading spans from the lowest result on: all that a device's memory has above it."""
 
 

@@ -19,10 +19,13 @@ from kbench.core.clocks import (
     QuotedClock,
     Round,
     Showing,
+    UsualDelays,
     attest,
     clock_to_quote,
     computed_together,
     constant_of,
+    in_full_ns,
+    own_delays,
     per_call_ns,
     usual_borne_out,
     usual_of,
@@ -147,9 +150,10 @@ class DeviceClock:
         """
         if not self._gated:
             return
-        mine = attest(self._seen["candidate"], self._constant, usual_of(self._seen["reference"], self._shown_again()))
+        usual = usual_of(self._seen["reference"], self._shown_again())
+        mine = attest(self._seen["candidate"], self._constant, usual)
         self._quote(event_ns, mine)
-        self._require_separate(mine)
+        self._require_separate(mine, usual)
         self._wall_ns = self._walls()
 
     def kill_verify(self) -> None:
@@ -214,14 +218,14 @@ class DeviceClock:
             )
         return clock
 
-    def _require_separate(self, mine: Attested) -> None:
+    def _require_separate(self, mine: Attested, usual: UsualDelays) -> None:
         """Hold the time of calls in a row against rounds of one call.
 
         Raises RefusalError where they are computed together.
         """
         if self._calls["candidate"] == 1:
             return
-        single_ns = self._single_ns("candidate")
+        single_ns = min(self._singles_ns("candidate", own_delays(self._seen["candidate"], usual)))
         if computed_together(single_ns, mine):
             raise RefusalError(
                 Status.TIMING_UNATTESTED,
@@ -247,8 +251,10 @@ class DeviceClock:
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
         rounds = [each.seen for each in told]
         event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns
-        alone = attest(rounds, self._constant, usual_of(rounds, self._shown_again()))
-        return clock_to_quote(event_ns, alone) is None or computed_together(self._single_ns("reference"), alone)
+        usual = usual_of(rounds, self._shown_again())
+        alone = attest(rounds, self._constant, usual)
+        refuted = clock_to_quote(event_ns, alone) is None
+        return refuted or computed_together(max(self._singles_ns("reference", own_delays(rounds, usual))), alone)
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -359,9 +365,9 @@ class DeviceClock:
         self._empty.append(told.seen)
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 
-    def _single_ns(self, arm: str) -> float:
-        """Return the shortest time of a call that none precedes: what holds up the machine only lengthens it."""
-        return min(per_call_ns(self._round(arm, 1).seen, self._constant) for _ in range(ALONE_ROUNDS))
+    def _singles_ns(self, arm: str, usual: UsualDelays) -> list[float]:
+        """Return times of calls that none precedes, in full: what holds up the machine only lengthens them."""
+        return [in_full_ns(self._round(arm, 1).seen, self._constant, usual) for _ in range(ALONE_ROUNDS)]
 
     def _shown_again(self) -> list[Showing]:
         """Return how long no inputs, and those of the largest round, are visible when nobody gains by it."""

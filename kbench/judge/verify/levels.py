@@ -339,12 +339,13 @@ class Levels:
         """Return whether another instance is wrong after as many calls, none of them on what was tried.
 
         One that remembers where inputs lie, as a recorded CUDA graph does, may be wrong at those addresses later, too:
-        then what was tried is what it lacks. Twice as many calls as were compared, because some are only repeated.
+        then what was tried is what it lacks. As many as its process has had, or twice those that were compared.
         """
+        calls = max(2 * self.tally.calls, self._candidate.calls)
         self._bound.renew()
         try:
             trial = self._bound.on(reference)
-            for _ in range(2 * self.tally.calls):
+            for _ in range(calls):
                 trial.exchange(secret_seed())
         except RefusalError:
             return True

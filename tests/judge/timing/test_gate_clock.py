@@ -227,6 +227,28 @@ def test_single_calls_that_wait_for_another_program_are_not_called_computed_toge
     assert clock.doubts_the_reference() is doubts
 
 
+@pytest.mark.parametrize("where", ["flag", "inputs"])
+def test_a_single_call_hides_nothing_that_others_do_not(clock_of, monkeypatch, where):
+    """Two calls are computed as one of 0.5 ms; one alone would tell, were 0.4 ms of it not behind the flag."""
+    candidate = Arm(ns=260_000, queue=2)
+    clock = clock_of(candidate)
+    paired(clock)
+    honest = candidate.gated
+
+    def gated(calls: int, **how: Any) -> RoundResult:
+        told = honest(calls, **how)
+        if calls > 1:
+            return told
+        late_ns = told.seen.late_ns + 400_000 * (where == "flag")
+        seen = replace(told.seen, total_ns=told.seen.total_ns - 160_000, late_ns=late_ns)
+        return replace(told, seen=longer_visible(seen, 400_000 * (where == "inputs")))
+
+    monkeypatch.setattr(candidate, "gated", gated)
+    clock._calls["candidate"] = 2
+    with pytest.raises(RefusalError, match="computed together"):
+        clock.prove(260_000)
+
+
 def test_who_is_refused_before_the_reference_was_timed_is_refused(clock_of):
     """The constant is not known yet, and would look like work of the reference's calls."""
     clock = clock_of(Arm(ns=10_000))
