@@ -111,7 +111,7 @@ def test_a_refusal_begins_with_why(judged: dict[str, Failed], name: str) -> None
     assert (outcome.diagnosis.code if outcome.diagnosis is not None else None) == code, outcome.reason
     assert outcome.reason.startswith(reason), outcome.reason
     told = outcome.findings[-1].message if below else outcome.reason
-    assert "where 1e-5 + 1e-5·|want| is allowed" in told
+    assert "times the allowed 1e-5 + 1e-5·|want|" in told
 
 
 def test_weights_that_are_kept_were_tried_once_more(judged: dict[str, Failed]) -> None:

@@ -4,6 +4,7 @@ import copy
 import functools
 import math
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -104,6 +105,7 @@ class Levels:
         self._candidate = candidate
         self._judge = judge
         self._own = judge.reference
+        self._began = time.monotonic()
         self._held = [self._own]
         """References of the shapes at which it was right."""
         self.lacks = LackingProperties()
@@ -336,17 +338,19 @@ class Levels:
         return True
 
     def _goes_wrong_alone(self, reference: Reference) -> bool:
-        """Return whether another instance is wrong after as many calls, none of them on what was tried.
+        """Return whether another instance is wrong after as many calls and as long, never called on what was tried.
 
         One that remembers where inputs lie, as a recorded CUDA graph does, may be wrong at those addresses later, too:
         then what was tried is what it lacks. As many as its process has had, or twice those that were compared.
         """
-        calls = max(2 * self.tally.calls, self._candidate.calls)
+        calls, since_s = max(2 * self.tally.calls, self._candidate.calls), time.monotonic() - self._began
         self._bound.renew()
         try:
-            trial = self._bound.on(reference)
-            for _ in range(calls):
-                trial.exchange(secret_seed())
+            self._bound.on(reference)
+            until = time.monotonic() + since_s
+            while calls > 0 or time.monotonic() < until:
+                self._bound.on(reference).exchange(secret_seed())
+                calls -= 1
         except RefusalError:
             return True
         return False

@@ -2,6 +2,8 @@
 
 import contextlib
 import gc
+import itertools
+import time
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -297,3 +299,28 @@ def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, co
     tried._weights(tried._own)
     assert tried.lacks.codes == (code,)
     assert tried.lacks[code].reason.endswith(ends)
+
+
+@pytest.mark.parametrize(
+    ("calls", "since_s", "wrong_after", "alone"),
+    [
+        (5, 0.0, {"calls": 4}, True),
+        (5, 0.0, {"calls": 6}, False),
+        (1, 0.4, {"seconds": 0.1}, True),
+        (1, 0.1, {"seconds": 60.0}, False),
+    ],
+)
+def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_after, alone) -> None:
+    """Who is wrong by the number of its calls, or by the time, is wrong on whatever is tried at that moment."""
+    tried, counted, began = levels(Battery()), itertools.count(1), time.monotonic()
+    fresh: list[bool] = []
+
+    def exchange(_seed: int) -> None:
+        if next(counted) > wrong_after.get("calls", 10**9) or time.monotonic() - began > wrong_after.get("seconds", 60):
+            raise WRONG
+
+    bound = SimpleNamespace(renew=lambda: fresh.append(True), on=lambda _: SimpleNamespace(exchange=exchange))
+    tried._bound, tried._candidate = bound, SimpleNamespace(calls=calls)  # type: ignore[assignment]
+    tried._began = time.monotonic() - since_s
+    assert tried._goes_wrong_alone(tried._own) is alone
+    assert fresh == [True]
