@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,6 +12,15 @@ from torch import Tensor
 from kbench.numerics.operators import OperatorMode
 
 Result = TypeVar("Result")
+PRECISIONS = {
+    torch.float64: "fp64",
+    torch.float32: "fp32",
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+    torch.complex64: "fp32",
+    torch.complex128: "fp64",
+}
+"""Names of precisions as `kbench.core.roofline` knows them; others have the name of their dtype."""
 TRITON = "triton"
 
 
@@ -29,20 +39,22 @@ def _formulas() -> dict[Any, Callable[..., int]]:
 FORMULAS = _formulas()
 
 
-def count(call: Callable[[], Result]) -> tuple[Result, int, set[torch.dtype]]:
+def count(call: Callable[[], Result]) -> tuple[Result, dict[str, int], set[torch.dtype]]:
     """Run a call; return what it returned, the FLOPs of its products and convolutions, and types of what it computed.
+
+    FLOPs by the precision of what is multiplied.
 
     The formulas are those of `torch.utils.flop_counter`. Its `FlopCounterMode` is not used, since that imports all of
     torch.compile for its first operator, which takes every judge seconds.
     """
     with _Counter() as counter:
-        return call(), counter.flops, counter.types
+        return call(), dict(counter.flops), counter.types
 
 
 class _Counter(OperatorMode):
     def __init__(self) -> None:
         super().__init__()
-        self.flops = 0
+        self.flops: Counter[str] = Counter()
         self.types: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -54,6 +66,9 @@ class _Counter(OperatorMode):
             if out is not NotImplemented:
                 return out
         out = func(*args, **given)
-        self.flops += formula(*args, **given, out_val=out) if formula is not None else 0
+        if formula is not None:
+            factors = (a.dtype for a in (*args, *given.values()) if isinstance(a, Tensor))
+            dtype = next(factors, torch.float32)
+            self.flops[PRECISIONS.get(dtype, str(dtype).removeprefix("torch."))] += formula(*args, **given, out_val=out)
         self.types |= {t.dtype for t in (out if isinstance(out, tuple | list) else [out]) if isinstance(t, Tensor)}
         return out

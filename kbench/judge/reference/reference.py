@@ -393,5 +393,6 @@ class Reference:
         self.aliased = aliased_outputs(expected)
         tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
         traffic = sum(t.numel() * t.element_size() for t in tensors)
-        own = getattr(self.problem.module, "cost", lambda: {"dram_bytes": traffic, "flops": flops})
+        counted = {"dram_bytes": traffic, "flops": sum(flops.values()), "flops_by_precision": flops}
+        own = getattr(self.problem.module, "cost", lambda: counted)
         return Cost(**own()), FACTOR_PRODUCTS if flops else FACTOR

@@ -253,13 +253,31 @@ def test_products_and_convolutions_are_counted(tmp_path, forward, flops) -> None
     assert reference(tmp_path, forward).cost.flops == flops
 
 
+@pytest.mark.parametrize(
+    ("forward", "by_precision"),
+    [
+        ("return x @ x.t()", {"fp32": 72}),
+        ("return x.bfloat16() @ x.t().bfloat16()", {"bf16": 72}),
+        (
+            "return torch.nn.functional.linear(x.half(), torch.ones(5, 4).half()).float() @ torch.ones(5, 1)",
+            {"fp16": 120, "fp32": 30},
+        ),
+        ("return x.double() @ x.t().double()", {"fp64": 72}),
+        ("return x + 1", {}),
+    ],
+)
+def test_each_precision_is_counted_by_itself(tmp_path, forward, by_precision) -> None:
+    """At the rate of fp32, the limit of a product in bf16 was eleven times too long on an H200."""
+    assert reference(tmp_path, forward).cost.flops_by_precision == by_precision
+
+
 def test_counting_does_not_import_the_compiler(after_torch_process) -> None:
     """It would cost every judge seconds."""
     code = """
         import sys, torch
         from kbench.judge.reference.flops import count
         result, flops, types = count(lambda: torch.ones(2, 3).half().float() @ torch.ones(3, 4))
-        assert (tuple(result.shape), flops, types) == ((2, 4), 48, {torch.half, torch.float})
+        assert (tuple(result.shape), flops, types) == ((2, 4), {"fp32": 48}, {torch.half, torch.float})
         assert "torch._dynamo" not in sys.modules
     """
     after_torch_process.run(code)
