@@ -36,7 +36,7 @@ class ExportFlags(DocumentFlags):
     to: Target | None = option(
         "--to", "Format; summary: CSV, a row per case (default: by the ending of FILE, else json)"
     )
-    file: Path | None = option("--output -o FILE", "File to write (default stdout)")
+    file: Path | None = option("--output -o FILE", "File to write (default stdout, as with -)")
     results: Path | None = shared_flags.results()
 
 
@@ -70,8 +70,8 @@ def export(flags: ExportFlags) -> int:
     from kbench.storage.results import read_run
 
     output, target = flags.output(), _target(flags)
-    to_stdout = flags.file is None or str(flags.file) == "-"
-    if output.wants_json and to_stdout and target != "json":
+    file = None if str(flags.file) == "-" else flags.file
+    if output.wants_json and file is None and target != "json":
         raise UsageError(f"`--json` contradicts `--to {target}` on stdout", "write it to a file with `-o FILE`")
     settings = flags.settings()
     path = find_path(flags.run, flags.results or settings.results, settings)
@@ -80,11 +80,11 @@ def export(flags: ExportFlags) -> int:
     else:
         judged, summary = recall(read_run(path))
         text = _render(target, summary, judged, "export")
-    if flags.file is None or to_stdout:
+    if file is None:
         output.data(text)
         return ExitCode.OK
-    csvfile.replace_file(flags.file, text + "\n", "write elsewhere with `-o FILE`")
-    output.written("export", flags.file)
+    csvfile.replace_file(file, text + "\n", "write elsewhere with `-o FILE`")
+    output.written("export", file)
     return ExitCode.OK
 
 

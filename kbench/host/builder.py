@@ -28,8 +28,8 @@ MEMORY_LIMIT_BYTES = 64 << 30
 LAYOUTS_S = 120.0
 """Time limit in seconds for calls on other layouts of the inputs, which may compile again."""
 GIVES_WAY = 19
-"""Niceness of builds beside judges. With 5, the results of two right kernels came up to a millisecond late while 14
-builds ran on 16 processors, and were taken for results that were hidden (docs/adr/0006-gate-clock.md)."""
+"""Niceness of builds beside judges. With 5, results of two right kernels seemed up to a millisecond late while 14
+builds ran on 16 processors, and were taken for hidden ones (docs/adr/0006-gate-clock.md)."""
 JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
 MAYBE_THE_PROBLEM = frozenset({Status.INIT_FAILED, Status.IMPORT_TIMEOUT})
 """Failures that may be the problem's own: a build imports it for the constructor's arguments."""

@@ -106,6 +106,11 @@ def test_export_writes_what_show_prints(kbench, target):
     assert Path(f"out.{target}").read_text() == shown.replace('"command": "show"', '"command": "export"')
 
 
+def test_export_writes_to_stdout_as_others_do(kbench):
+    assert kbench("export", "saved", "-o", "-").out == kbench("export", "saved").out
+    assert not Path("-").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
