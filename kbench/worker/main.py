@@ -300,7 +300,7 @@ class Worker:
                 queue.read(len(slots))
                 self._channel.send({"progress": "done", "n": message["n"]})
         with Stage("output"):
-            for slot, result in zip(slots, self._results, strict=False):
+            for slot, result in [*zip(slots, self._results, strict=False)][-message["tell_last"] :]:
                 described.append(deliver(result, (), self._inputs[slot]))
                 places.append(queue.places(result))
         told = {"outputs": described, "places": places, "handles": queue.handles}

@@ -125,7 +125,7 @@ def queue(worker: Worker) -> Queued:
     return worker._queue  # type: ignore[return-value]
 
 
-def round_of(slots: list[int], **changes: bool) -> dict[str, Any]:
+def round_of(slots: list[int], **changes: int) -> dict[str, Any]:
     return {
         "n": 3,
         "number": 5,
@@ -134,6 +134,7 @@ def round_of(slots: list[int], **changes: bool) -> dict[str, Any]:
         "deliver": False,
         "keep": True,
         "replay": False,
+        "tell_last": len(slots),
         **changes,
     }
 
@@ -159,6 +160,16 @@ def test_a_round_that_delivers_copies_inside_of_it_and_tells_no_places(worker: W
     assert answer.keys() == {"event_ns", "submit_ns"}, "the rest is said already"
     assert [worker._outputs[slot][0].tolist() for slot in (3, 1)] == [[6.0] * 3, [2.0] * 3]
     assert worker._results == []
+
+
+@pytest.mark.parametrize(("last", "told_of"), [(1, [1]), (2, [3, 1]), (4, [2, 0, 3, 1]), (9, [2, 0, 3, 1])])
+def test_it_tells_of_the_last_results_that_the_judge_asks_for(worker: Worker, queue: Queued, last, told_of) -> None:
+    worker._model = fresh
+    worker.do_round(round_of([2, 0, 3, 1], tell_last=last))
+    (told,) = worker._channel.sent  # type: ignore[attr-defined]
+    kept = dict(zip([2, 0, 3, 1], worker._results, strict=True))
+    assert told["places"] == [[[0, kept[slot].data_ptr(), [1]]] for slot in told_of]
+    assert len(told["outputs"]) == len(told_of)
 
 
 def test_a_plain_loop_says_done_when_the_device_is(worker: Worker, queue: Queued) -> None:

@@ -56,9 +56,10 @@ AFTER_ROUNDS = 7
 """Rounds of the reference after the candidate's death (chosen): they also show how much the looks vary."""
 INTERFERENCE = 0.03
 WALL_ROUNDS = 3
-WALL_NS = 10_000_000
-"""Device time of a plain loop: a request takes 0.2 ms beside it, which is then negligible."""
-MOST_WALL_CALLS = 512
+WALL_NS = 5_000_000
+"""Time of a plain loop: a request takes 0.2 ms beside it, and a loop without a call is subtracted."""
+FIRST_WALL_CALLS, MOST_WALL_CALLS = 64, 512
+"""The first loop of an arm, which shows how long the host needs for a call, and any."""
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
@@ -383,12 +384,16 @@ class DeviceClock:
         return statistics.median(per_call_ns(each.seen, self._constant) for each in told)
 
     def _walls(self) -> dict[str, float]:
-        """Return the time of a call in a plain loop, for each arm."""
+        """Return the time of a call in a plain loop, by arm."""
         empty_ns = statistics.median(self._rounds["reference"].loop(0, 1) for _ in range(WALL_ROUNDS))
-        found = {}
-        for arm, rounds in self._rounds.items():
-            longest_ns = statistics.median(per_call_ns(each, self._constant) for each in self._seen[arm])
-            calls = min(MOST_WALL_CALLS, math.ceil(WALL_NS / longest_ns))
-            totals = [rounds.loop(calls, self._calls[arm]) for _ in range(WALL_ROUNDS)]
-            found[arm] = max(1.0, (statistics.median(totals) - empty_ns) / calls)
-        return found
+        return {arm: self._wall_ns_of(arm, empty_ns) for arm in self._rounds}
+
+    def _wall_ns_of(self, arm: str, empty_ns: float) -> float:
+        """Return the time of an arm's call in a plain loop, in loops of WALL_NS."""
+        shortest_ns = statistics.median(per_call_ns(each, self._constant) for each in self._seen[arm])
+        told, most = list[float](), FIRST_WALL_CALLS
+        for _ in range(WALL_ROUNDS):
+            calls = min(most, math.ceil(WALL_NS / max([shortest_ns, *told[-1:]])))
+            told.append(max(1.0, (self._rounds[arm].loop(calls, self._calls[arm]) - empty_ns) / calls))
+            most = MOST_WALL_CALLS
+        return statistics.median(told)

@@ -19,6 +19,9 @@ from kbench.judge.timing.readings import Conclusion
 
 ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
+"""Pairs whose median is held against that of as many before."""
+SETTLED_PAIRS = 4
+"""Chosen. Pairs that count once both medians agree: two blocks of the six pairs that these are of."""
 SETTLE_LIMIT_S = 3.0
 SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
 """Largest difference of two successive medians, as a share; a shared processor is never as quiet as a GPU."""
@@ -28,7 +31,7 @@ STEADY_WITHIN = {"cuda": True, "cpu": False}
 """Whether calls scatter less within a process than processes differ."""
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
-PAIRS_LIMIT_S = 3.0
+PAIRS_LIMIT_S = 2.0
 """A process that has taken longer stops at ENOUGH_PAIRS: another process tells more than more pairs."""
 NEGLIGIBLE = 3
 """A process's own interval so many times below the precision asked for makes up a sixth of the variance, and less than
@@ -66,6 +69,8 @@ class Pairing:
         self._pacing = pacing
         self._samples: list[Sample] = []
         self._flags: set[str] = set()
+        self._order = ARMS if secrets.randbelow(2) else ARMS[::-1]
+        """The same in every block: then both rounds of each pair follow a round of one and the same arm."""
 
     def run(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         """Settle, time the pairs, attest, kill the worker on a last call and verify what it left.
@@ -87,15 +92,11 @@ class Pairing:
         self._clock.prepare()
         self._settle()
         pairs_until = time.monotonic() + PAIRS_LIMIT_S
-        block, target = 0, self._pacing.pairs
+        target = self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
-        # The same in every block: then both rounds of each pair follow a round of one and the same arm.
-        order = ARMS if secrets.randbelow(2) else ARMS[::-1]
-        while self._counted_pairs() < target and block < limit and not self._suffice(pairs_until):
-            for arms in (order, order[::-1]):
-                self._pair(block // 2, arms)
-            block += 2
-            on_pair(block)
+        while self._counted_pairs() < target and self._pairs < limit and not self._suffice(pairs_until):
+            self._block()
+            on_pair(self._pairs)
         if self._counted_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
         claimed_ns = self._median_ns("candidate")
@@ -167,14 +168,17 @@ class Pairing:
     def _median_ns(self, arm: str) -> float:
         return statistics.median(s.t_event_ns for s in self._samples if s.arm == arm)
 
+    @property
+    def _pairs(self) -> int:
+        return len(self._samples) // len(ARMS)
+
     def _settle(self) -> None:
-        """Alternate both arms until neither moves any more."""
-        times: dict[str, list[int]] = {arm: [] for arm in ARMS}
+        """Time pairs until neither arm moves any more; the last of them count, since they show that."""
         deadline = time.monotonic() + SETTLE_LIMIT_S
+        kept = min(SETTLED_PAIRS, self._pacing.pairs // 2 * 2)
         while True:
-            for _ in range(SETTLE_PAIRS):
-                for arm in ARMS:
-                    times[arm].append(self._clock.read(arm).event_ns)
+            self._block()
+            times = {arm: [s.t_event_ns for s in self._samples if s.arm == arm] for arm in ARMS}
             self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
             fastest_ns = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
             # Whoever asks for less precision, or times what differs more in the next process, has no use for more rest.
@@ -183,9 +187,18 @@ class Pairing:
                 break
             if time.monotonic() > deadline:
                 self._flags.add("not_settled")
+                kept = 0
                 break
+        last = self._samples[len(self._samples) - len(ARMS) * kept :]
+        self._samples = [replace(s, block=n // (2 * len(ARMS)), sequence=n) for n, s in enumerate(last)]
         if fastest_ns < RESOLVED_FROM_NS[self._pacing.device]:
             self._flags.add("resolution_limited")
+
+    def _block(self) -> None:
+        """Time two pairs, there and back."""
+        block = self._pairs // 2
+        for arms in (self._order, self._order[::-1]):
+            self._pair(block, arms)
 
     def _pair(self, block: int, arms: tuple[str, ...]) -> None:
         before = self._monitor.read()

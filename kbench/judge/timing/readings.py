@@ -31,6 +31,8 @@ class RoundOptions:
     """Whether it keeps all results until the round is over."""
     replay: bool
     """Whether it replays CUDA graphs of the calls."""
+    tell_last: int
+    """How many of the results it tells of, the last ones: all of a candidate's, which must not know what is checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,6 +293,24 @@ def test_a_plain_loop_is_timed_for_both_arms(clock_of, host_ns, host_bound):
     assert max(calls for kind, calls in candidate.asked if kind == "loop") <= MOST_WALL_CALLS
 
 
+@pytest.mark.parametrize(
+    ("ns", "host_ns", "loops"),
+    [
+        (10_000, 4_000, [64, 500, 500]),
+        (2_000, 4_000, [64, 512, 512]),
+        (10_000, 100_000, [64, 50, 50]),
+        (400_000, 4_000, [13, 13, 13]),
+        (20_000_000, 4_000, [1, 1, 1]),
+    ],
+)
+def test_plain_loops_take_as_long_whoever_is_the_slower_host_or_device(clock_of, ns, host_ns, loops):
+    candidate = Arm(ns=ns, host_ns=host_ns)
+    clock = clock_of(candidate, Arm(ns=1_000_000))
+    paired(clock)
+    concluded(clock, ns)
+    assert [calls for kind, calls in candidate.asked if kind == "loop"] == loops
+
+
 def test_a_plain_loop_takes_no_less_than_its_work(clock_of):
     candidate = Arm(ns=10_000)
     candidate.loop = lambda calls, slots: PLAIN_NS + calls  # type: ignore[method-assign]

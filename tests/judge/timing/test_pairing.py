@@ -14,7 +14,7 @@ from kbench.devices.timer import start_on
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import pairing
 from kbench.judge.timing.host_clock import calls_of_a_sample
-from kbench.judge.timing.pairing import ENOUGH_PAIRS, SETTLE_PAIRS, Pacing, Pairing, settled
+from kbench.judge.timing.pairing import ENOUGH_PAIRS, SETTLE_PAIRS, SETTLED_PAIRS, Pacing, Pairing, settled
 from kbench.judge.timing.readings import ArmSample, Conclusion
 
 NS = {"reference": 200_000, "candidate": 100_000}
@@ -83,10 +83,10 @@ class Clock:
 
 
 class Monitor:
-    """Says which pairs, by their number, were disturbed."""
+    """Says which pairs were disturbed, by their number among those that count."""
 
     def __init__(self, disturbed: Any = ()):
-        self._disturbed, self.pairs = disturbed, -1
+        self._disturbed, self.pairs = disturbed, -1 - (2 * SETTLE_PAIRS - SETTLED_PAIRS)
 
     def read(self) -> Any:
         return SimpleNamespace(sm_clock_mhz=1980, power_mw=300_000, temperature_c=40, throttle_reasons=0)
@@ -142,10 +142,26 @@ def test_it_settles_first_and_kills_last():
     run(clock, pairs=4, on_timed=lambda ns: said.append((ns, clock.said[-1])), of_trial=of_trial)
     assert clock.said[0] == "prepare"
     settling = 2 * 2 * SETTLE_PAIRS
-    assert clock.said[1 : 1 + settling] == ["reference", "candidate"] * (2 * SETTLE_PAIRS)
-    assert clock.said[1 + settling + 8 :] == ["prove 100000", "kill", "conclude 100000", "beside 200000"]
+    assert Counter(clock.said[1 : 1 + settling]) == dict.fromkeys(NS, 2 * SETTLE_PAIRS)
+    assert clock.said[1 + settling :] == ["prove 100000", "kill", "conclude 100000", "beside 200000"]
     assert said == [(100_000, "prove 100000")], "told before the worker dies, and after its claim was held"
     assert set(of_trial.candidate.told) == {200_000 / 1e9}
+
+
+@pytest.mark.parametrize(("pairs", "more"), [(1, 2), (2, 0), (3, 2), (4, 0), (8, 4), (20, 16)])
+def test_pairs_that_show_that_the_arms_have_settled_count(pairs, more):
+    clock = Clock()
+    samples = run(clock, pairs=pairs).samples
+    assert clock.said.index("prove 100000") - 1 == 2 * (2 * SETTLE_PAIRS + more)
+    assert [(s.block, s.sequence) for s in samples] == [(n // 4, n) for n in range(len(samples))]
+    assert pairs <= len(samples) / 2 <= pairs + 1
+    assert [s.arm for s in samples] == clock.said[1:][-4 - len(samples) : -4]
+
+
+def test_what_was_timed_before_it_settled_does_not_count():
+    clock = Clock(ns={"reference": 200_000, "candidate": 100_000})
+    clock._wobble = itertools.chain([1.5, 1.2], itertools.repeat(1.0))  # type: ignore[assignment]
+    assert {s.t_event_ns for s in run(clock, pairs=8).samples if s.arm == "candidate"} == {100_000}
 
 
 def test_a_claim_that_is_refuted_ends_it():
@@ -260,8 +276,8 @@ def test_a_reference_that_is_slower_beside_the_candidate_is_flagged(interference
 
 def test_how_far_it_is_is_told_after_each_block():
     told: list[int] = []
-    run(Clock(), pairs=6, on_pair=told.append)
-    assert told == [2, 4, 6]
+    run(Clock(), pairs=8, on_pair=told.append)
+    assert told == [6, 8], "after those that showed that both arms have settled"
 
 
 def test_what_never_comes_to_rest_and_what_is_too_short_to_resolve_is_flagged(monkeypatch):
@@ -286,8 +302,8 @@ def test_who_can_tell_no_smaller_difference_needs_no_more_rest(flags, precision,
     drift = itertools.chain([1.0] * SETTLE_PAIRS, [1.03] * SETTLE_PAIRS, itertools.repeat(1.03))
     clock._wobble = drift  # type: ignore[assignment]
     run(clock, pairs=2, precision=precision)
-    settling = clock.said.index("prove 103000") - 2 * 2
-    assert (settling > 1 + 2 * 2 * SETTLE_PAIRS) is rests
+    (proved,) = (n for n, said in enumerate(clock.said) if said.startswith("prove"))
+    assert (proved > 1 + 2 * 2 * SETTLE_PAIRS) is rests
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ class Worker:
         self.computes_afterwards = False
         self.seen: list[list[torch.Tensor]] = []
         self.order: list[int] = []
+        self.tells_last = 0
         self.replayed: list[bool] = []
         self._lent = False
 
@@ -139,7 +140,7 @@ class Worker:
 
     def begin_round(self, slots: Sequence[int], number: int, options: RoundOptions) -> int:
         self.said.append("begin gated" if options.gated else "begin")
-        self.order, self.delivers = list(slots), options.deliver
+        self.order, self.delivers, self.tells_last = list(slots), options.deliver, options.tell_last
         self.replayed.append(options.replay)
         if not options.gated:
             self.compute()
@@ -151,8 +152,9 @@ class Worker:
         return None if self.late else self.message() | self.told
 
     def message(self) -> dict[str, Any]:
-        places = [] if self.delivers else [[self.place(slot)] for slot in self.order]
-        return {"outputs": [[slot] for slot in self.order], "places": places, "handles": [handle(1), handle(2)]}
+        slots = self.order[-self.tells_last :]
+        places = [] if self.delivers else [[self.place(slot)] for slot in slots]
+        return {"outputs": [[slot] for slot in slots], "places": places, "handles": [handle(1), handle(2)]}
 
     def compute(self, *, afterwards: bool = False) -> None:
         if self.computes_afterwards is not afterwards:
@@ -347,6 +349,18 @@ def test_a_round_of_no_call(trial: Known, worker: Worker):
 def test_the_reference_is_not_checked_and_goes_on(trial: Known, worker: Worker):
     Rounds(trial, None, ONE_BY_ONE, judged=False).gated(8)
     assert (trial.checked, worker.said) == ([], ["begin gated", "finish"])
+
+
+def test_a_candidate_tells_of_all_its_results_and_the_reference_of_those_that_are_looked_at(
+    trial: Known, worker: Worker
+):
+    for judges, told in ((True, 8), (False, CHECKED)):
+        Rounds(trial, None, ONE_BY_ONE, judged=judges).gated(8)
+        assert worker.tells_last == told, "who is checked must not know where"
+        found = Rounds(trial, None, ONE_BY_ONE, judged=judges)
+        found.delivers = True
+        found.plain(8)
+        assert worker.tells_last == 8
 
 
 # --- who cheats ----------------------------------------------------------------------
@@ -568,9 +582,9 @@ def test_results_of_another_structure_are_for_their_description_to_tell(trial: K
 
 @pytest.mark.parametrize("calls", [0, 1, 3, 8])
 def test_every_round_is_looked_at_in_as_many_places(trial: Known, worker: Worker, calls: int):
-    for of_arm in (judged(trial), Rounds(trial, None, ONE_BY_ONE, judged=False)):
-        batch = Batch(trial, calls, 4, ONE_BY_ONE)
-        worker.order, worker.delivers = batch.order, False
+    for of_arm, checked in ((judged(trial), CHECKED), (Rounds(trial, None, ONE_BY_ONE, judged=False), 0)):
+        batch = Batch(trial, calls, checked, ONE_BY_ONE)
+        worker.order, worker.delivers, worker.tells_last = batch.order, False, (checked and calls) or CHECKED
         assert len(of_arm._looked_at(batch, of_arm._places(batch, worker.message()))) == CHECKED
 
 
