@@ -22,7 +22,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
 from kbench.judge.timing.gate_clock import DeviceClock, NotReplayableError
 from kbench.judge.timing.host_clock import HostClock
-from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
+from kbench.judge.timing.pairing import ArmClock, DisturbedError, Pacing, Pairing
 from kbench.judge.timing.profile import take_profile
 from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
@@ -209,15 +209,26 @@ class Evaluation:
         return None
 
     def _time(self) -> Timing:
-        """Time both arms; in fresh workers by plain loops where calls can neither be queued nor recorded."""
-        try:
-            return self._paired()
-        except NotReplayableError as error:
-            self._battery.note("not_recorded", str(error))
-            self._bound.renew()
-            return self._paired(unqueued=error.arm)
+        """Time both arms; once more in fresh workers where the first time says nothing.
 
-    def _paired(self, unqueued: str = "") -> Timing:
+        By plain loops where calls can neither be queued nor recorded. Whoever disturbs the device, the candidate
+        included, has it refused at the second time by what it does then.
+        """
+        unqueued, disturbed = "", False
+        while True:
+            try:
+                return self._paired(unqueued)
+            except NotReplayableError as error:
+                self._battery.note("not_recorded", str(error))
+                unqueued = error.arm
+            except DisturbedError as error:
+                if disturbed:
+                    raise error.verdict from error
+                self._battery.note("timed_twice", f"the reference's time was refuted as well: {error}")
+                disturbed = True
+            self._bound.renew()
+
+    def _paired(self, unqueued: str) -> Timing:
         device = self._judge.device
         with contextlib.ExitStack() as stack:
             with self._judge.shared():

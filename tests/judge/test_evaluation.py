@@ -14,7 +14,9 @@ from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.exchange import WrongError
+from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.gate_clock import NotReplayableError
+from kbench.judge.timing.pairing import DisturbedError
 from kbench.judge.timing.profile import Profile
 
 HALF = Profile(
@@ -150,7 +152,7 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
 ) -> None:
     done: list[str] = []
 
-    def paired(_: Evaluation, unqueued: str = "") -> Any:
+    def paired(_: Evaluation, unqueued: str) -> Any:
         done.append(f"unqueued: {unqueued}")
         if not unqueued:
             raise NotReplayableError(arm, "recording the solution's calls failed: capturing")
@@ -164,3 +166,40 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
         (one.code, one.message) for one in outcome.findings
     }
     assert done == ["unqueued: ", "renewed", f"unqueued: {arm}"]
+
+
+def refused(status: Status) -> DisturbedError:
+    return DisturbedError(RefusalError(status, "claims too little"))
+
+
+@pytest.mark.parametrize(
+    ("told", "ends"),
+    [
+        ([refused(Status.TIMING_UNATTESTED)], None),
+        ([refused(Status.HARNESS_ERROR)], None),
+        ([refused(Status.TIMING_UNATTESTED)] * 2, Status.TIMING_UNATTESTED),
+        ([refused(Status.TIMING_UNATTESTED), refused(Status.HARNESS_ERROR)], Status.HARNESS_ERROR),
+        ([refused(Status.HARNESS_ERROR), refused(Status.TIMING_UNATTESTED)], Status.TIMING_UNATTESTED),
+        ([refused(Status.HARNESS_ERROR), NotReplayableError("candidate", "capturing")], None),
+        ([NotReplayableError("candidate", "capturing"), *[refused(Status.HARNESS_ERROR)] * 2], Status.HARNESS_ERROR),
+    ],
+)
+def test_who_is_refused_where_the_reference_was_disturbed_is_timed_once_more_in_a_fresh_worker(
+    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch, told: list[Exception], ends: Status | None
+) -> None:
+    left, done = list(told), list[str]()
+
+    def paired(_: Evaluation, unqueued: str) -> Any:
+        done.append(f"unqueued: {unqueued}")
+        if left:
+            raise left.pop(0)
+        return timing(0)
+
+    monkeypatch.setattr(Evaluation, "_paired", paired)
+    judge.bound.renew = lambda: done.append("renewed")
+    outcome = evaluate(judge)
+    assert (outcome.status if isinstance(outcome, Failed) else None) is ends
+    assert done.count("renewed") == len(done) // 2
+    told_of = "the reference's time was refuted as well: claims too little"
+    assert [one.message for one in outcome.findings if one.code == "timed_twice"] == [told_of]
+    assert len(done) == 2 * len(told) + (1 if ends is None else -1)

@@ -35,7 +35,8 @@ from kbench.devices.cuda import L2Cache
 from kbench.devices.cuda_driver import Driver
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing.readings import ArmSample, Conclusion
+from kbench.judge.timing.plain_loops import empty_loop_ns, wall_ns
+from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt
 from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.judge.timing.rounds import QUEUED_WITHIN_S, LateError, RoundResult, Rounds, UnmappableError
 
@@ -55,11 +56,6 @@ ALONE_ROUNDS = 3
 AFTER_ROUNDS = 7
 """Rounds of the reference after the candidate's death (chosen): they also show how much the looks vary."""
 INTERFERENCE = 0.03
-WALL_ROUNDS = 3
-WALL_NS = 5_000_000
-"""Time of a plain loop: a request takes 0.2 ms beside it, and a loop without a call is subtracted."""
-FIRST_WALL_CALLS, MOST_WALL_CALLS = 64, 512
-"""The first loop of an arm, which shows how long the host needs for a call, and any."""
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
@@ -94,6 +90,7 @@ class DeviceClock:
         }
         self._calls = {"candidate": 1, "reference": 1}
         self._seen: dict[str, list[Round]] = {"candidate": [], "reference": []}
+        self._claimed: dict[str, list[int]] = {"candidate": [], "reference": []}
         self._empty: list[Round] = []
         self._constant = Constant(ns=0.0, half_width_ns=0.0)
         self._after: list[Round] = []
@@ -139,6 +136,7 @@ class DeviceClock:
             trial.candidate.vary_weights(trial.reference, secret_seed())
         told = self._round(arm)
         self._seen[arm].append(told.seen)
+        self._claimed[arm].append(told.event_ns)
         judge_ns = round(per_call_ns(told.seen, self._constant))
         event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
         return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.seen.calls)
@@ -235,14 +233,14 @@ class DeviceClock:
                 self._rounds["candidate"].trial.candidate.log,
             )
 
-    def doubts_the_reference(self) -> bool:
-        """Kill the candidate; return whether the clock refutes the reference alone, which is honest.
+    def doubts_the_reference(self) -> Doubt:
+        """Kill the candidate; say whether the clock refutes the reference as well, which is honest.
 
         Then another program has the device at times, which events do not count, and after which a single call waits for
         its turn. Who is refused before the reference was timed is refused by other rules than its claims.
         """
         if not self._gated or not self._seen["reference"]:
-            return False
+            return Doubt.NONE
         trial = self._rounds["candidate"].trial
         trial.candidate.kill()
         trial.take_back(dead=True)  # it may have been refused in the middle of a round
@@ -251,11 +249,18 @@ class DeviceClock:
             self._add_empty()
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
         rounds = [each.seen for each in told]
-        event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns
         usual = usual_of(rounds, self._shown_again())
         alone = attest(rounds, self._constant, usual)
-        refuted = clock_to_quote(event_ns, alone) is None
-        return refuted or computed_together(max(self._singles_ns("reference", own_delays(rounds, usual))), alone)
+        if self._refutes([each.event_ns for each in told], alone):
+            return Doubt.ALONE
+        if computed_together(max(self._singles_ns("reference", own_delays(rounds, usual))), alone):
+            return Doubt.ALONE
+        # Who had the device for nearly as long as the pairs took may have left it to one round of the reference.
+        beside = replace(attest(self._seen["reference"], self._constant, usual), least_ns=math.inf)
+        return Doubt.BESIDE if self._refutes(self._claimed["reference"], beside) else Doubt.NONE
+
+    def _refutes(self, events_ns: Sequence[int], attested: Attested) -> bool:
+        return clock_to_quote(statistics.median(events_ns) - self._constant.copy_ns, attested) is None
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -385,15 +390,9 @@ class DeviceClock:
 
     def _walls(self) -> dict[str, float]:
         """Return the time of a call in a plain loop, by arm."""
-        empty_ns = statistics.median(self._rounds["reference"].loop(0, 1) for _ in range(WALL_ROUNDS))
-        return {arm: self._wall_ns_of(arm, empty_ns) for arm in self._rounds}
-
-    def _wall_ns_of(self, arm: str, empty_ns: float) -> float:
-        """Return the time of an arm's call in a plain loop, in loops of WALL_NS."""
-        shortest_ns = statistics.median(per_call_ns(each, self._constant) for each in self._seen[arm])
-        told, most = list[float](), FIRST_WALL_CALLS
-        for _ in range(WALL_ROUNDS):
-            calls = min(most, math.ceil(WALL_NS / max([shortest_ns, *told[-1:]])))
-            told.append(max(1.0, (self._rounds[arm].loop(calls, self._calls[arm]) - empty_ns) / calls))
-            most = MOST_WALL_CALLS
-        return statistics.median(told)
+        empty_ns = empty_loop_ns(self._rounds["reference"])
+        shortest = {
+            arm: statistics.median(per_call_ns(each, self._constant) for each in seen)
+            for arm, seen in self._seen.items()
+        }
+        return {arm: wall_ns(self._rounds[arm], shortest[arm], self._calls[arm], empty_ns) for arm in self._rounds}

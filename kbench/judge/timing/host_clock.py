@@ -11,7 +11,7 @@ from kbench.core.clocks import Attested
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.timing.attestation import ATTEST_COUNTS, Attestation
 from kbench.judge.timing.other_load import OtherLoad
-from kbench.judge.timing.readings import ArmSample, Conclusion, Reply
+from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt, Reply
 
 CALLS = 15
 TARGET_NS = 20_000_000
@@ -92,9 +92,9 @@ class HostClock:
         """Return False: on a CPU the candidate is stopped while the reference is called."""
         return False
 
-    def doubts_the_reference(self) -> bool:
-        """Return False: a busy machine is part of the rule by which claims are held."""
-        return False
+    def doubts_the_reference(self) -> Doubt:
+        """Doubt nothing: a busy machine is part of the rule by which claims are held."""
+        return Doubt.NONE
 
     def close(self) -> None:
         """Do nothing: nothing is mapped."""

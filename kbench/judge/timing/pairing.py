@@ -15,7 +15,7 @@ from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
-from kbench.judge.timing.readings import Conclusion
+from kbench.judge.timing.readings import Conclusion, Doubt
 
 ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
@@ -43,6 +43,15 @@ SHARED = (
     "when it has ended ({reason})"
 )
 """Why nothing is said of a solution that the clock refutes."""
+
+
+class DisturbedError(Exception):
+    """A refusal by a clock that refutes the reference too, and what it comes to when that happens again."""
+
+    def __init__(self, verdict: RefusalError):
+        super().__init__(verdict.reason)
+        self.verdict = verdict
+
 
 ArmClock = DeviceClock | HostClock
 
@@ -78,15 +87,21 @@ class Pairing:
         `on_timed` is told the median time in ns before the worker dies, for what must not come before timing.
 
         Raises:
-            RefusalError: a solution that is wrong or claims what the clock refutes; HARNESS_ERROR where the clock would
-                refute the reference too.
+            RefusalError: a solution that is wrong or claims what the clock refutes.
+            DisturbedError: the clock refutes the reference as well, so that it is worth a second try.
         """
         try:
             return self._timed(on_pair, on_timed)
         except RefusalError as refusal:
-            if refusal.status is Status.TIMING_UNATTESTED and self._clock.doubts_the_reference():
-                raise RefusalError(Status.HARNESS_ERROR, SHARED.format(reason=refusal.reason), refusal.log) from refusal
-            raise
+            doubt = Doubt.NONE
+            if refusal.status is Status.TIMING_UNATTESTED:
+                doubt = self._clock.doubts_the_reference()
+            if doubt is Doubt.NONE:
+                raise
+            verdict = refusal
+            if doubt is Doubt.ALONE:
+                verdict = RefusalError(Status.HARNESS_ERROR, SHARED.format(reason=refusal.reason), refusal.log)
+            raise DisturbedError(verdict) from refusal
 
     def _timed(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         self._clock.prepare()

@@ -2,9 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from kbench.core.clocks import Attested
+
+
+class Doubt(StrEnum):
+    """Whether a clock that refutes a candidate refutes the reference too."""
+
+    NONE = "none"
+    BESIDE = "beside"
+    """In the rounds between the candidate's: whoever used the device then, perhaps the candidate itself."""
+    ALONE = "alone"
+    """After the candidate's death: another program uses the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

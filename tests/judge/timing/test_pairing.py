@@ -14,8 +14,16 @@ from kbench.devices.timer import start_on
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import pairing
 from kbench.judge.timing.host_clock import calls_of_a_sample
-from kbench.judge.timing.pairing import ENOUGH_PAIRS, SETTLE_PAIRS, SETTLED_PAIRS, Pacing, Pairing, settled
-from kbench.judge.timing.readings import ArmSample, Conclusion
+from kbench.judge.timing.pairing import (
+    ENOUGH_PAIRS,
+    SETTLE_PAIRS,
+    SETTLED_PAIRS,
+    DisturbedError,
+    Pacing,
+    Pairing,
+    settled,
+)
+from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt
 
 NS = {"reference": 200_000, "candidate": 100_000}
 JUDGE_NS = {"reference": 202_000, "candidate": 104_000}
@@ -39,12 +47,12 @@ class Clock:
         *,
         wobble: float = 0.0,
         interference: bool = False,
-        shared: bool = False,
+        doubt: Doubt = Doubt.NONE,
         ns: dict[str, int] = NS,
     ):
         self.said: list[str] = []
         self.flags: set[str] = set()
-        self._shared = shared
+        self._doubt = doubt
         self._conclusion, self._interference, self._ns = conclusion, interference, ns
         self._wobble = itertools.cycle([1 - wobble, 1.0, 1 + wobble])
 
@@ -74,9 +82,9 @@ class Clock:
         self.said.append(f"beside {paired_ns:.0f}")
         return self._interference
 
-    def doubts_the_reference(self) -> bool:
+    def doubts_the_reference(self) -> Doubt:
         self.said.append("doubts")
-        return self._shared
+        return self._doubt
 
     def close(self) -> None:
         self.said.append("close")
@@ -338,17 +346,19 @@ def test_a_processor_is_where_one_starts_and_no_cage():
 
 
 @pytest.mark.parametrize(
-    ("status", "shared", "ends"),
+    ("status", "doubt", "ends"),
     [
-        (Status.TIMING_UNATTESTED, False, Status.TIMING_UNATTESTED),
-        (Status.TIMING_UNATTESTED, True, Status.HARNESS_ERROR),
-        (Status.WRONG_VALUE, True, Status.WRONG_VALUE),
+        (Status.TIMING_UNATTESTED, Doubt.NONE, None),
+        (Status.TIMING_UNATTESTED, Doubt.BESIDE, Status.TIMING_UNATTESTED),
+        (Status.TIMING_UNATTESTED, Doubt.ALONE, Status.HARNESS_ERROR),
+        (Status.WRONG_VALUE, Doubt.ALONE, None),
     ],
 )
-def test_nobody_is_refused_by_a_clock_that_would_refuse_the_reference(status, shared, ends):
-    clock = Clock(RefusalError(status, "claims too little", "its log"), shared=shared)
-    with pytest.raises(RefusalError, match="claims too little") as caught:
+def test_nobody_is_refused_at_once_by_a_clock_that_would_refuse_the_reference(status, doubt, ends):
+    clock = Clock(RefusalError(status, "claims too little", "its log"), doubt=doubt)
+    with pytest.raises(RefusalError if ends is None else DisturbedError, match="claims too little") as caught:
         run(clock)
-    assert (caught.value.status, caught.value.log) == (ends, "its log")
-    assert ("another program uses the device" in caught.value.reason) is (ends is Status.HARNESS_ERROR)
+    verdict = caught.value if ends is None else caught.value.verdict
+    assert (verdict.status, verdict.log) == (ends or status, "its log")
+    assert ("another program uses the device" in verdict.reason) is (ends is Status.HARNESS_ERROR)
     assert ("doubts" in clock.said) is (status is Status.TIMING_UNATTESTED)
