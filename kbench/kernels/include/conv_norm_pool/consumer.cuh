@@ -95,13 +95,12 @@ struct RowSums {
   float value[2] = {0.0f, 0.0f}, square[2] = {0.0f, 0.0f};
 };
 
-/// Adds a convolution row: the columns before `columns` to the sums, all to the running maxima. WIDE: only columns of
-/// the last window lie beyond `columns`.
+/// Adds a convolution row: the `left` columns from the thread's first on to the sums, all to the running maxima. WIDE:
+/// only columns of the last window lie beyond.
 template <bool WIDE>
-__device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int columns, RowSums& sums,
+__device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int left, RowSums& sums,
                                             float (&maxima)[MAXIMA]) {
   float value[4] = {0.0f, 0.0f, 0.0f, 0.0f}, square[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  const int left = columns - PHASES * PIXELS * int(threadIdx.x % 4);
 #pragma unroll
   for (int phase = 0; phase < PHASES; ++phase) {
 #pragma unroll
@@ -121,18 +120,13 @@ __device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int 
   sums.square[1] += square[2] + square[3];
 }
 
-__device__ __forceinline__ void add_row(const float (&row)[WGMMA_SUMS], int columns, RowSums& sums,
-                                        float (&maxima)[MAXIMA]) {
-  if (columns >= WGMMA_COLUMNS - POOL) {
-    add_columns<true>(row, columns, sums, maxima);
-  } else {
-    add_columns<false>(row, columns, sums, maxima);
-  }
-}
-
 struct UnitPlace {
-  int round, tile, unit, chunk;  // chunk: number of its first, in the sequence of the block's chunks
+  int round, tile, unit;
 };
+
+/// A number that is the warp's, in a form that the compiler does not work out again where it is needed: behind the wait
+/// for products, a chain of uniform instructions would delay everybody.
+__device__ __forceinline__ int opaque(int value) { return __shfl_sync(ALL_LANES, value, 0); }
 
 class Consumer {
  public:
@@ -149,37 +143,55 @@ class Consumer {
     int first_chunk = 0;
     for (int round = 0; round < share_.rounds; ++round) {
       for (int tile = 0; tile < share_.tiles; ++tile, first_chunk += share_.chunks()) {
-        for (int unit = group_; unit < share_.units; unit += 2) {
-          convolve_unit(weights, {round, tile, unit, first_chunk + unit}, sums);
-        }
+        convolve_tile(weights, round, tile, first_chunk, sums);
       }
       publish(round, sums);
     }
   }
 
  private:
-  __device__ __forceinline__ void convolve_unit(const Weights& weights, const UnitPlace& at, RowSums& sums) {
+  /// This warpgroup's units of a tile. A unit's maxima are stored behind the first products of the next one.
+  __device__ __forceinline__ void convolve_tile(const Weights& weights, int round, int tile, int first_chunk,
+                                                RowSums& sums) {
     float products[WGMMA_SUMS], maxima[MAXIMA];
+    const int columns = arguments_.columns(tile), left = columns - PHASES * PIXELS * (lane_ % 4);
+    const bool wide = opaque(columns >= WGMMA_COLUMNS - POOL);
+    int unit = group_;
+    for (; unit < share_.units; unit += 2) {
+      const int chunk = first_chunk + unit;
+      const int rows = opaque(min(POOL, share_.rows - POOL * unit));
+      wait_chunk(chunk);
+      uint64_t descriptor = row_address(chunk);
+      start_products(products, weights, descriptor);
+      if (unit > group_) store_pooled(maxima, {round, tile, unit - 2});
 #pragma unroll
-    for (int i = 0; i < MAXIMA; ++i) maxima[i] = -INFINITY;
-    const int rows = min(POOL, share_.rows - POOL * at.unit), columns = arguments_.columns(at.tile);
-    wait_chunk(at.chunk);
+      for (int i = 0; i < MAXIMA; ++i) maxima[i] = -INFINITY;
 #pragma unroll 1
-    for (int row = 0; row < POOL; ++row) {
-      if (row == POOL - HALO) wait_chunk(at.chunk + 1);  // the first row that reads it
-      start_products(products, weights, row_address(at.chunk, row));
-      wgmma_wait<0>();
-      wgmma_pin(products);
-      if (row + 1 == POOL) release(at);
-      if (row < rows) add_row(products, columns, sums, maxima);
+      for (int row = 1;; ++row) {
+        wgmma_wait<0>();
+        wgmma_pin(products);
+        if (row == rows) {
+          if (rows <= POOL - HALO) wait_chunk(chunk + 1);  // it is given back: it must have come
+          release(unit, chunk);
+        }
+        if (wide) {
+          add_columns<true>(products, left, sums, maxima);
+        } else {
+          add_columns<false>(products, left, sums, maxima);
+        }
+        if (row == rows) break;
+        if (row == POOL - HALO) wait_chunk(chunk + 1);  // the first row that reads it
+        descriptor += ROW_BYTES / 16;
+        start_products(products, weights, descriptor);
+      }
     }
-    store_pooled(maxima, at);
+    if (unit > group_) store_pooled(maxima, {round, tile, unit - 2});
   }
 
-  /// Descriptor address of one of a unit's rows, in the plane of high parts. The shuffle tells the compiler that it is
+  /// Descriptor address of a unit's first row, in the plane of high parts. The shuffle tells the compiler that it is
   /// the warp's: descriptors then stay in uniform registers.
-  __device__ __forceinline__ uint64_t row_address(int chunk, int row) const {
-    const uint32_t address = shared_address(shared_.ring) + chunk % CHUNKS * CHUNK_BYTES + row * ROW_BYTES;
+  __device__ __forceinline__ uint64_t row_address(int chunk) const {
+    const uint32_t address = shared_address(shared_.ring) + chunk % CHUNKS * CHUNK_BYTES;
     return operand_address(__shfl_sync(ALL_LANES, address, 0));
   }
 
@@ -190,18 +202,22 @@ class Consumer {
 
   /// Gives a unit's rows back. Every chunk is given back twice: by its own unit and by the one before; the first and
   /// the last unit of a tile stand in for those that do not exist.
-  __device__ __forceinline__ void release(const UnitPlace& at) {
+  __device__ __forceinline__ void release(int unit, int chunk) {
     if (lane_ != 0) return;
-    barrier_arrive(&shared_.empty[at.chunk % CHUNKS]);
-    if (at.unit == 0) barrier_arrive(&shared_.empty[at.chunk % CHUNKS]);
-    barrier_arrive(&shared_.empty[(at.chunk + 1) % CHUNKS]);
-    if (at.unit + 1 == share_.units) barrier_arrive(&shared_.empty[(at.chunk + 1) % CHUNKS]);
+    barrier_arrive(&shared_.empty[chunk % CHUNKS]);
+    if (unit == 0) barrier_arrive(&shared_.empty[chunk % CHUNKS]);
+    barrier_arrive(&shared_.empty[(chunk + 1) % CHUNKS]);
+    if (unit + 1 == share_.units) barrier_arrive(&shared_.empty[(chunk + 1) % CHUNKS]);
   }
 
   /// Keeps a unit's maxima until the sample's statistics are known.
   __device__ __forceinline__ void store_pooled(const float (&maxima)[MAXIMA], const UnitPlace& at) {
     if (at.unit >= share_.pooled_rows) return;
-    if (at.round > 0) barrier_wait(&shared_.drained[at.unit / share_.drain_rows], uint32_t(at.round - 1 & 1));
+    if (at.round > 0) {
+      const int rows = share_.drain_rows;  // no division: the next row's products wait
+      const int part = (at.unit >= rows) + (at.unit >= 2 * rows) + (at.unit >= 3 * rows);
+      barrier_wait(&shared_.drained[part], uint32_t(at.round - 1 & 1));
+    }
     const int width = arguments_.pooled_width(), windows = min(TILE_WINDOWS, width - at.tile * TILE_WINDOWS);
     const int first = PIXELS * (PHASES / POOL) * (lane_ % 4);
     float* to = shared_.pooled[16 * warp_ + lane_ / 4] + at.unit * width + at.tile * TILE_WINDOWS + first;
