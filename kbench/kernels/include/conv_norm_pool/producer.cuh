@@ -34,9 +34,9 @@ struct ChunkCursor {
 
 class Producer {
  public:
-  __device__ __forceinline__ Producer(const Arguments& arguments, Shared& shared)
+  __device__ __forceinline__ Producer(const Arguments& arguments, const Share& share, Shared& shared)
       : arguments_(arguments),
-        share_(shared.share),
+        share_(share),
         shared_(shared),
         thread_(threadIdx.x % WARPGROUP_THREADS),
         warp_(thread_ / WARP_THREADS),
@@ -56,6 +56,7 @@ class Producer {
         prefetch(soon);
       }
     }
+    sync_threads<BLOCK_THREADS>(INITIALISED);
     find_scales(pixel);
     if (chunks == 0) return;  // nothing ties this warpgroup to the writer's rounds then, and parities would be mistaken
     for (int sequence = 0; share_.rounds > at.round; ++sequence) {
@@ -239,7 +240,7 @@ class Producer {
   }
 
   const Arguments& arguments_;
-  const Share share_;  // a copy: in shared memory it would be read again behind every barrier
+  const Share& share_;
   Shared& shared_;
   const int thread_, warp_, lane_;
   const bool wide_;  // four columns are 16 aligned bytes
