@@ -14,9 +14,7 @@ __device__ __forceinline__ void write_last_sample(const Arguments& arguments, co
   sync_threads<BLOCK_THREADS>(LAST_STATISTICS);
   if (is_rejected(shared, last)) return;
   const int end = share.pooled_rows * arguments.pooled_width();
-  for (int channel = warp; channel < arguments.out_channels; channel += BLOCK_THREADS / WARP_THREADS) {
-    write_windows(arguments, share, shared, share.sample(last), channel, 0, end);
-  }
+  write_windows(arguments, share, shared, share.sample(last), warp, BLOCK_THREADS / WARP_THREADS, 0, end);
 }
 
 /// By the consumers, once nothing reads the ring any more.

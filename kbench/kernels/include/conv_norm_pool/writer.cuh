@@ -36,28 +36,31 @@ __device__ __forceinline__ float finished(const Arguments& arguments, float pool
   return fminf(fmaxf(fmaf(pooled, factor, offset), arguments.clamp_min), arguments.clamp_max);
 }
 
-/// Writes a part of a channel's pooled values, normalised: the windows [begin, end) of this band.
+/// Writes pooled values of this band, normalised: the windows [begin, end) of every `step`-th channel from `first` on.
+/// Few instructions a channel: next to the consumers, each takes a warp several cycles.
 __device__ __forceinline__ void write_windows(const Arguments& arguments, const Share& share, const Shared& shared,
-                                              int sample, int channel, int begin, int end) {
-  const float factor = shared.factor[channel], offset = shared.offset[channel];
-  const int height = arguments.pooled_height(), width = arguments.pooled_width();
-  const int64_t plane = int64_t(sample) * arguments.out_channels + channel;
-  float* to = arguments.out + (plane * height + share.first_unit) * width;
-  const float* from = shared.pooled[channel];
+                                              int sample, int first, int step, int begin, int end) {
+  const int lane = threadIdx.x % WARP_THREADS, height = arguments.pooled_height(), width = arguments.pooled_width();
+  const int64_t plane = int64_t(sample) * arguments.out_channels + first;
   constexpr int AHEAD = 4;
-  // The same number of passes for every lane: with trip counts of their own, lanes would take the remainder apart.
 #pragma unroll 1
-  for (int first = begin + int(threadIdx.x % WARP_THREADS), base = begin; base < end;
-       base += AHEAD * WARP_THREADS, first += AHEAD * WARP_THREADS) {
-    float value[AHEAD];
-    float* place = to + first;
+  for (int base = begin + lane; base - lane < end; base += AHEAD * WARP_THREADS) {
+    float* to = arguments.out + (plane * height + share.first_unit) * width + base;
+    const float* from = shared.pooled[first] + base;
+#pragma unroll 1
+    for (int channel = first; channel < arguments.out_channels; channel += step) {
+      const float factor = shared.factor[channel], offset = shared.offset[channel];
+      float value[AHEAD];
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k) {
-      value[k] = finished(arguments, from[min(first + k * WARP_THREADS, MAX_WINDOWS - 1)], factor, offset);
-    }
+      for (int k = 0; k < AHEAD; ++k) value[k] = base + k * WARP_THREADS < end ? from[k * WARP_THREADS] : 0.0f;
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k) {
-      if (first + k * WARP_THREADS < end) __stcs(place + k * WARP_THREADS, value[k]);
+      for (int k = 0; k < AHEAD; ++k) {
+        if (base + k * WARP_THREADS < end) {
+          __stcs(to + k * WARP_THREADS, finished(arguments, value[k], factor, offset));
+        }
+      }
+      to += step * height * width;
+      from += step * POOLED_PITCH;
     }
   }
 }
@@ -97,12 +100,13 @@ class Writer {
   /// Writes a sample while the next one is convolved, and hands the rows back part by part.
   __device__ __forceinline__ void drain(int round) {
     const int warp = channel_ / WARP_THREADS, width = arguments_.pooled_width();
-    const int channels = is_rejected(shared_, round) ? 0 : arguments_.out_channels;
+    const bool rejected = is_rejected(shared_, round);
     for (int part = 0; part < DRAINS; ++part) {
       const int begin = min(part * share_.drain_rows, share_.pooled_rows) * width;
       const int end = min((part + 1) * share_.drain_rows, share_.pooled_rows) * width;
-      for (int channel = warp; channel < channels; channel += WRITER_WARPS)
-        write_windows(arguments_, share_, shared_, share_.sample(round), channel, begin, end);
+      if (!rejected) {
+        write_windows(arguments_, share_, shared_, share_.sample(round), warp, WRITER_WARPS, begin, end);
+      }
       barrier_arrive(&shared_.drained[part]);
     }
   }
