@@ -13,7 +13,8 @@
 namespace kbench::conv_norm_pool {
 
 // Registers of each role; they share the 65536 of a multiprocessor, 128 for each of 512 threads.
-constexpr int CONSUMER_REGISTERS = 152, OTHER_REGISTERS = 256 - CONSUMER_REGISTERS;
+constexpr int CONSUMER_REGISTERS = 152, PRODUCER_REGISTERS = 128;
+constexpr int WRITER_REGISTERS = 512 - 2 * CONSUMER_REGISTERS - PRODUCER_REGISTERS;
 
 /// By the writer, while the others' first loads are on their way. A thread a barrier.
 __device__ __forceinline__ void initialise(Shared& shared) {
@@ -21,13 +22,14 @@ __device__ __forceinline__ void initialise(Shared& shared) {
   if (thread < CHUNKS) {
     barrier_init(&shared.full[thread], PRODUCER_WARPS);
     barrier_init(&shared.empty[thread], 2 * WARPGROUP_THREADS / WARP_THREADS);
-    barrier_init(&shared.drained[thread], WRITER_THREADS);
   } else if (thread < CHUNKS + 2) {
     barrier_init(&shared.summed[thread - CHUNKS], CONSUMER_THREADS);
     barrier_init(&shared.reusable[thread - CHUNKS], WRITER_THREADS);
     barrier_init(&shared.exchanged[thread - CHUNKS], 1);
+  } else if (thread < CHUNKS + 2 + DRAINS) {
+    barrier_init(&shared.drained[thread - CHUNKS - 2], WRITER_THREADS);
   }
-  if (thread < CHUNKS + 2) fence_barrier_init();
+  if (thread < CHUNKS + 2 + DRAINS) fence_barrier_init();
   if (thread == 0) shared.unfit_weights = 0;
   shared.rejected[thread] = 0;
   if (thread < 2 * MAX_IN_CHANNELS) {
@@ -37,7 +39,7 @@ __device__ __forceinline__ void initialise(Shared& shared) {
   }
   sync_threads<BLOCK_THREADS>(INITIALISED);
 }
-static_assert(CHUNKS == DRAINS && MAX_ROUNDS / 32 == WRITER_THREADS, "what a thread of the writer has to set up");
+static_assert(MAX_ROUNDS / 32 == WRITER_THREADS, "what a thread of the writer has to set up");
 
 __device__ __forceinline__ void arrive_cluster() {
   KBENCH_ASM_SM90("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -60,22 +62,22 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_co
     write_last_sample(arguments, share, shared);
     compute_rejected(arguments, share, shared);
   } else {
-    give_registers<OTHER_REGISTERS>();
     if (group == 2) {
+      give_registers<PRODUCER_REGISTERS>();
       arrive_cluster();
       Producer(arguments, share, shared).run();
       wait_cluster();
     } else {
+      give_registers<WRITER_REGISTERS>();
       initialise(shared);
+      prefetch_first(arguments, share);
       arrive_cluster();
       wait_cluster();
       Writer(arguments, share, shared, int(threadIdx.x) % WARPGROUP_THREADS).run();
     }
     write_last_sample(arguments, share, shared);
   }
-  // A block's shared memory must outlive the other blocks' stores to it.
-  arrive_cluster();
-  wait_cluster();
+  // A block's shared memory outlives the other blocks' stores to it: its writers have waited for the last of them.
 }
 
 /// Whether a block's share of a sample fits in its shared memory.
@@ -104,6 +106,7 @@ int launch(Arguments arguments, cudaStream_t stream) {
   if (ceil_div(arguments.batch, clusters) > MAX_ROUNDS) return int(cudaErrorInvalidValue);
   arguments.clusters = clusters;
   arguments.band_units = ceil_div(arguments.units(), blocks);
+  while (ceil_div(arguments.band_units, 1 << arguments.drain_shift) > DRAINS) ++arguments.drain_shift;
   arguments.full_rounds = arguments.batch / clusters;
   arguments.more_rounds = arguments.batch % clusters;
   KBENCH_RETURN_IF_ERROR(
@@ -134,7 +137,7 @@ extern "C" int kbench_conv_norm_pool(const float* x, const float* weight, const 
   using namespace kbench::conv_norm_pool;
   const Arguments arguments{x,           weight, bias,  gamma,        beta,   scale, out,       batch,
                             in_channels, height, width, out_channels, groups, eps,   clamp_min, clamp_max,
-                            0, 0, 0, 0};
+                            0,           0,      0,     0,            0};
   const bool fits = batch >= 1 && in_channels >= 1 && in_channels <= MAX_IN_CHANNELS && out_channels >= 1 &&
                     out_channels <= MAX_OUT_CHANNELS && groups >= 1 && out_channels % groups == 0 &&
                     height >= KERNEL - 1 + POOL && width >= KERNEL - 1 + POOL;

@@ -225,9 +225,7 @@ class Consumer {
   __device__ __forceinline__ void store_pooled(const float (&maxima)[MAXIMA], const UnitPlace& at) {
     if (at.unit >= share_.pooled_rows) return;
     if (at.round > 0) {
-      const int rows = share_.drain_rows;  // no division: the next row's products wait
-      const int part = (at.unit >= rows) + (at.unit >= 2 * rows) + (at.unit >= 3 * rows);
-      barrier_wait(&shared_.drained[part], uint32_t(at.round - 1 & 1));
+      barrier_wait(&shared_.drained[at.unit >> arguments_.drain_shift], uint32_t(at.round - 1 & 1));
     }
     const int width = arguments_.pooled_width(), windows = min(TILE_WINDOWS, width - at.tile * TILE_WINDOWS);
     const int first = PIXELS * (PHASES / POOL) * (lane_ % 4);

@@ -81,6 +81,7 @@ struct Arguments {
   float eps, clamp_min, clamp_max;
   // How the launch divides the work, so that no block starts with divisions.
   int clusters, band_units;
+  int drain_shift;               // a part of a band that is drained at a time has 2^this pooled rows
   int full_rounds, more_rounds;  // samples of every cluster; clusters that have one more
 
   __host__ __device__ int out_height() const { return height - KERNEL + 1; }
@@ -109,7 +110,6 @@ struct Share {
   int first_unit, units;  // of the band
   int first_row, rows;    // convolution rows of the band
   int pooled_rows;        // of the band
-  int drain_rows;         // pooled rows of each of the DRAINS parts but the last
   int rounds, tiles;      // samples of this cluster, and column tiles of each
 
   __device__ __forceinline__ explicit Share(const Arguments& arguments) {
@@ -128,7 +128,6 @@ struct Share {
     first_row = first_unit * POOL;
     rows = max(0, min(units * POOL, arguments.out_height() - first_row));
     pooled_rows = rows / POOL;
-    drain_rows = max(1, ceil_div(pooled_rows, DRAINS));
     rounds = arguments.full_rounds + (cluster < arguments.more_rounds);
     tiles = arguments.tiles();
   }

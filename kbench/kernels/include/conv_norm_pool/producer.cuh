@@ -32,6 +32,28 @@ struct ChunkCursor {
   }
 };
 
+/// Asks L2 for a chunk that will be loaded later: 8 channels x 4 rows x 4 lines of 128 bytes, a thread each.
+__device__ __forceinline__ void prefetch(const Arguments& arguments, const Share& share, const ChunkCursor& at) {
+  if (at.round >= share.rounds) return;
+  const int thread = threadIdx.x % WARPGROUP_THREADS, channel = min(thread / 16, arguments.in_channels - 1);
+  const int row = min(share.first_row + POOL * at.chunk + thread / 4 % 4, arguments.height - 1);
+  const int column = min(at.tile * TILE_OWNED + thread % 4 * 32, arguments.width - 1);
+  const int64_t plane = int64_t(share.sample(at.round)) * arguments.in_channels + channel;
+  const float* from = arguments.x + (plane * arguments.height + row) * arguments.width + column;
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
+/// By the writer, while the producer starts: the chunks that follow its first.
+__device__ __forceinline__ void prefetch_first(const Arguments& arguments, const Share& share) {
+  if (share.units == 0) return;
+  ChunkCursor at;
+#pragma unroll 1
+  for (int i = 0; i < PREFETCHED_CHUNKS; ++i) {
+    at.advance(share);
+    prefetch(arguments, share, at);
+  }
+}
+
 class Producer {
  public:
   __device__ __forceinline__ Producer(const Arguments& arguments, const Share& share, Shared& shared)
@@ -51,10 +73,7 @@ class Producer {
     ChunkCursor at, next, soon;
     if (chunks > 0) {
       load(values, at);
-      for (int i = 0; i < PREFETCHED_CHUNKS; ++i) {
-        soon.advance(share_);
-        prefetch(soon);
-      }
+      for (int i = 0; i < PREFETCHED_CHUNKS; ++i) soon.advance(share_);  // the writer asks for these
     }
     sync_threads<BLOCK_THREADS>(INITIALISED);
     find_scales(pixel);
@@ -62,7 +81,6 @@ class Producer {
     for (int sequence = 0; share_.rounds > at.round; ++sequence) {
       if (at.tile == 0 && at.chunk == 0) {
         enter_round(at.round, pixel);
-        if (at.round + 1 < share_.rounds) load_pixels(at.round + 1, pixel);
         magnitude_[0] = magnitude_[1] = magnitude_[2] = magnitude_[3] = __float2half2_rn(0.0f);
       }
       const int slot = sequence % CHUNKS;
@@ -75,9 +93,10 @@ class Producer {
       __syncwarp();
       if (lane_ == 0) barrier_arrive(&shared_.full[slot]);
       if (share_.rounds > next.round) load(values, next);
+      if (at.tile == 0 && at.chunk == 0 && at.round + 1 < share_.rounds) load_pixels(at.round + 1, pixel);
       at = next;
       soon.advance(share_);
-      prefetch(soon);
+      prefetch(arguments_, share_, soon);
     }
   }
 
@@ -126,16 +145,6 @@ class Producer {
         }
       }
     }
-  }
-
-  /// Asks L2 for a chunk that will be loaded later: 8 channels x 4 rows x 4 lines of 128 bytes, a thread each.
-  __device__ __forceinline__ void prefetch(const ChunkCursor& at) const {
-    if (at.round >= share_.rounds) return;
-    const int channel = min(thread_ / 16, arguments_.in_channels - 1);
-    const int row = min(share_.first_row + POOL * at.chunk + thread_ / 4 % 4, arguments_.height - 1);
-    const int column = min(at.tile * TILE_OWNED + thread_ % 4 * 32, arguments_.width - 1);
-    const float* from = plane(at.round, channel) + row * arguments_.width + column;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
   }
 
   __device__ __forceinline__ void store(const Values& values, int round, int slot) {

@@ -102,8 +102,8 @@ class Writer {
     const int warp = channel_ / WARP_THREADS, width = arguments_.pooled_width();
     const bool rejected = is_rejected(shared_, round);
     for (int part = 0; part < DRAINS; ++part) {
-      const int begin = min(part * share_.drain_rows, share_.pooled_rows) * width;
-      const int end = min((part + 1) * share_.drain_rows, share_.pooled_rows) * width;
+      const int begin = min(part << arguments_.drain_shift, share_.pooled_rows) * width;
+      const int end = min((part + 1) << arguments_.drain_shift, share_.pooled_rows) * width;
       if (!rejected) {
         write_windows(arguments_, share_, shared_, share_.sample(round), warp, WRITER_WARPS, begin, end);
       }
