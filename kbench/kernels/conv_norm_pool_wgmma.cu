@@ -24,6 +24,7 @@ __device__ __forceinline__ void initialise(Shared& shared) {
     barrier_init(&shared.empty[thread], 2 * WARPGROUP_THREADS / WARP_THREADS);
   } else if (thread < CHUNKS + 2) {
     barrier_init(&shared.summed[thread - CHUNKS], CONSUMER_THREADS);
+    barrier_init(&shared.measured[thread - CHUNKS], PRODUCER_THREADS);
     barrier_init(&shared.reusable[thread - CHUNKS], WRITER_THREADS);
     barrier_init(&shared.exchanged[thread - CHUNKS], 1);
   } else if (thread < CHUNKS + 2 + DRAINS) {

@@ -149,6 +149,7 @@ struct Shared {
   GroupSums channel_sums[MAX_OUT_CHANNELS];
   double weight_sums[MAX_IN_CHANNELS][MAX_OUT_CHANNELS];
   uint64_t full[CHUNKS], empty[CHUNKS];
+  uint64_t measured[2];  // by the producer: nothing of a band's input is unknown
   uint64_t summed[2], reusable[2], exchanged[2], drained[DRAINS];
   float sums[2][2][MAX_OUT_CHANNELS][2];  // per consumer warpgroup: of the products and of their squares
   float factor[MAX_OUT_CHANNELS], offset[MAX_OUT_CHANNELS];
