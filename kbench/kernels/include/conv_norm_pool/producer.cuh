@@ -78,7 +78,10 @@ class Producer {
         soon.advance(share_);
         prefetch(arguments_, share_, soon);
       }
-      if (at.tile == 0 && at.chunk == 1 && at.round + 1 < share_.rounds) load_pixels(at.round + 1, pixel);
+      // Not sooner: at the start everybody waits for rows, and code that runs for the first time is slow.
+      if (at.tile == share_.tiles - 1 && at.chunk == chunks - 1 && at.round + 1 < share_.rounds) {
+        load_pixels(at.round + 1, pixel);
+      }
       if (at.tile == 0 && at.chunk == 0) {
         if (sequence == 0) sync_threads<BLOCK_THREADS>(INITIALISED);
         float mean[WARP_CHANNELS];
