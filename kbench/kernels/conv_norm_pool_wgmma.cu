@@ -13,27 +13,26 @@
 namespace kbench::conv_norm_pool {
 
 // Registers of each role; they share the 65536 of a multiprocessor, 128 for each of 512 threads.
-constexpr int CONSUMER_REGISTERS = 152, OTHER_REGISTERS = 256 - CONSUMER_REGISTERS;
+constexpr int CONSUMER_REGISTERS = 152, PRODUCER_REGISTERS = 128;
+constexpr int WRITER_REGISTERS = 512 - 2 * CONSUMER_REGISTERS - PRODUCER_REGISTERS;
 
-/// By the producer and the writer, while the consumers' weights are on their way.
-__device__ __forceinline__ void initialise(const Arguments& arguments, Shared& shared) {
-  const int thread = int(threadIdx.x) - CONSUMER_THREADS;
-  if (thread == 0) {
-    shared.share = Share(arguments);
-    for (int i = 0; i < CHUNKS; ++i) {
-      barrier_init(&shared.full[i], PRODUCER_WARPS);
-      barrier_init(&shared.empty[i], 2 * WARPGROUP_THREADS / WARP_THREADS);
-    }
-    for (int i = 0; i < 2; ++i) {
-      barrier_init(&shared.summed[i], CONSUMER_THREADS);
-      barrier_init(&shared.reusable[i], WRITER_THREADS);
-      barrier_init(&shared.exchanged[i], 1);
-    }
-    for (int i = 0; i < DRAINS; ++i) barrier_init(&shared.drained[i], WRITER_THREADS);
-    shared.unfit_weights = 0;
-    fence_barrier_init();
+/// By the writer, while the others' first loads are on their way. A thread a barrier.
+__device__ __forceinline__ void initialise(Shared& shared) {
+  const int thread = int(threadIdx.x) % WARPGROUP_THREADS;
+  if (thread < CHUNKS) {
+    barrier_init(&shared.full[thread], PRODUCER_WARPS);
+    barrier_init(&shared.empty[thread], 2 * WARPGROUP_THREADS / WARP_THREADS);
+  } else if (thread < CHUNKS + 2) {
+    barrier_init(&shared.summed[thread - CHUNKS], CONSUMER_THREADS);
+    barrier_init(&shared.measured[thread - CHUNKS], PRODUCER_THREADS);
+    barrier_init(&shared.reusable[thread - CHUNKS], WRITER_THREADS);
+    barrier_init(&shared.exchanged[thread - CHUNKS], 1);
+  } else if (thread < CHUNKS + 2 + DRAINS) {
+    barrier_init(&shared.drained[thread - CHUNKS - 2], WRITER_THREADS);
   }
-  if (thread < MAX_ROUNDS / 32) shared.rejected[thread] = 0;
+  if (thread < CHUNKS + 2 + DRAINS) fence_barrier_init();
+  if (thread == 0) shared.unfit_weights = 0;
+  shared.rejected[thread] = 0;
   if (thread < 2 * MAX_IN_CHANNELS) {
     const int buffer = thread / MAX_IN_CHANNELS, channel = thread % MAX_IN_CHANNELS;
     shared.magnitude[buffer][channel] = 0;
@@ -41,6 +40,7 @@ __device__ __forceinline__ void initialise(const Arguments& arguments, Shared& s
   }
   sync_threads<BLOCK_THREADS>(INITIALISED);
 }
+static_assert(MAX_ROUNDS / 32 == WRITER_THREADS, "what a thread of the writer has to set up");
 
 __device__ __forceinline__ void arrive_cluster() {
   KBENCH_ASM_SM90("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -50,6 +50,7 @@ __device__ __forceinline__ void wait_cluster() { KBENCH_ASM_SM90("barrier.cluste
 __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_constant__ Arguments arguments) {
   extern __shared__ __align__(1024) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
+  const Share share(arguments);
   // Only the writers talk to other blocks, much later: nobody else waits for them to have started.
   const int group = warpgroup_index();
   if (group < 2) {
@@ -57,26 +58,27 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_co
     arrive_cluster();
     Weights weights;
     load_weights(arguments, shared, weights);
-    Consumer(arguments, shared).run(weights);
+    Consumer(arguments, share, shared).run(weights);
     wait_cluster();
-    write_last_sample(arguments, shared);
-    compute_rejected(arguments, shared);
+    write_last_sample(arguments, share, shared);
+    compute_rejected(arguments, share, shared);
   } else {
-    give_registers<OTHER_REGISTERS>();
-    initialise(arguments, shared);
-    arrive_cluster();
     if (group == 2) {
-      Producer(arguments, shared).run();
+      give_registers<PRODUCER_REGISTERS>();
+      arrive_cluster();
+      Producer(arguments, share, shared).run();
       wait_cluster();
     } else {
+      give_registers<WRITER_REGISTERS>();
+      initialise(shared);
+      prefetch_first(arguments, share);
+      arrive_cluster();
       wait_cluster();
-      Writer(arguments, shared.share, shared, int(threadIdx.x) % WARPGROUP_THREADS).run();
+      Writer(arguments, share, shared, int(threadIdx.x) % WARPGROUP_THREADS).run();
     }
-    write_last_sample(arguments, shared);
+    write_last_sample(arguments, share, shared);
   }
-  // A block's shared memory must outlive the other blocks' stores to it.
-  arrive_cluster();
-  wait_cluster();
+  // A block's shared memory outlives the other blocks' stores to it: its writers have waited for the last of them.
 }
 
 /// Whether a block's share of a sample fits in its shared memory.
@@ -94,7 +96,7 @@ int cluster_blocks(const Arguments& arguments, int multiprocessors) {
   return blocks;
 }
 
-int launch(const Arguments& arguments, cudaStream_t stream) {
+int launch(Arguments arguments, cudaStream_t stream) {
   int multiprocessors = 0;
   KBENCH_RETURN_IF_ERROR(device_attribute(&multiprocessors, cudaDevAttrMultiProcessorCount));
   const int blocks = cluster_blocks(arguments, multiprocessors);
@@ -103,6 +105,11 @@ int launch(const Arguments& arguments, cudaStream_t stream) {
   const int most = max(1, multiprocessors / blocks);
   const int clusters = ceil_div(arguments.batch, ceil_div(arguments.batch, most));
   if (ceil_div(arguments.batch, clusters) > MAX_ROUNDS) return int(cudaErrorInvalidValue);
+  arguments.clusters = clusters;
+  arguments.band_units = ceil_div(arguments.units(), blocks);
+  while (ceil_div(arguments.band_units, 1 << arguments.drain_shift) > DRAINS) ++arguments.drain_shift;
+  arguments.full_rounds = arguments.batch / clusters;
+  arguments.more_rounds = arguments.batch % clusters;
   KBENCH_RETURN_IF_ERROR(
       cudaFuncSetAttribute(fused_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))));
   cudaLaunchAttribute cluster{};
@@ -130,7 +137,8 @@ extern "C" int kbench_conv_norm_pool(const float* x, const float* weight, const 
                                      int32_t groups, float eps, float clamp_min, float clamp_max, void* stream) {
   using namespace kbench::conv_norm_pool;
   const Arguments arguments{x,           weight, bias,  gamma,        beta,   scale, out,       batch,
-                            in_channels, height, width, out_channels, groups, eps,   clamp_min, clamp_max};
+                            in_channels, height, width, out_channels, groups, eps,   clamp_min, clamp_max,
+                            0,           0,      0,     0,            0};
   const bool fits = batch >= 1 && in_channels >= 1 && in_channels <= MAX_IN_CHANNELS && out_channels >= 1 &&
                     out_channels <= MAX_OUT_CHANNELS && groups >= 1 && out_channels % groups == 0 &&
                     height >= KERNEL - 1 + POOL && width >= KERNEL - 1 + POOL;

@@ -14,77 +14,88 @@
 namespace kbench::conv_norm_pool {
 
 constexpr int WEIGHT_EXPONENT = 7;        // a channel's largest weight is scaled to 2^7 .. 2^8
+constexpr int FRAGMENTS = 9;              // of Weights: four of high parts, four of low ones, the last
 constexpr int MAX_OUTPUT_EXPONENT = 100;  // beyond it, 2^-exponent times other factors might leave fp32
 
 /// A power of two as two factors, since one of them might leave fp32; or zero. ldexpf would cost a branch a weight.
 struct WeightScale {
   float first, second;
 
-  __device__ __forceinline__ WeightScale(int exponent, bool live) {
+  __device__ __forceinline__ WeightScale(int exponent, bool live, float sign) {
     const int held = max(-2 * 126, min(2 * 126, exponent));  // beyond: weights that are unfit
-    first = live ? power_of_two(held / 2) : 0.0f;
+    first = live ? sign * power_of_two(held / 2) : 0.0f;
     second = power_of_two(held - held / 2);
   }
 
   __device__ __forceinline__ float of(float weight) const { return weight * first * second; }
 };
 
-/// Reads, scales and splits the weights. Waits for `initialise`, before which a consumer may read nothing from shared
-/// memory, and for the input's exponents.
+/// Fragments of all 64 output channels, where one thread leaves them for another.
+using Fragments = uint32_t[FRAGMENTS][WARPGROUP_THREADS][4];
+
+/// Reads, scales and splits the weights, each once in a block: a thread has two input channels of an output channel,
+/// and hands their parts to the threads of both warpgroups through shared memory. Little code, since all of it comes
+/// from cold memory. Waits for `initialise`, before which a consumer may read nothing from shared memory, and for the
+/// input's exponents.
 __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared& shared, Weights& weights) {
-  const int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS % 4;
-  const int first_in = 2 * (lane % 4);
-  float value[2][2][TAPS];  // [output][input channel]
+  const int thread = threadIdx.x, lane = thread % WARP_THREADS, output = thread / 4, first_in = 2 * (thread % 4);
+  float value[2][TAPS];  // [input channel]
+  const bool exists = output < arguments.out_channels;
+  const float sign = exists && is_negative(arguments, output) ? -1.0f : 1.0f;
+  const float* from = arguments.weight + (output * arguments.in_channels + first_in) * TAPS;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int output = 16 * warp + lane / 4 + 8 * i;
-    const bool exists = output < arguments.out_channels;
-    const float sign = exists && is_negative(arguments, output) ? -1.0f : 1.0f;
+  for (int q = 0; q < 2; ++q) {
+    const bool valid = exists && first_in + q < arguments.in_channels;
 #pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      const bool valid = exists && first_in + q < arguments.in_channels;
-      const float* from = arguments.weight + (output * arguments.in_channels + first_in + q) * TAPS;
-#pragma unroll
-      for (int tap = 0; tap < TAPS; ++tap) value[i][q][tap] = valid ? sign * __ldg(from + tap) : 0.0f;
-    }
+    for (int tap = 0; tap < TAPS; ++tap) value[q][tap] = valid ? __ldg(from + q * TAPS + tap) : 0.0f;
   }
   sync_threads<BLOCK_THREADS>(INITIALISED);
   sync_threads<PRODUCER_THREADS + CONSUMER_THREADS>(SCALES_READY);
-  const int input_exponent[2] = {shared.input_exponent[first_in], shared.input_exponent[first_in + 1]};
-  const bool live[2] = {shared.live[first_in] != 0, shared.live[first_in + 1] != 0};
+  constexpr int NONE = -1000;
+  int largest = NONE, input_exponent[2];
+  bool live[2];
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    constexpr int NONE = -1000;
-    int largest = NONE;
+  for (int q = 0; q < 2; ++q) {
+    input_exponent[q] = shared.input_exponent[first_in + q];
+    live[q] = shared.live[first_in + q] != 0;
+    uint32_t bits = 0;
 #pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      uint32_t bits = 0;
+    for (int tap = 0; tap < TAPS; ++tap) bits = max(bits, magnitude_bits(value[q][tap]));
+    if (bits >= 0x7F800000u) shared.unfit_weights = 1;
+    if (bits != 0 && live[q]) largest = max(largest, binary_exponent(__uint_as_float(bits)) - input_exponent[q]);
+  }
+  largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
+  largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
+  const int exponent = largest == NONE ? 0 : WEIGHT_EXPONENT - largest;
+  if (abs(exponent) > MAX_OUTPUT_EXPONENT) shared.unfit_weights = 1;
+  if (lane % 4 == 0) shared.output_exponent[output] = exponent;
+  const WeightScale first_scale(exponent - input_exponent[0], live[0], sign);
+  const WeightScale second_scale(exponent - input_exponent[1], live[1], sign);
+  // Output 16 w + 8 i + k is half i of lanes 4 k .. 4 k + 3 in warp w.
+  Fragments& fragments = *reinterpret_cast<Fragments*>(shared.pooled);
+  const int half = output / 8 % 2, place = output / 16 * WARP_THREADS + output % 8 * 4 + thread % 4;
 #pragma unroll
-      for (int tap = 0; tap < TAPS; ++tap) bits = max(bits, magnitude_bits(value[i][q][tap]));
-      if (bits >= 0x7F800000u) shared.unfit_weights = 1;
-      if (bits != 0 && live[q]) largest = max(largest, binary_exponent(__uint_as_float(bits)) - input_exponent[q]);
-    }
-    largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
-    largest = max(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
-    const int exponent = largest == NONE ? 0 : WEIGHT_EXPONENT - largest;
-    if (abs(exponent) > MAX_OUTPUT_EXPONENT) shared.unfit_weights = 1;
-    if (lane % 4 == 0) shared.output_exponent[16 * warp + lane / 4 + 8 * i] = exponent;
-    const WeightScale first_scale(exponent - input_exponent[0], live[0]);
-    const WeightScale second_scale(exponent - input_exponent[1], live[1]);
-#pragma unroll
-    for (int tap = 0; tap < TAPS; ++tap) {
-      const SplitPair split = split_fp16(first_scale.of(value[i][0][tap]), second_scale.of(value[i][1][tap]));
-      if (tap < TAPS - 1) {
-        weights.high[tap / 2][tap % 2 * 2 + i] = split.high;
-        weights.low[tap / 2][tap % 2 * 2 + i] = split.low;
-      } else {
-        weights.last[i] = split.low;
-        weights.last[2 + i] = split.high;
-        weights.last_high[i] = split.high;
-        weights.last_high[2 + i] = 0u;
-      }
+  for (int tap = 0; tap < TAPS; ++tap) {
+    const SplitPair split = split_fp16(first_scale.of(value[0][tap]), second_scale.of(value[1][tap]));
+    if (tap < TAPS - 1) {
+      fragments[tap / 2][place][tap % 2 * 2 + half] = split.high;
+      fragments[4 + tap / 2][place][tap % 2 * 2 + half] = split.low;
+    } else {
+      fragments[8][place][half] = split.low;
+      fragments[8][place][2 + half] = split.high;
     }
   }
+  sync_threads<CONSUMER_THREADS>(CONSUMERS);
+#pragma unroll
+  for (int i = 0; i < FRAGMENTS; ++i) {
+    const uint4 four = *reinterpret_cast<const uint4*>(fragments[i][thread % WARPGROUP_THREADS]);
+    uint32_t(&to)[4] = i < 4 ? weights.high[i % 4] : i < 8 ? weights.low[i % 4] : weights.last;
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+  }
+  sync_threads<CONSUMER_THREADS>(CONSUMERS);  // pooled values come where the fragments are
 }
 
 constexpr int PIXELS = 2;                             // of each phase, that a thread holds, of two channels
@@ -95,13 +106,12 @@ struct RowSums {
   float value[2] = {0.0f, 0.0f}, square[2] = {0.0f, 0.0f};
 };
 
-/// Adds a convolution row: the columns before `columns` to the sums, all to the running maxima. WIDE: only columns of
-/// the last window lie beyond `columns`.
+/// Adds a convolution row: the `left` columns from the thread's first on to the sums, all to the running maxima. WIDE:
+/// only columns of the last window lie beyond.
 template <bool WIDE>
-__device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int columns, RowSums& sums,
+__device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int left, RowSums& sums,
                                             float (&maxima)[MAXIMA]) {
   float value[4] = {0.0f, 0.0f, 0.0f, 0.0f}, square[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  const int left = columns - PHASES * PIXELS * int(threadIdx.x % 4);
 #pragma unroll
   for (int phase = 0; phase < PHASES; ++phase) {
 #pragma unroll
@@ -121,24 +131,19 @@ __device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int 
   sums.square[1] += square[2] + square[3];
 }
 
-__device__ __forceinline__ void add_row(const float (&row)[WGMMA_SUMS], int columns, RowSums& sums,
-                                        float (&maxima)[MAXIMA]) {
-  if (columns >= WGMMA_COLUMNS - POOL) {
-    add_columns<true>(row, columns, sums, maxima);
-  } else {
-    add_columns<false>(row, columns, sums, maxima);
-  }
-}
-
 struct UnitPlace {
-  int round, tile, unit, chunk;  // chunk: number of its first, in the sequence of the block's chunks
+  int round, tile, unit;
 };
+
+/// A number that is the warp's, in a form that the compiler does not work out again where it is needed: behind the wait
+/// for products, a chain of uniform instructions would delay everybody.
+__device__ __forceinline__ int opaque(int value) { return __shfl_sync(ALL_LANES, value, 0); }
 
 class Consumer {
  public:
-  __device__ __forceinline__ Consumer(const Arguments& arguments, Shared& shared)
+  __device__ __forceinline__ Consumer(const Arguments& arguments, const Share& share, Shared& shared)
       : arguments_(arguments),
-        share_(shared.share),
+        share_(share),
         shared_(shared),
         group_(warpgroup_index()),
         warp_(threadIdx.x / WARP_THREADS % 4),
@@ -149,37 +154,55 @@ class Consumer {
     int first_chunk = 0;
     for (int round = 0; round < share_.rounds; ++round) {
       for (int tile = 0; tile < share_.tiles; ++tile, first_chunk += share_.chunks()) {
-        for (int unit = group_; unit < share_.units; unit += 2) {
-          convolve_unit(weights, {round, tile, unit, first_chunk + unit}, sums);
-        }
+        convolve_tile(weights, round, tile, first_chunk, sums);
       }
       publish(round, sums);
     }
   }
 
  private:
-  __device__ __forceinline__ void convolve_unit(const Weights& weights, const UnitPlace& at, RowSums& sums) {
+  /// This warpgroup's units of a tile. A unit's maxima are stored behind the first products of the next one.
+  __device__ __forceinline__ void convolve_tile(const Weights& weights, int round, int tile, int first_chunk,
+                                                RowSums& sums) {
     float products[WGMMA_SUMS], maxima[MAXIMA];
+    const int columns = arguments_.columns(tile), left = columns - PHASES * PIXELS * (lane_ % 4);
+    const bool wide = opaque(columns >= WGMMA_COLUMNS - POOL);
+    int unit = group_;
+    for (; unit < share_.units; unit += 2) {
+      const int chunk = first_chunk + unit;
+      const int rows = opaque(min(POOL, share_.rows - POOL * unit));
+      wait_chunk(chunk);
+      uint64_t descriptor = row_address(chunk);
+      start_products(products, weights, descriptor);
+      if (unit > group_) store_pooled(maxima, {round, tile, unit - 2});
 #pragma unroll
-    for (int i = 0; i < MAXIMA; ++i) maxima[i] = -INFINITY;
-    const int rows = min(POOL, share_.rows - POOL * at.unit), columns = arguments_.columns(at.tile);
-    wait_chunk(at.chunk);
+      for (int i = 0; i < MAXIMA; ++i) maxima[i] = -INFINITY;
 #pragma unroll 1
-    for (int row = 0; row < POOL; ++row) {
-      if (row == POOL - HALO) wait_chunk(at.chunk + 1);  // the first row that reads it
-      start_products(products, weights, row_address(at.chunk, row));
-      wgmma_wait<0>();
-      wgmma_pin(products);
-      if (row + 1 == POOL) release(at);
-      if (row < rows) add_row(products, columns, sums, maxima);
+      for (int row = 1;; ++row) {
+        wgmma_wait<0>();
+        wgmma_pin(products);
+        if (row == rows) {
+          if (rows <= POOL - HALO) wait_chunk(chunk + 1);  // it is given back: it must have come
+          release(unit, chunk);
+        }
+        if (wide) {
+          add_columns<true>(products, left, sums, maxima);
+        } else {
+          add_columns<false>(products, left, sums, maxima);
+        }
+        if (row == rows) break;
+        if (row == POOL - HALO) wait_chunk(chunk + 1);  // the first row that reads it
+        descriptor += ROW_BYTES / 16;
+        start_products(products, weights, descriptor);
+      }
     }
-    store_pooled(maxima, at);
+    if (unit > group_) store_pooled(maxima, {round, tile, unit - 2});
   }
 
-  /// Descriptor address of one of a unit's rows, in the plane of high parts. The shuffle tells the compiler that it is
+  /// Descriptor address of a unit's first row, in the plane of high parts. The shuffle tells the compiler that it is
   /// the warp's: descriptors then stay in uniform registers.
-  __device__ __forceinline__ uint64_t row_address(int chunk, int row) const {
-    const uint32_t address = shared_address(shared_.ring) + chunk % CHUNKS * CHUNK_BYTES + row * ROW_BYTES;
+  __device__ __forceinline__ uint64_t row_address(int chunk) const {
+    const uint32_t address = shared_address(shared_.ring) + chunk % CHUNKS * CHUNK_BYTES;
     return operand_address(__shfl_sync(ALL_LANES, address, 0));
   }
 
@@ -190,18 +213,20 @@ class Consumer {
 
   /// Gives a unit's rows back. Every chunk is given back twice: by its own unit and by the one before; the first and
   /// the last unit of a tile stand in for those that do not exist.
-  __device__ __forceinline__ void release(const UnitPlace& at) {
+  __device__ __forceinline__ void release(int unit, int chunk) {
     if (lane_ != 0) return;
-    barrier_arrive(&shared_.empty[at.chunk % CHUNKS]);
-    if (at.unit == 0) barrier_arrive(&shared_.empty[at.chunk % CHUNKS]);
-    barrier_arrive(&shared_.empty[(at.chunk + 1) % CHUNKS]);
-    if (at.unit + 1 == share_.units) barrier_arrive(&shared_.empty[(at.chunk + 1) % CHUNKS]);
+    barrier_arrive(&shared_.empty[chunk % CHUNKS]);
+    if (unit == 0) barrier_arrive(&shared_.empty[chunk % CHUNKS]);
+    barrier_arrive(&shared_.empty[(chunk + 1) % CHUNKS]);
+    if (unit + 1 == share_.units) barrier_arrive(&shared_.empty[(chunk + 1) % CHUNKS]);
   }
 
   /// Keeps a unit's maxima until the sample's statistics are known.
   __device__ __forceinline__ void store_pooled(const float (&maxima)[MAXIMA], const UnitPlace& at) {
     if (at.unit >= share_.pooled_rows) return;
-    if (at.round > 0) barrier_wait(&shared_.drained[at.unit / share_.drain_rows], uint32_t(at.round - 1 & 1));
+    if (at.round > 0) {
+      barrier_wait(&shared_.drained[at.unit >> arguments_.drain_shift], uint32_t(at.round - 1 & 1));
+    }
     const int width = arguments_.pooled_width(), windows = min(TILE_WINDOWS, width - at.tile * TILE_WINDOWS);
     const int first = PIXELS * (PHASES / POOL) * (lane_ % 4);
     float* to = shared_.pooled[16 * warp_ + lane_ / 4] + at.unit * width + at.tile * TILE_WINDOWS + first;
@@ -236,7 +261,7 @@ class Consumer {
   }
 
   const Arguments& arguments_;
-  const Share share_;  // a copy, as the producer's
+  const Share& share_;
   Shared& shared_;
   const int group_, warp_, lane_;
 };

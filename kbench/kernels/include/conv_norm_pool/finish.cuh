@@ -8,20 +8,17 @@
 namespace kbench::conv_norm_pool {
 
 /// By all warps of the block.
-__device__ __forceinline__ void write_last_sample(const Arguments& arguments, const Shared& shared) {
-  const Share& share = shared.share;
+__device__ __forceinline__ void write_last_sample(const Arguments& arguments, const Share& share,
+                                                  const Shared& shared) {
   const int last = share.rounds - 1, warp = threadIdx.x / WARP_THREADS;
   sync_threads<BLOCK_THREADS>(LAST_STATISTICS);
   if (is_rejected(shared, last)) return;
   const int end = share.pooled_rows * arguments.pooled_width();
-  for (int channel = warp; channel < arguments.out_channels; channel += BLOCK_THREADS / WARP_THREADS) {
-    write_windows(arguments, share, shared, share.sample(last), channel, 0, end);
-  }
+  write_windows(arguments, share, shared, share.sample(last), warp, BLOCK_THREADS / WARP_THREADS, 0, end);
 }
 
 /// By the consumers, once nothing reads the ring any more.
-__device__ __forceinline__ void compute_rejected(const Arguments& arguments, Shared& shared) {
-  const Share& share = shared.share;
+__device__ __forceinline__ void compute_rejected(const Arguments& arguments, const Share& share, Shared& shared) {
   auto sums = reinterpret_cast<double (*)[2]>(shared.ring);
   for (int round = 0, turn = 0; round < share.rounds; ++round) {
     if (!is_rejected(shared, round)) continue;

@@ -79,6 +79,10 @@ struct Arguments {
   float* out;
   int batch, in_channels, height, width, out_channels, groups;
   float eps, clamp_min, clamp_max;
+  // How the launch divides the work, so that no block starts with divisions.
+  int clusters, band_units;
+  int drain_shift;               // a part of a band that is drained at a time has 2^this pooled rows
+  int full_rounds, more_rounds;  // samples of every cluster; clusters that have one more
 
   __host__ __device__ int out_height() const { return height - KERNEL + 1; }
   __host__ __device__ int out_width() const { return width - KERNEL + 1; }
@@ -106,7 +110,6 @@ struct Share {
   int first_unit, units;  // of the band
   int first_row, rows;    // convolution rows of the band
   int pooled_rows;        // of the band
-  int drain_rows;         // pooled rows of each of the DRAINS parts but the last
   int rounds, tiles;      // samples of this cluster, and column tiles of each
 
   __device__ __forceinline__ explicit Share(const Arguments& arguments) {
@@ -115,17 +118,17 @@ struct Share {
     KBENCH_ASM_SM90("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
     rank = int(block_rank);
     cluster_blocks = int(blocks);
-    cluster = int(blockIdx.x) / cluster_blocks;
-    clusters = int(gridDim.x) / cluster_blocks;
+    unsigned cluster_id = 0;
+    KBENCH_ASM_SM90("mov.u32 %0, %%clusterid.x;" : "=r"(cluster_id));
+    cluster = int(cluster_id);
+    clusters = arguments.clusters;
     const int all_units = arguments.units();
-    const int band = ceil_div(all_units, cluster_blocks);
-    first_unit = min(rank * band, all_units);
-    units = min(band, all_units - first_unit);
+    first_unit = min(rank * arguments.band_units, all_units);
+    units = min(arguments.band_units, all_units - first_unit);
     first_row = first_unit * POOL;
     rows = max(0, min(units * POOL, arguments.out_height() - first_row));
     pooled_rows = rows / POOL;
-    drain_rows = max(1, ceil_div(pooled_rows, DRAINS));
-    rounds = (arguments.batch - cluster + clusters - 1) / clusters;
+    rounds = arguments.full_rounds + (cluster < arguments.more_rounds);
     tiles = arguments.tiles();
   }
 
@@ -146,6 +149,7 @@ struct Shared {
   GroupSums channel_sums[MAX_OUT_CHANNELS];
   double weight_sums[MAX_IN_CHANNELS][MAX_OUT_CHANNELS];
   uint64_t full[CHUNKS], empty[CHUNKS];
+  uint64_t measured[2];  // by the producer: nothing of a band's input is unknown
   uint64_t summed[2], reusable[2], exchanged[2], drained[DRAINS];
   float sums[2][2][MAX_OUT_CHANNELS][2];  // per consumer warpgroup: of the products and of their squares
   float factor[MAX_OUT_CHANNELS], offset[MAX_OUT_CHANNELS];
@@ -156,7 +160,6 @@ struct Shared {
   int input_exponent[MAX_IN_CHANNELS];     // the factor is 2^this ...
   int live[MAX_IN_CHANNELS];               // ... unless all sampled pixels were equal
   int output_exponent[MAX_OUT_CHANNELS];   // the products come out multiplied by 2^this
-  Share share;
   int unfit_weights;
   uint32_t rejected[MAX_ROUNDS / 32];  // samples left to the exact path
 };

@@ -32,14 +32,36 @@ struct ChunkCursor {
   }
 };
 
+/// Asks L2 for a chunk that will be loaded later: 8 channels x 4 rows x 4 lines of 128 bytes, a thread each.
+__device__ __forceinline__ void prefetch(const Arguments& arguments, const Share& share, const ChunkCursor& at) {
+  if (at.round >= share.rounds) return;
+  const int thread = threadIdx.x % WARPGROUP_THREADS, channel = min(thread / 16, arguments.in_channels - 1);
+  const int row = min(share.first_row + POOL * at.chunk + thread / 4 % 4, arguments.height - 1);
+  const int column = min(at.tile * TILE_OWNED + thread % 4 * 32, arguments.width - 1);
+  const int64_t plane = int64_t(share.sample(at.round)) * arguments.in_channels + channel;
+  const float* from = arguments.x + (plane * arguments.height + row) * arguments.width + column;
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+}
+
+/// By the writer, while the producer starts: the chunks that follow its first.
+__device__ __forceinline__ void prefetch_first(const Arguments& arguments, const Share& share) {
+  if (share.units == 0) return;
+  ChunkCursor at;
+#pragma unroll 1
+  for (int i = 0; i < PREFETCHED_CHUNKS; ++i) {
+    at.advance(share);
+    prefetch(arguments, share, at);
+  }
+}
+
 class Producer {
  public:
-  __device__ __forceinline__ Producer(const Arguments& arguments, Shared& shared)
+  __device__ __forceinline__ Producer(const Arguments& arguments, const Share& share, Shared& shared)
       : arguments_(arguments),
-        share_(shared.share),
+        share_(share),
         shared_(shared),
         thread_(threadIdx.x % WARPGROUP_THREADS),
-        warp_(thread_ / WARP_THREADS),
+        warp_(__shfl_sync(ALL_LANES, thread_ / WARP_THREADS, 0)),
         lane_(threadIdx.x % WARP_THREADS),
         wide_(arguments.width % POOL == 0 && reinterpret_cast<uintptr_t>(arguments.x) % sizeof(float4) == 0) {}
 
@@ -49,19 +71,24 @@ class Producer {
     Values values;
     const int chunks = share_.chunks();
     ChunkCursor at, next, soon;
-    if (chunks > 0) {
-      load(values, at);
-      for (int i = 0; i < PREFETCHED_CHUNKS; ++i) {
-        soon.advance(share_);
-        prefetch(soon);
-      }
-    }
-    find_scales(pixel);
-    if (chunks == 0) return;  // nothing ties this warpgroup to the writer's rounds then, and parities would be mistaken
+    for (int i = 0; i < PREFETCHED_CHUNKS; ++i) soon.advance(share_);  // the writer asks for these
     for (int sequence = 0; share_.rounds > at.round; ++sequence) {
+      if (chunks > 0) load(values, at);
+      if (sequence > 0) {
+        soon.advance(share_);
+        prefetch(arguments_, share_, soon);
+      }
+      // Not sooner: at the start everybody waits for rows, and code that runs for the first time is slow.
+      if (at.tile == share_.tiles - 1 && at.chunk == chunks - 1 && at.round + 1 < share_.rounds) {
+        load_pixels(at.round + 1, pixel);
+      }
       if (at.tile == 0 && at.chunk == 0) {
-        enter_round(at.round, pixel);
-        if (at.round + 1 < share_.rounds) load_pixels(at.round + 1, pixel);
+        if (sequence == 0) sync_threads<BLOCK_THREADS>(INITIALISED);
+        float mean[WARP_CHANNELS];
+        find_means(pixel, mean);
+        if (sequence == 0) find_scales(pixel, mean);
+        if (chunks == 0) return;  // nothing ties this warpgroup to the writer's rounds, and parities would be mistaken
+        enter_round(at.round, mean);
         magnitude_[0] = magnitude_[1] = magnitude_[2] = magnitude_[3] = __float2half2_rn(0.0f);
       }
       const int slot = sequence % CHUNKS;
@@ -69,14 +96,14 @@ class Producer {
       next.advance(share_);
       barrier_wait(&shared_.empty[slot], uint32_t(sequence / CHUNKS & 1) ^ 1u);
       if (warp_ < HALO || !halo) store(values, at.round, slot);
-      if (halo && at.tile == share_.tiles - 1) publish_magnitudes(at.round);
+      if (halo && at.tile == share_.tiles - 1) {
+        publish_magnitudes(at.round);
+        barrier_arrive(&shared_.measured[at.round % 2]);
+      }
       fence_shared_to_async();
       __syncwarp();
       if (lane_ == 0) barrier_arrive(&shared_.full[slot]);
-      if (share_.rounds > next.round) load(values, next);
       at = next;
-      soon.advance(share_);
-      prefetch(soon);
     }
   }
 
@@ -125,16 +152,6 @@ class Producer {
         }
       }
     }
-  }
-
-  /// Asks L2 for a chunk that will be loaded later: 8 channels x 4 rows x 4 lines of 128 bytes, a thread each.
-  __device__ __forceinline__ void prefetch(const ChunkCursor& at) const {
-    if (at.round >= share_.rounds) return;
-    const int channel = min(thread_ / 16, arguments_.in_channels - 1);
-    const int row = min(share_.first_row + POOL * at.chunk + thread_ / 4 % 4, arguments_.height - 1);
-    const int column = min(at.tile * TILE_OWNED + thread_ % 4 * 32, arguments_.width - 1);
-    const float* from = plane(at.round, channel) + row * arguments_.width + column;
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
   }
 
   __device__ __forceinline__ void store(const Values& values, int round, int slot) {
@@ -186,16 +203,21 @@ class Producer {
     }
   }
 
-  __device__ __forceinline__ static float mean_of(float pixel) {
-    const float mean = warp_sum(pixel) / SAMPLED_PIXELS;
-    return isfinite(mean) ? mean : 0.0f;
+  __device__ __forceinline__ static void find_means(const float (&pixel)[WARP_CHANNELS],
+                                                    float (&mean)[WARP_CHANNELS]) {
+#pragma unroll
+    for (int i = 0; i < WARP_CHANNELS; ++i) {
+      mean[i] = warp_sum(pixel[i]) / SAMPLED_PIXELS;
+      if (!isfinite(mean[i])) mean[i] = 0.0f;
+    }
   }
 
   /// The power of two per channel that brings the sampled pixels to 2^5 .. 2^6; what the others do is checked later.
-  __device__ __forceinline__ void find_scales(const float (&pixel)[WARP_CHANNELS]) {
+  __device__ __forceinline__ void find_scales(const float (&pixel)[WARP_CHANNELS],
+                                              const float (&mean)[WARP_CHANNELS]) {
 #pragma unroll
     for (int i = 0; i < WARP_CHANNELS; ++i) {
-      const uint32_t bits = __reduce_max_sync(ALL_LANES, magnitude_bits(pixel[i] - mean_of(pixel[i])));
+      const uint32_t bits = __reduce_max_sync(ALL_LANES, magnitude_bits(pixel[i] - mean[i]));
       const int wanted = SAMPLED_EXPONENT - binary_exponent(__uint_as_float(bits));
       const int exponent = bits == 0 ? 0 : max(-MAX_INPUT_EXPONENT, min(MAX_INPUT_EXPONENT, wanted));
       if (lane_ == 0) {
@@ -211,15 +233,14 @@ class Producer {
 
   /// A value near each channel's mean, so that sums of squares stay free of cancellation. Of a constant channel it is
   /// the constant: 32 equal summands, added in pairs, give an exact mean.
-  __device__ __forceinline__ void enter_round(int round, const float (&pixel)[WARP_CHANNELS]) {
+  __device__ __forceinline__ void enter_round(int round, const float (&mean)[WARP_CHANNELS]) {
     barrier_wait(&shared_.reusable[round % 2], uint32_t(round / 2 % 2) ^ 1u);
 #pragma unroll
     for (int i = 0; i < WARP_CHANNELS; ++i) {
-      const float shift = mean_of(pixel[i]);
       const int channel = warp_ * WARP_CHANNELS + i;
       if (lane_ == 0) {
-        shared_.shift[round % 2][channel] = shift;
-        shared_.input_offset[round % 2][channel] = -shift * shared_.input_factor[channel];
+        shared_.shift[round % 2][channel] = mean[i];
+        shared_.input_offset[round % 2][channel] = -mean[i] * shared_.input_factor[channel];
       }
     }
     sync_threads<PRODUCER_THREADS>(PRODUCERS);
@@ -239,7 +260,7 @@ class Producer {
   }
 
   const Arguments& arguments_;
-  const Share share_;  // a copy: in shared memory it would be read again behind every barrier
+  const Share& share_;
   Shared& shared_;
   const int thread_, warp_, lane_;
   const bool wide_;  // four columns are 16 aligned bytes

@@ -19,8 +19,7 @@ __device__ __forceinline__ void product(float (&d)[WGMMA_SUMS], const uint32_t (
 struct Weights {
   uint32_t high[4][4];  // taps 2i and 2i + 1: high parts
   uint32_t low[4][4];
-  uint32_t last[4];       // tap 8: low part, then high part
-  uint32_t last_high[4];  // tap 8: high part, then nothing
+  uint32_t last[4];  // tap 8: low part, then high part
 };
 
 /// Byte offset of a tap from a row's start, and the depth stride from an even tap to the next one.
@@ -28,6 +27,7 @@ constexpr __host__ __device__ int tap_offset(int tap) { return tap / KERNEL * RO
 constexpr __host__ __device__ uint64_t two_taps(int tap, int part) {
   return operand_layout(uint32_t(tap_offset(tap + 1) - tap_offset(tap))) + uint64_t((part + tap_offset(tap)) / 16);
 }
+/// The same tap for both halves of a step: both parts of its weights meet one part of the input.
 constexpr __host__ __device__ uint64_t one_tap(int tap, int part) {
   return operand_layout(0) + uint64_t((part + tap_offset(tap)) / 16);
 }
@@ -41,7 +41,7 @@ __device__ __forceinline__ void start_products(float (&sums)[WGMMA_SUMS], const 
   product(sums, weights.high[1], row + two_taps(2, LOW), true);
   product(sums, weights.high[2], row + two_taps(4, LOW), true);
   product(sums, weights.high[3], row + two_taps(6, LOW), true);
-  product(sums, weights.last_high, row + one_tap(8, LOW), true);
+  product(sums, weights.last, row + one_tap(8, LOW), true);
   product(sums, weights.low[0], row + two_taps(0, 0), true);
   product(sums, weights.low[1], row + two_taps(2, 0), true);
   product(sums, weights.low[2], row + two_taps(4, 0), true);

@@ -36,28 +36,31 @@ __device__ __forceinline__ float finished(const Arguments& arguments, float pool
   return fminf(fmaxf(fmaf(pooled, factor, offset), arguments.clamp_min), arguments.clamp_max);
 }
 
-/// Writes a part of a channel's pooled values, normalised: the windows [begin, end) of this band.
+/// Writes pooled values of this band, normalised: the windows [begin, end) of every `step`-th channel from `first` on.
+/// Few instructions a channel: next to the consumers, each takes a warp several cycles.
 __device__ __forceinline__ void write_windows(const Arguments& arguments, const Share& share, const Shared& shared,
-                                              int sample, int channel, int begin, int end) {
-  const float factor = shared.factor[channel], offset = shared.offset[channel];
-  const int height = arguments.pooled_height(), width = arguments.pooled_width();
-  const int64_t plane = int64_t(sample) * arguments.out_channels + channel;
-  float* to = arguments.out + (plane * height + share.first_unit) * width;
-  const float* from = shared.pooled[channel];
+                                              int sample, int first, int step, int begin, int end) {
+  const int lane = threadIdx.x % WARP_THREADS, height = arguments.pooled_height(), width = arguments.pooled_width();
+  const int64_t plane = int64_t(sample) * arguments.out_channels + first;
   constexpr int AHEAD = 4;
-  // The same number of passes for every lane: with trip counts of their own, lanes would take the remainder apart.
 #pragma unroll 1
-  for (int first = begin + int(threadIdx.x % WARP_THREADS), base = begin; base < end;
-       base += AHEAD * WARP_THREADS, first += AHEAD * WARP_THREADS) {
-    float value[AHEAD];
-    float* place = to + first;
+  for (int base = begin + lane; base - lane < end; base += AHEAD * WARP_THREADS) {
+    float* to = arguments.out + (plane * height + share.first_unit) * width + base;
+    const float* from = shared.pooled[first] + base;
+#pragma unroll 1
+    for (int channel = first; channel < arguments.out_channels; channel += step) {
+      const float factor = shared.factor[channel], offset = shared.offset[channel];
+      float value[AHEAD];
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k) {
-      value[k] = finished(arguments, from[min(first + k * WARP_THREADS, MAX_WINDOWS - 1)], factor, offset);
-    }
+      for (int k = 0; k < AHEAD; ++k) value[k] = base + k * WARP_THREADS < end ? from[k * WARP_THREADS] : 0.0f;
 #pragma unroll
-    for (int k = 0; k < AHEAD; ++k) {
-      if (first + k * WARP_THREADS < end) __stcs(place + k * WARP_THREADS, value[k]);
+      for (int k = 0; k < AHEAD; ++k) {
+        if (base + k * WARP_THREADS < end) {
+          __stcs(to + k * WARP_THREADS, finished(arguments, value[k], factor, offset));
+        }
+      }
+      to += step * height * width;
+      from += step * POOLED_PITCH;
     }
   }
 }
@@ -75,13 +78,16 @@ class Writer {
     read_parameters();
     for (int round = 0; round < share_.rounds; ++round) {
       const int buffer = round % 2;
-      barrier_wait(&shared_.summed[buffer], uint32_t(round / 2 % 2));
       if (channel_ == 0) {
         const int sums = share_.cluster_blocks * arguments_.groups;
         barrier_arrive_expect(&shared_.exchanged[buffer], uint32_t(sums * sizeof(GroupSums)));
       }
+      // What the input alone decides is known some rows before the last products.
+      if (share_.rows > 0) barrier_wait(&shared_.measured[buffer], uint32_t(round / 2 % 2));
       const double centre = find_centre(buffer);
-      send_sums(buffer, centre);
+      const bool fits = share_.rows <= 0 || band_fits(buffer);
+      barrier_wait(&shared_.summed[buffer], uint32_t(round / 2 % 2));
+      send_sums(buffer, centre, fits);
       barrier_wait_cluster(&shared_.exchanged[buffer], uint32_t(round / 2 % 2));
       find_factors(round, centre);
       if (channel_ < MAX_IN_CHANNELS) shared_.magnitude[buffer][channel_] = 0;
@@ -97,12 +103,13 @@ class Writer {
   /// Writes a sample while the next one is convolved, and hands the rows back part by part.
   __device__ __forceinline__ void drain(int round) {
     const int warp = channel_ / WARP_THREADS, width = arguments_.pooled_width();
-    const int channels = is_rejected(shared_, round) ? 0 : arguments_.out_channels;
+    const bool rejected = is_rejected(shared_, round);
     for (int part = 0; part < DRAINS; ++part) {
-      const int begin = min(part * share_.drain_rows, share_.pooled_rows) * width;
-      const int end = min((part + 1) * share_.drain_rows, share_.pooled_rows) * width;
-      for (int channel = warp; channel < channels; channel += WRITER_WARPS)
-        write_windows(arguments_, share_, shared_, share_.sample(round), channel, begin, end);
+      const int begin = min(part << arguments_.drain_shift, share_.pooled_rows) * width;
+      const int end = min((part + 1) << arguments_.drain_shift, share_.pooled_rows) * width;
+      if (!rejected) {
+        write_windows(arguments_, share_, shared_, share_.sample(round), warp, WRITER_WARPS, begin, end);
+      }
       barrier_arrive(&shared_.drained[part]);
     }
   }
@@ -113,6 +120,8 @@ class Writer {
     gain_ = double(arguments_.gamma[channel_]) * arguments_.scale[channel_];
     beta_ = double(arguments_.beta[channel_]) * arguments_.scale[channel_];
     negative_ = is_negative(arguments_, channel_);
+    const int group_channels = arguments_.out_channels / arguments_.groups;
+    inverse_count_ = 1.0 / (double(group_channels) * arguments_.out_height() * arguments_.out_width());
     const float* weight = arguments_.weight + channel_ * arguments_.in_channels * KERNEL * KERNEL;
     for (int input = 0; input < arguments_.in_channels; ++input) {
       float value[KERNEL * KERNEL];
@@ -136,8 +145,7 @@ class Writer {
 
   /// Whether the scales chosen from a few pixels held for all of this band, and the parameters can be folded.
   __device__ __forceinline__ bool band_fits(int buffer) const {
-    if (share_.rows <= 0) return true;
-    bool fits = shared_.unfit_weights == 0 && fabs(gain_) <= MAX_GAIN && isfinite(beta_);
+    bool fits = fabs(gain_) <= MAX_GAIN && isfinite(beta_);
     for (int input = 0; input < arguments_.in_channels; ++input) {
       const float largest = __uint_as_float(shared_.magnitude[buffer][input]);  // a NaN fails both comparisons
       fits = fits && (shared_.live[input] ? largest >= MIN_SCALED && largest <= SPLIT_MAX : largest == 0.0f);
@@ -150,15 +158,16 @@ class Writer {
     return __hiloint2double((1023 - shared_.output_exponent[channel_]) << 20, 0);
   }
 
-  __device__ __forceinline__ void send_sums(int buffer, double centre) {
+  __device__ __forceinline__ void send_sums(int buffer, double centre, bool band_fits) {
     if (exists_) {
       const float* first = shared_.sums[buffer][0][channel_];
       const float* second = shared_.sums[buffer][1][channel_];
       const double value = (double(first[0]) + second[0]) * (negative_ ? -unit() : unit());
       const double square = (double(first[1]) + second[1]) * unit() * unit();
       const double count = double(share_.rows) * arguments_.out_width();
+      const bool fits = share_.rows <= 0 || (band_fits && shared_.unfit_weights == 0);
       shared_.channel_sums[channel_] = {value + count * centre, square + centre * (2.0 * value + count * centre),
-                                        band_fits(buffer) ? square : INFINITY};
+                                        fits ? square : INFINITY};
     }
     sync_threads<WRITER_THREADS>(WRITERS);
     if (channel_ >= arguments_.groups) return;
@@ -189,12 +198,11 @@ class Writer {
       total.square += shared_.group_sums[buffer][rank][group].square;
       total.shifted_square += shared_.group_sums[buffer][rank][group].shifted_square;
     }
-    const double count = double(group_channels) * arguments_.out_height() * arguments_.out_width();
-    const double mean = total.value / count;
-    const double spread = total.square / count - mean * mean;
+    const double mean = total.value * inverse_count_;
+    const double spread = total.square * inverse_count_ - mean * mean;
     const double variance = (spread < 0.0 ? 0.0 : spread) + double(arguments_.eps);  // not fmax, which drops a NaN
     // Written so that a NaN rejects; only sums that the whole cluster shares decide.
-    if (!(total.shifted_square <= MAX_CANCELLATION * count * variance && variance > 0.0)) {
+    if (!(total.shifted_square * inverse_count_ <= MAX_CANCELLATION * variance && variance > 0.0)) {
       atomicOr(&shared_.rejected[round / 32], 1u << (round % 32));
     }
     const double gain = rsqrt(variance) * gain_;
@@ -208,7 +216,7 @@ class Writer {
   const int channel_;
   const bool exists_;
   bool negative_ = false;
-  double bias_ = 0.0, gain_ = 0.0, beta_ = 0.0;
+  double bias_ = 0.0, gain_ = 0.0, beta_ = 0.0, inverse_count_ = 0.0;
 };
 
 }  // namespace kbench::conv_norm_pool
