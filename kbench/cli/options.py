@@ -14,8 +14,8 @@ from kbench.core.errors import UsageError
 from kbench.storage import settings
 from kbench.storage.settings import Settings
 
-FLAG = "flag"
-"""Key of the flag in the metadata of a field."""
+FLAG, NAME = "flag", "name"
+"""Keys in the metadata of a field: of the flag, and of an option's name on the command line."""
 
 
 def option(spec: str, text: str, *, default: Any = None, **more: Any) -> Any:
@@ -24,7 +24,7 @@ def option(spec: str, text: str, *, default: Any = None, **more: Any) -> Any:
     names = [word for word in words if word.startswith("-")]
     metavar = next((word for word in words if word not in names), None)
     flag = typer.Option(*names, metavar=metavar, help=text, **more)
-    return field(default=default, metadata={FLAG: flag})
+    return field(default=default, metadata={FLAG: flag, NAME: names[0]})
 
 
 def switch(spec: str, text: str, **more: Any) -> Any:

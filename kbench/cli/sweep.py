@@ -1,8 +1,9 @@
 """`kbench sweep`: many problems by many solutions."""
 
+import json
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.options import argument, command, option, switch
+from kbench.cli.options import NAME, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
@@ -153,9 +154,6 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
             flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
         header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=_told(flags))
         return flags, Begun(header=header, path=path)
-    if flags.problem:
-        told = f"`--resume {flags.resume}` judges what that sweep was started with, and `{flags.problem}` is named too"
-        raise UsageError(told, "leave out the names, or start another sweep with `--name`")
     path = journal_file.find("sweep", flags.resume, results)
     record = journal.read(path)
     flags = _again(flags, record.header)
@@ -179,9 +177,25 @@ def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
         raise UsageError(f"this sweep started in {folder}, and its paths are relative to it", f"cd {folder}")
     known = {f.name for f in fields(SweepFlags)} - OF_THIS_COMMAND
     values = {name: value for name, value in told.items() if name in known}
+    _require_same(flags, values)
     if values.get("level") is not None:
         values["level"] = Level(values["level"])
     return replace(flags, **values)
+
+
+def _require_same(flags: SweepFlags, started: Mapping[str, Any]) -> None:
+    """Raise UsageError where this command selects something else than the one that started the sweep."""
+    for each in fields(flags):
+        given = json.loads(json.dumps(getattr(flags, each.name), default=str))
+        if each.name not in started or given in (each.default, started[each.name]):
+            continue
+        if each.name in {"problem", "solutions"}:
+            told = f"`--resume {flags.resume}` judges what that sweep was started with, and other names are given"
+            raise UsageError(told, "leave out the names, or start another sweep with `--name`")
+        name, was = each.metadata[NAME], started[each.name]
+        before = "without it" if was in (None, False) else f"with `{name} {was}`"
+        told = f"`{name}` is given, and the sweep `{flags.resume}` was started {before}"
+        raise UsageError(told, "leave it out, or start another sweep with `--name`")
 
 
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from kbench.core.errors import UsageError
 from kbench.devices import selection
+from kbench.sweep.journal import Journal
 
 
 def rejected(kbench, *arguments):
@@ -196,10 +198,42 @@ def test_a_misspelt_latest_run(kbench, name):
     assert "did you mean `@latest`?" in err
 
 
-def test_a_resumed_sweep_takes_no_names(kbench):
-    code, err = rejected(kbench, "sweep", "group_norm", "--resume", "one", "--devices", "cpu")
+@pytest.fixture
+def begun_sweep(kbench, monkeypatch) -> str:
+    """A sweep that ended before its first verdict."""
+    monkeypatch.setattr("kbench.cli.sweep._follow", lambda *_: (_ for _ in ()).throw(UsageError("ended")))
+    with monkeypatch.context() as patched:
+        patched.setattr("kbench.cli.sweep._work", _write_header)
+        kbench("sweep", "group_norm", "--self", "--until", "verify", "--devices", "cpu", "--name", "one")
+    return "one"
+
+
+def _write_header(_flags, begun, *_):
+    with Journal(begun.path, begun.header):
+        pass
+    raise UsageError("ended")
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["clamp", "--self"], "`--resume one` judges what that sweep was started with, and other names are given"),
+        (["group_norm", "eager"], "`--resume one` judges what that sweep was started with, and other names are given"),
+        (["--quick"], "`--quick` is given, and the sweep `one` was started without it"),
+        (["group_norm", "--self", "--eval"], "`--eval` is given, and the sweep `one` was started without it"),
+    ],
+)
+def test_a_resumed_sweep_is_the_one_that_was_started(kbench, begun_sweep, more, told):
+    code, err = rejected(kbench, "sweep", *more, "--resume", begun_sweep, "--devices", "cpu")
     assert code == 2
-    assert "`--resume one` judges what that sweep was started with, and `group_norm` is named too" in err
+    assert told in err
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["group_norm", "--self"], ["group_norm", "--self", "--until", "verify"], ["--self"]]
+)
+def test_a_sweep_is_resumed_by_the_command_that_started_it(kbench, begun_sweep, more):
+    assert "error: ended" in kbench("sweep", *more, "--resume", begun_sweep, "--devices", "cpu").err
 
 
 @pytest.mark.parametrize("target", ["loop.py", "gone.py"])
