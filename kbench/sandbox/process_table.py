@@ -3,10 +3,7 @@
 Standard library only.
 """
 
-import contextlib
 import os
-import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 ENDED = (b"Z", b"X")
@@ -32,30 +29,6 @@ The inode tells a pid that was given away again.
 """
 
 
-REMEMBERED_S = 0.1
-"""Chosen. Process numbers come round again after thousands of processes, which take longer to start than this."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Listing:
-    """Who was there, but for strangers. Until another process or thread is started, nobody else can be."""
-
-    by: int
-    """The process that made it."""
-    latest: bytes
-    """Number of the process or thread that was started last before it was made."""
-    at_s: float
-    entries: frozenset[tuple[str, int]]
-
-    def is_true(self, latest: bytes) -> bool:
-        """Return whether nobody has come since; a number is given twice only after all others."""
-        fresh = time.monotonic() - self.at_s < REMEMBERED_S
-        return bool(latest) and latest == self.latest and fresh and self.by == os.getpid()
-
-
-_listing: _Listing | None = None
-
-
 def processes() -> dict[int, Process]:
     """Return the process table of this PID namespace, by pid, without those that are known to be strangers."""
     return _listed()[0]
@@ -63,42 +36,17 @@ def processes() -> dict[int, Process]:
 
 def _listed() -> tuple[dict[int, Process], bool]:
     """Return the table, and whether all that were listed could be read: one that ended meanwhile may have a child."""
-    global _strangers, _listing  # noqa: PLW0603 - what is known of the whole machine
-    latest = _latest()
-    listing, _listing = _listing, None
-    if listing is not None and listing.is_true(latest):
-        table = _read(listing.entries)
-        if len(table) == len(listing.entries):
-            _listing = listing
-        return table, len(table) == len(listing.entries)
-    at_s = time.monotonic()
+    global _strangers  # noqa: PLW0603 - what is known of the whole machine
     with os.scandir("/proc") as entries:
         listed = {(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()}
     known = _strangers & listed
     unknown = listed - known
-    table = _read(unknown)
+    found = [process for name, _ in unknown if (process := read_process(int(name))) is not None]
+    table = {process.pid: process for process in found}
     old = {int(name) for name, _ in known}
     new = {(name, inode) for name, inode in unknown if int(name) in table and _is_stranger(int(name), table, old)}
     _strangers = known | new
-    if len(table) == len(unknown):
-        _listing = _Listing(by=os.getpid(), latest=latest, at_s=at_s, entries=frozenset(unknown - new))
     return table, len(table) == len(unknown)
-
-
-def _read(entries: Iterable[tuple[str, int]]) -> dict[int, Process]:
-    found = [process for name, _ in entries if (process := read_process(int(name))) is not None]
-    return {process.pid: process for process in found}
-
-
-def _latest() -> bytes:
-    """Return the number of the process or thread of this namespace that was started last; empty if nobody says it."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open("/proc/loadavg", os.O_RDONLY)
-        try:
-            return os.read(descriptor, 100).split()[-1]
-        finally:
-            os.close(descriptor)
-    return b""
 
 
 def _is_stranger(pid: int, table: dict[int, Process], known: set[int]) -> bool:

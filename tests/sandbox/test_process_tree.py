@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,6 @@ def test_a_stranger_that_ended_is_forgotten_and_its_pid_read_anew(monkeypatch) -
     process_table.processes()
     (inode,) = (inode for pid, inode in process_table._strangers if pid == "1")  # which does not end meanwhile
     monkeypatch.setattr(process_table, "_strangers", frozenset({("1", inode + 1), ("4194304", 7)}))
-    monkeypatch.setattr(process_table, "_listing", None)
     assert 1 in process_table.processes()
     assert ("1", inode) in process_table._strangers
     assert {("1", inode + 1), ("4194304", 7)}.isdisjoint(process_table._strangers)
@@ -64,60 +62,6 @@ def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
     finally:
         child.kill()
         child.wait()
-
-
-@pytest.fixture
-def listings(monkeypatch) -> list[str]:
-    """The times that the whole machine's processes were listed, with numbers that only this test gives out."""
-    made: list[str] = []
-    original = os.scandir
-    monkeypatch.setattr(process_table, "_listing", None)
-    monkeypatch.setattr(process_table, "_latest", lambda: b"100")
-    monkeypatch.setattr(process_table, "REMEMBERED_S", 60.0)
-    monkeypatch.setattr(os, "scandir", lambda place: made.append(place) or original(place))
-    return made
-
-
-def test_while_nobody_is_started_nobody_is_looked_for(listings, monkeypatch) -> None:
-    before = process_table.processes()
-    assert process_table.processes() == before
-    assert len(listings) == 1
-    monkeypatch.setattr(process_table, "_latest", lambda: b"101")
-    process_table.processes()
-    assert len(listings) == 2
-
-
-@pytest.mark.parametrize(("name", "value"), [("_latest", lambda: b""), ("REMEMBERED_S", 0.0), ("_listing", {"by": 1})])
-def test_a_listing_is_made_anew_where_it_may_be_wrong(listings, monkeypatch, name, value) -> None:
-    """Nobody counts; the numbers may have come round; this is a fork of who made it."""
-    process_table.processes()
-    changed = replace(process_table._listing, **value) if name == "_listing" else value
-    monkeypatch.setattr(process_table, name, changed)
-    process_table.processes()
-    assert len(listings) == 2
-
-
-def test_who_ended_meanwhile_makes_the_next_listing_a_new_one(listings) -> None:
-    child = subprocess.Popen(["sleep", "60"])
-    census = process_table.Census(child.pid)
-    assert census.living() == {child.pid}
-    child.kill()
-    child.wait()
-    assert (census.living(), census.complete) == (set(), False)
-    assert (len(listings), census.living(), census.complete) == (1, set(), True)
-    assert len(listings) == 2
-
-
-def test_every_process_and_thread_has_a_number_that_is_told() -> None:
-    told = {process_table._latest()}
-    subprocess.run(["true"], check=True)
-    told.add(process_table._latest())
-    thread = threading.Thread(target=lambda: None)
-    thread.start()
-    thread.join()
-    told.add(process_table._latest())
-    assert len(told) == 3
-    assert all(number.isdigit() for number in told)
 
 
 def test_a_process_that_the_kernel_is_releasing_is_not_in_the_table(tmp_path, monkeypatch) -> None:
