@@ -18,7 +18,7 @@ from kbench.core import traces
 from kbench.core.model import Status
 from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
-from kbench.sandbox.process_table import members
+from kbench.sandbox.process_table import ClosedCensus, members
 from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, field
 
 LOG_TAIL_BYTES = 64 << 10
@@ -82,6 +82,7 @@ class Child:
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
         self._stopped = False
+        self._closed: ClosedCensus | None = None
         self._excused_at: float | None = None
         self._excused_before_s = 0.0
         self._log = _Log()
@@ -222,6 +223,10 @@ class Child:
             self._drain.join(1.0)
         self.channel.close()
 
+    def starts_none(self) -> None:
+        """Know from now on that nothing of its tree can start a process: a filter of system calls forbids it."""
+        self._closed = ClosedCensus(self.pid)
+
     @contextlib.contextmanager
     def stopped(self, *, excused: bool = False) -> Any:
         """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block.
@@ -233,7 +238,7 @@ class Child:
         self._excused_at = time.monotonic() if excused else None
         tree = None
         try:
-            if (tree := process_tree.stop_tree(self.pid)) is None:
+            if (tree := process_tree.stop_tree(self.pid, self._closed)) is None:
                 reason = "its processes could not be stopped between two calls"
                 raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
             yield

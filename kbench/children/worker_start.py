@@ -169,7 +169,14 @@ class StartedWorker:
         }
         self.gate: Gate | None = None
         """Of a worker on a GPU that has been asked to open it."""
-        self._setup = self._opening = _in_thread(lambda: self.child.request(setup, timeout_s=SETUP_TIMEOUT_S))
+
+        def locked_in() -> Message:
+            answer = self.child.request(setup, timeout_s=SETUP_TIMEOUT_S)
+            if config.rung >= rungs.Rung.LIMITS and not setup["allow_exec"]:
+                self.child.starts_none()
+            return answer
+
+        self._setup = self._opening = _in_thread(locked_in)
 
     def open(self, mode: str, *, queues_calls: bool) -> None:
         """Have it open the device, once, when it is ready: `wait` returns after that."""

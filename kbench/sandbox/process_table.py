@@ -133,6 +133,28 @@ class Census:
         return {process.pid for process in tree} - dead
 
 
+class ClosedCensus:
+    """The living processes of a tree that starts none any more: they are known, and need not be looked for.
+
+    Listing the processes of a machine takes a third of the time in which a tree is stopped, twice.
+    """
+
+    complete = True
+
+    def __init__(self, pid: int):
+        self._parents = {process.pid: process.parent for process in members(pid)}
+
+    def holds(self) -> bool:
+        """Return whether all are still there, each below the same parent: a number may be given to another one."""
+        found = ((read_process(pid), parent) for pid, parent in self._parents.items())
+        return all(process is not None and process.parent == parent for process, parent in found)
+
+    def living(self) -> set[int]:
+        """Return their pids."""
+        found = (read_process(pid) for pid in self._parents)
+        return {process.pid for process in found if process is not None and not process.dead}
+
+
 def _below(table: dict[int, Process], root: int) -> set[int]:
     children: dict[int, list[int]] = {}
     for process in table.values():

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from kbench.sandbox import libc, namespaces
 from kbench.sandbox.namespaces import Surroundings
-from kbench.sandbox.process_table import Census, is_at_rest, members, read_process
+from kbench.sandbox.process_table import Census, ClosedCensus, is_at_rest, members, read_process
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -116,27 +116,27 @@ class StoppedTree:
         return {(pid, thread): _time(pid, thread) for pid in living for thread in _threads(pid)}
 
 
-def stop_tree(pid: int) -> StoppedTree | None:
+def stop_tree(pid: int, closed: ClosedCensus | None = None) -> StoppedTree | None:
     """Stop every process of the tree (SIGSTOP) and wait until all its threads rest.
 
     Return None, and let all go on, where not all are stopped within STOP_LIMIT_S; after an interrupt they go on, too.
     """
     tree = None
     try:
-        tree = _stopped(pid)
+        tree = _stopped(closed if closed is not None and closed.holds() else Census(pid))
     finally:
         if tree is None:
             _signal((p.pid for p in members(pid)), signal.SIGCONT)
     return tree
 
 
-def _stopped(pid: int) -> StoppedTree | None:
+def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
     """Stop a tree; None where not all of it is stopped in time.
 
     The signal is only on its way when kill(2) returns, and another process of the tree may undo it or fork meanwhile:
     it is sent until all that there are have rested since before they were counted.
     """
-    census, rested = Census(pid), set[int]()
+    rested = set[int]()
     deadline = time.monotonic() + STOP_LIMIT_S
     while True:
         living = census.living()

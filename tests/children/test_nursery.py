@@ -18,6 +18,7 @@ from require import require_rung, rung_works
 from verdicts import verdicts
 from waiting import PATIENCE_S, wait_until
 
+from kbench.build.sources import Compiler
 from kbench.children import child as processes
 from kbench.children import nursery as nurseries
 from kbench.children.child import JUDGE, Child, Launch
@@ -214,6 +215,26 @@ def test_a_judge_that_is_stopped_ends_with_its_nursery_too(mortal: Child, tmp_pa
 
 def test_a_nursery_that_is_hung_up_on_ends_by_itself(mortal: Child) -> None:
     assert mortal.finish(PATIENCE_S)
+
+
+@RUNGS
+@pytest.mark.parametrize("compiler", [*Compiler])
+def test_a_worker_that_can_start_no_process_is_stopped_without_looking_for_more(
+    nursery: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rung: Rung, compiler: Compiler
+) -> None:
+    if reason := rung_works(rung, "cpu"):
+        pytest.skip(reason)
+    worker = StartedWorker(config_of(tmp_path, rung), nursery, 1, compiler=compiler)
+    try:
+        worker.wait(PATIENCE_S)
+        listed: list[int] = []
+        original = process_table._listed
+        monkeypatch.setattr(process_table, "_listed", lambda: listed.append(1) or original())
+        with worker.child.stopped():
+            pass
+        assert bool(listed) is (rung is Rung.NONE or compiler != Compiler.NONE)
+    finally:
+        worker.kill()
 
 
 @UNSUPERVISED

@@ -121,6 +121,57 @@ def test_a_process_lives_on_without_its_first_thread(headless) -> None:
     assert headless.wait(60) == -signal.SIGKILL
 
 
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen]:
+    """A process with three more threads, that sleep."""
+    code = (
+        "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=(60,)).start()\nprint(1)"
+    )
+    child = subprocess.Popen([sys.executable, "-u", "-c", code], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    yield child
+    child.kill()
+    child.wait()
+    child.stdout.close()
+
+
+def test_a_tree_that_starts_no_process_is_stopped_without_a_list_of_all(sleeper, monkeypatch) -> None:
+    closed = process_table.ClosedCensus(sleeper.pid)
+    monkeypatch.setattr(process_table, "_listed", lambda: pytest.fail("listed"))
+    tree = process_tree.stop_tree(sleeper.pid, closed)
+    assert tree is not None
+    assert not tree.has_run()
+    assert process_tree._rests(sleeper.pid)
+    tree.go_on()
+    wait_until(lambda: not process_tree._rests(sleeper.pid))
+
+
+@pytest.mark.parametrize("change", ["another parent", "gone"])
+def test_a_closed_tree_that_is_not_what_it_was_is_looked_for(sleeper, monkeypatch, change) -> None:
+    closed = process_table.ClosedCensus(sleeper.pid)
+    assert closed.holds()
+    if change == "gone":
+        closed._parents[4_194_304] = 1
+    else:
+        closed._parents[sleeper.pid] = 1
+    assert not closed.holds()
+    listed: list[int] = []
+    original = process_table._listed
+    monkeypatch.setattr(process_table, "_listed", lambda: listed.append(1) or original())
+    tree = process_tree.stop_tree(sleeper.pid, closed)
+    assert tree is not None
+    assert listed
+    tree.go_on()
+
+
+def test_who_of_a_closed_tree_has_ended_is_not_stopped(sleeper) -> None:
+    closed = process_table.ClosedCensus(sleeper.pid)
+    sleeper.kill()
+    wait_until(lambda: not closed.living())
+    assert closed.holds(), "a zombie keeps its number"
+
+
 WAKES_ITS_CHILD = """
 import os, signal
 child = os.fork()
