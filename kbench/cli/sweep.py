@@ -44,7 +44,7 @@ class SweepFlags(RunFlags):
     )
     self_: bool = switch("--self", "Judge each problem against itself (the solution `eager`); all names are problems")
     pair: PairBy | None = option("--pair", "How to match solutions to problems (default: name for folders, else all)")
-    until: Literal["verify", "time"] = option("--until", "The last step to take", default="time")
+    until: Literal["verify", "time"] | None = option("--until", "The last step to take (default time)")
     device: str | None = option("--devices DEVICES", "all, cpu, or indices such as 0,1 (default all)")
     lanes: int | None = option("--lanes N", "Judges per device (default 4; 1 on a CPU)", min=1)
     executor: Literal["local", "ray"] = option(
@@ -205,7 +205,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     from kbench.sweep.crew import SweepOptions, default_jobs, default_lanes
     from kbench.sweep.task import Budgets
 
-    timed = flags.until == "time"
+    timed = flags.until != "verify"
     run = replace(make_options(flags, flags if timed else None, settings), results_dir=results, name=None)
     kind = devices[0].kind
     run = replace(fit_to(run, devices[0]), device=kind, save=True)

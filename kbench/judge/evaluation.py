@@ -223,7 +223,7 @@ class Evaluation:
                 unqueued = error.arm
             except DisturbedError as error:
                 if disturbed:
-                    raise error.verdict from error
+                    raise error.verdict from None
                 self._battery.note("timed_twice", f"the reference's time was refuted as well: {error}")
                 disturbed = True
             self._bound.renew()
@@ -297,9 +297,10 @@ class Evaluation:
         if self._profiles:
             profile = take_profile(trial, self._judge.device)
             self._own_share = profile.own_share
-            self._battery.findings.extend(
-                profile.findings(event_ns if self._assignment.options.crosscheck is not None else None)
-            )
+            found = profile.findings(event_ns if self._assignment.options.crosscheck is not None else None)
+            for finding in found:
+                self._battery.withdraw(finding.code)  # of a first try that does not count
+            self._battery.findings.extend(found)
             if self._assignment.options.require_custom:
                 profile.require_custom()
 

@@ -219,6 +219,7 @@ def _write_header(_flags, begun, *_):
     [
         (["clamp", "--self"], "`--resume one` judges what that sweep was started with, and other names are given"),
         (["group_norm", "eager"], "`--resume one` judges what that sweep was started with, and other names are given"),
+        (["--until", "time"], "`--until` is given, and the sweep `one` was started with `--until verify`"),
         (["--quick"], "`--quick` is given, and the sweep `one` was started without it"),
         (["group_norm", "--self", "--eval"], "`--eval` is given, and the sweep `one` was started without it"),
     ],

@@ -203,3 +203,19 @@ def test_who_is_refused_where_the_reference_was_disturbed_is_timed_once_more_in_
     told_of = "the reference's time was refuted as well: claims too little"
     assert [one.message for one in outcome.findings if one.code == "timed_twice"] == [told_of]
     assert len(done) == 2 * len(told) + (1 if ends is None else -1)
+
+
+def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[Exception | None] = [refused(Status.TIMING_UNATTESTED), None]
+
+    def paired(self: Evaluation, unqueued: str) -> Any:
+        self._profile(None, 1000.0)  # type: ignore[arg-type]
+        if (error := tries.pop(0)) is not None:
+            raise error
+        return timing(0)
+
+    monkeypatch.setattr(Evaluation, "_paired", paired)
+    monkeypatch.setattr(evaluation, "take_profile", lambda *_: HALF)
+    judge.bound.renew = lambda: None
+    codes = [finding.code for finding in evaluate(judge, crosscheck="cupti").findings]
+    assert codes.count("kernels") == codes.count("crosscheck_cupti") == 1

@@ -98,10 +98,10 @@ class Pairing:
                 doubt = self._clock.doubts_the_reference()
             if doubt is Doubt.NONE:
                 raise
-            verdict = refusal
+            verdict = refusal.with_traceback(None)  # its frames hold the tensors of the call
             if doubt is Doubt.ALONE:
                 verdict = RefusalError(Status.HARNESS_ERROR, SHARED.format(reason=refusal.reason), refusal.log)
-            raise DisturbedError(verdict) from refusal
+            raise DisturbedError(verdict) from None
 
     def _timed(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         self._clock.prepare()

@@ -1,7 +1,10 @@
 """Pairs of reference and candidate on a clock that says what a test wants: their order, their end, what is told."""
 
+import contextlib
+import gc
 import itertools
 import os
+import weakref
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -362,3 +365,27 @@ def test_nobody_is_refused_at_once_by_a_clock_that_would_refuse_the_reference(st
     assert (verdict.status, verdict.log) == (ends or status, "its log")
     assert ("another program uses the device" in verdict.reason) is (ends is Status.HARNESS_ERROR)
     assert ("doubts" in clock.said) is (status is Status.TIMING_UNATTESTED)
+
+
+class Large:
+    """Stands for the tensors of a call."""
+
+
+@pytest.mark.parametrize("doubt", [Doubt.BESIDE, Doubt.ALONE])
+def test_nothing_of_a_try_that_does_not_count_is_held_while_the_next_one_runs(doubt):
+    held = []
+
+    class Refuses(Clock):
+        def prove(self, event_ns: float) -> None:
+            large = Large()
+            held.append(weakref.ref(large))
+            raise RefusalError(Status.TIMING_UNATTESTED, "results changed after the check")
+
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(DisturbedError):
+            run(Refuses(doubt=doubt))
+        assert held[0]() is None
+    finally:
+        gc.enable()
