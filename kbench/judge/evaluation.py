@@ -211,8 +211,8 @@ class Evaluation:
     def _time(self) -> Timing:
         """Time both arms; once more in fresh workers where the first time says nothing.
 
-        By plain loops where calls can neither be queued nor recorded. Whoever disturbs the device, the candidate
-        included, has it refused at the second time by what it does then.
+        By plain loops where calls can neither be queued nor recorded. A candidate that disturbs the device itself does
+        so again, and is refused.
         """
         unqueued, disturbed = "", False
         while True:

@@ -147,12 +147,14 @@ def test_a_tree_that_starts_no_process_is_stopped_without_a_list_of_all(sleeper,
     wait_until(lambda: not process_tree._rests(sleeper.pid))
 
 
-@pytest.mark.parametrize("change", ["another parent", "gone"])
+@pytest.mark.parametrize("change", ["another parent", "gone", "never seen"])
 def test_a_closed_tree_that_is_not_what_it_was_is_looked_for(sleeper, monkeypatch, change) -> None:
     closed = process_table.ClosedCensus(sleeper.pid)
     assert closed.holds()
     if change == "gone":
         closed._parents[4_194_304] = 1
+    elif change == "never seen":
+        closed._parents.clear()
     else:
         closed._parents[sleeper.pid] = 1
     assert not closed.holds()

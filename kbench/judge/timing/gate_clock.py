@@ -234,7 +234,7 @@ class DeviceClock:
             )
 
     def doubts_the_reference(self) -> Doubt:
-        """Kill the candidate; say whether the clock refutes the reference as well, which is honest.
+        """Kill the candidate; say whether the clock refutes the reference as well, though that is honest.
 
         Then another program has the device at times, which events do not count, and after which a single call waits for
         its turn. Who is refused before the reference was timed is refused by other rules than its claims.

@@ -18,7 +18,7 @@ def empty_loop_ns(rounds: Rounds) -> float:
 
 
 def wall_ns(rounds: Rounds, device_ns: float, slots: int, empty_ns: float) -> float:
-    """Return the median time per call of a few loops over so many slots, of calls that take the device `device_ns`."""
+    """Return the median time per call in ns of a few loops over `slots` slots; a call takes the device `device_ns`."""
     told, most = list[float](), FIRST_CALLS
     for _ in range(ROUNDS):
         calls = min(most, math.ceil(LOOP_NS / max([device_ns, *told[-1:]])))
