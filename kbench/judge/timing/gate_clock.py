@@ -183,10 +183,7 @@ class DeviceClock:
             RefusalError: events that claim much less than the judge's clock saw.
         """
         if not self._gated:
-            walls = {
-                arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
-            }
-            return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self.flags))
+            return Conclusion(clock="wall", attestation="weak", wall_ns=self._seen_ns(), flags=frozenset(self.flags))
         usual = usual_borne_out(self._seen["reference"], self._after, self._shown)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
@@ -234,7 +231,7 @@ class DeviceClock:
             )
 
     def doubts_the_reference(self) -> Doubt:
-        """Kill the candidate; say whether the clock refutes the reference as well, though that is honest.
+        """Kill the candidate, then return whether the clock refutes the reference too, whose claims are true.
 
         Then another program has the device at times, which events do not count, and after which a single call waits for
         its turn. Who is refused before the reference was timed is refused by other rules than its claims.
@@ -390,9 +387,10 @@ class DeviceClock:
 
     def _walls(self) -> dict[str, float]:
         """Return the time of a call in a plain loop, by arm."""
-        empty_ns = empty_loop_ns(self._rounds["reference"])
-        shortest = {
-            arm: statistics.median(per_call_ns(each, self._constant) for each in seen)
-            for arm, seen in self._seen.items()
-        }
-        return {arm: wall_ns(self._rounds[arm], shortest[arm], self._calls[arm], empty_ns) for arm in self._rounds}
+        empty_ns, device_ns = empty_loop_ns(self._rounds["reference"]), self._seen_ns()
+        return {arm: wall_ns(self._rounds[arm], device_ns[arm], self._calls[arm], empty_ns) for arm in self._rounds}
+
+    def _seen_ns(self) -> dict[str, float]:
+        """Return the median time per call of all rounds so far, by arm."""
+        constant = self._constant
+        return {arm: statistics.median(per_call_ns(r, constant) for r in seen) for arm, seen in self._seen.items()}
