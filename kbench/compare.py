@@ -22,7 +22,7 @@ from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import Interval
 from kbench.core.verdict import Answer, Conditions, Measurement, Thresholds, Verdict, judge_change
-from kbench.storage.results import CaseKey, Run
+from kbench.storage.results import CaseKey, Run, case_key
 from kbench.storage.rows import clocks_locked, evaluates, timed_by
 
 PLAIN_LOOPS = "wall"
@@ -176,11 +176,11 @@ def process_differences(old: Measurement, new: Measurement) -> tuple[float, ...]
 
 def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     first = rows[0]
+    key = case_key(first)
     # A row that failed may lack what its failure came before (timer, L2, oracle factor).
     conditions = {_conditions(row) for row in rows if row.status == Status.PASSED} or {_conditions(first)}
     if len(conditions) > 1:
-        what = f"{first.problem}/{first.solution}/{first.case}"
-        raise ResultsError(f"{run.path} mixes rows of {what} that were measured differently", hint="measure again")
+        raise ResultsError(f"{run.path} mixes rows of {'/'.join(key)} that were measured differently", "measure again")
     deciding = next((row for row in rows if row.status != Status.PASSED), first)
     timings = run.timings(rows) if deciding.status == Status.PASSED else ()
     usable = [timing for timing in timings if stats.pair_log_ratios(timing.samples)]
@@ -191,9 +191,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     limit_ns = None if first.limit_ns is None else float(first.limit_ns)
     interval = stats.timings_interval(usable)
     return ComparedSide(
-        problem=first.problem,
-        solution=first.solution,
-        case=first.case,
+        **key._asdict(),
         place=(first.problem_path, first.solution_path, first.entry),
         measurement=Measurement(
             status=Status(deciding.status),
@@ -287,9 +285,9 @@ def _compare_solutions(
         hint = did_you_mean(base, solutions, listing=f"it has {', '.join(solutions)}")
         raise UsageError(f"{run.name} has no solution `{base}`", hint)
     lines = []
-    for (problem, solution, case), new in found.items():
-        line = _line((problem, solution, case), found.get((problem, base, case)), new, solution)
-        lines.append(line if solution == base else _judged(line, thresholds, paired=True))
+    for key, new in found.items():
+        line = _line(key, found.get(key._replace(solution=base)), new, key.solution)
+        lines.append(line if key.solution == base else _judged(line, thresholds, paired=True))
     return Comparison(
         by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence, time=time
     )
@@ -317,8 +315,7 @@ def _compare_runs(
 
 
 def _line(key: CaseKey, old: ComparedSide | None, new: ComparedSide | None, label: str) -> ComparedCase:
-    problem, solution, case = key
-    return ComparedCase(problem=problem, solution=solution, case=case, old=old, new=new, verdict=None, label=label)
+    return ComparedCase(**key._asdict(), old=old, new=new, verdict=None, label=label)
 
 
 def _labels(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -329,10 +326,9 @@ def _labels(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> ComparedCase:
     if line.old is None or line.new is None:
-        code = "not_in_old" if line.old is None else "not_in_new"
-        message = "measured on the new side only" if line.old is None else "measured on the old side only"
-        verdict = Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=message)
-        return replace(line, verdict=verdict)
+        lacking, has = ("old", "new") if line.old is None else ("new", "old")
+        code, message = f"not_in_{lacking}", f"measured on the {has} side only"
+        return replace(line, verdict=Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=message))
     old, new = line.old.measurement, line.new.measurement
     differences = process_differences(old, new) if paired else None
     if paired:

@@ -189,7 +189,6 @@ class ProfileSession:
         return limit(cost, self._peaks, tf32=self._options.allow_tf32)
 
     def _build(self, entry: Entry, cached: cache.CacheEntry) -> Generator[ProfileEvent, None, Failed | None]:
-        """Build for this case what the cache lacks, as a run does."""
         others = case_selection.others(self._problem, self._options, (self._case,))
         wanted = case_selection.rehearsals(self._problem, (self._case,), others.values(), ())
         key, rehearsal = next(iter(wanted.items()))

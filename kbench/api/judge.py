@@ -247,7 +247,6 @@ class Judge:
         return future
 
     def _place(self, source: SourceLike, kind: str) -> str:
-        """Return a name or a path; save a text as a file of the pool."""
         if isinstance(source, Path):
             return str(source.absolute())
         if not isinstance(source, str):
@@ -283,7 +282,6 @@ class Judge:
         return self._crew
 
     def _listen(self, crew: Crew) -> None:
-        """Set the futures of finished tasks until the crew ends."""
         try:
             for event in crew.events():
                 if isinstance(event, Finished):
@@ -322,7 +320,6 @@ class Judge:
 
 
 def _save(found: Sequence[EvaluationResult], options: RunOptions) -> tuple[EvaluationResult, ...]:
-    """Write a results file, as `kbench run` does; return the evaluations with their rows as written."""
     first = found[0]
     written = []
     with RunWriter(options.results_dir, options.name, problem=first.problem, solutions=[first.solution]) as writer:

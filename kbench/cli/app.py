@@ -209,9 +209,11 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
 
 def _report(error: KbenchError, arguments: list[str]) -> int:
     if wants_json(arguments):
-        from kbench.report.document import render_error
+        from kbench.report.document import render_document
 
-        Output().data(render_error(command_name(arguments) or "", error))
+        command, code = command_name(arguments) or "", error.exit_code
+        text = render_document(command, status="error", reason=error.message, hint=error.hint, exit_code=code)
+        Output().data(text)
     else:
         Output().error(error)
     return int(error.exit_code)

@@ -84,7 +84,6 @@ def _checked(name: str) -> str:
 
 
 def _write(flags: DocumentFlags, path: Path, text: str, hint: str) -> int:
-    """Write a file that does not exist yet, and report it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:

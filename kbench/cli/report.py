@@ -82,7 +82,6 @@ def page_of(path: Path, settings: Settings) -> str:
 
 
 def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
-    """Write the page that compares a run with another, or with a baseline of its problem."""
     from kbench import compare as verb
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import chosen
@@ -103,7 +102,6 @@ def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
 
 
 def _others(folder: Path) -> dict[str, list[ResultRow]]:
-    """Read the rows of every run in a folder; one that cannot be read is left out."""
     from kbench.storage import results
 
     found = {}

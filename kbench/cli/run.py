@@ -130,7 +130,6 @@ def _own_age_s() -> float:
 
 
 def _report(name: str, summary: "RunSummary", judged: tuple[Judged, ...], output: Output, *, strict: bool) -> int:
-    """Save the details, print the summary, and return the exit code."""
     from kbench.report import csvout, jsonout, markdown, terminal
     from kbench.report.saved_run import details_of
     from kbench.storage import details
@@ -174,7 +173,6 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
 
 
 def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
-    """Return the options that the timing flags set; None for flags that are not given."""
     _require_one_count(flags)
     given = settings.run
     most = 1 if flags.quick else flags.max_processes or given.max_processes
@@ -193,7 +191,6 @@ def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
 
 
 def _require_one_count(timing: RunFlags) -> None:
-    """Raise UsageError where flags ask for different numbers of processes."""
     least, most = timing.processes, timing.max_processes
     if timing.quick and (least or most):
         named = "--processes" if least else "--max-processes"
@@ -205,7 +202,6 @@ def _require_one_count(timing: RunFlags) -> None:
 def _follow(
     problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
 ) -> "tuple[tuple[Judged, ...], RunSummary]":
-    """Show events as they come and return verdicts and summary, also of a run that breaks off."""
     from kbench.cli.progress import progress_for
     from kbench.report import terminal  # noqa: F401 - while torch is imported beside it, not after the verdict
     from kbench.report.summary import RunSummary, summarise

@@ -69,7 +69,6 @@ def main(flags: SelftestFlags) -> int:
 
 
 def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None]":
-    """Return the effective flags, and the journal to write."""
     from kbench.devices.selection import choose_devices
     from kbench.selftest import journal
     from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
@@ -97,7 +96,6 @@ def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None
 def _follow(
     flags: SelftestFlags, journal: "SelftestJournal | None", output: Output
 ) -> "tuple[SelftestReport, KbenchError | None]":
-    """Show one line per fixture while they are judged; return the report, and what ended it early."""
     from kbench.report.selftest import line
     from kbench.report.waiting import render_left
     from kbench.selftest import session as verb
@@ -161,7 +159,6 @@ def _told(
 
 
 def _save(report: "SelftestReport", journal: Path) -> None:
-    """Write the CSV and the JSON, and remove the journal that they are made from."""
     from kbench.report import selftest as rendering
 
     stem = journal.name.removesuffix(journal_file.SUFFIX)

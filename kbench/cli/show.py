@@ -89,7 +89,6 @@ def export(flags: ExportFlags) -> int:
 
 
 def _target(flags: ExportFlags) -> Target:
-    """Return the selected format, else the one of the file's ending."""
     ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
     known = get_args(Target)
     if flags.to is None and ending and ending not in known:

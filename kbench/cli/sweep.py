@@ -125,7 +125,6 @@ def main(flags: SweepFlags) -> int:
 
 
 def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence[DeviceChoice], MakeExecutor]":
-    """Join a Ray cluster; return the devices of its nodes and a factory for the executor."""
     from kbench.cluster.executor import Cluster, connected
     from kbench.devices.selection import choose_kind
 
@@ -134,7 +133,6 @@ def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence
 
 
 def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
-    """Return the effective flags and the journal to write."""
     from kbench.storage import journal_file
     from kbench.storage.results import default_stem, safe_stem
     from kbench.sweep import journal
@@ -164,13 +162,11 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
 
 
 def _told(flags: SweepFlags) -> dict[str, Any]:
-    """Return the flags that select what to judge, as JSON values."""
     told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
     return {"folder": str(Path.cwd()), **told}
 
 
 def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
-    """Return the flags of the command that started the sweep, updated with those of this command."""
     told = dict(header.arguments)
     folder = str(told.pop("folder", ""))
     if folder != str(Path.cwd()):
@@ -184,7 +180,6 @@ def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
 
 
 def _require_same(flags: SweepFlags, started: Mapping[str, Any]) -> None:
-    """Raise UsageError where this command selects something else than the one that started the sweep."""
     for each in fields(flags):
         given = json.loads(json.dumps(getattr(flags, each.name), default=str))
         if each.name not in started or given in (each.default, started[each.name]):
@@ -270,7 +265,6 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> tuple[list[So
 def _follow(
     work: "Work", options: "SweepOptions", make: "MakeExecutor", output: Output, followed: "Collector"
 ) -> ExitCode:
-    """Show events as they come and keep them, also of an interrupted sweep."""
     from kbench.cli.sweep_progress import progress_for
     from kbench.sweep import journal
     from kbench.sweep.session import recorded
@@ -289,7 +283,7 @@ def _follow(
         followed.error, code = error, error.exit_code
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
-    if followed.has_begun:
+    if followed.began is not None:
         record = journal.read(work.journal)
         followed.complete(recorded(work, record), record)
     if followed.error is not None and not followed.verdicts:

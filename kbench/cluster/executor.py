@@ -255,7 +255,6 @@ class Cluster:
                 yield from self._lose(post, _first_line(told))
 
     def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
-        """Give the tasks of a dead supervisor to others, or refuse those that were lost too often."""
         post.is_gone = True
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(post.actor)  # an unreachable one must not continue
@@ -274,12 +273,10 @@ class Cluster:
                 yield Retried(task=task, attempt=len(hosts), reason=reason)
 
     def _record(self, task: Task, process: int, result: UnitResult, device: str) -> None:
-        """Record a unit's result, on the disk first."""
         self._write(task, process, result, device)
         self._results[task.key] = (*self._results[task.key], result)
 
     def _with_losses(self, key: str, result: UnitResult) -> UnitResult:
-        """Add a finding to a result that names the hosts that died while judging its task."""
         hosts = self._lost_with.get(key)
         if hosts is None:
             return result

@@ -168,7 +168,6 @@ def differences(first: SolutionProfile, second: SolutionProfile) -> tuple[Kernel
 
 
 def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
-    """Put the launches of each kernel together."""
     whole = max(1, sum(each.duration_ns for each in trace.launches))
     stacks = _by_name({each.name: each.stack_bytes for each in trace.resources})
     groups: dict[str, list[DeviceActivity]] = defaultdict(list)

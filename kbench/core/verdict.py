@@ -247,7 +247,6 @@ def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
 
 
 def _obstacle(old: Conditions, new: Conditions) -> tuple[str, str] | None:
-    """Return why two measurements cannot be compared: a code and a sentence."""
     if old.problem_sha256 != new.problem_sha256:
         return "other_problem", "the problem file has changed"
     if old.overrides != new.overrides:

@@ -57,13 +57,9 @@ def against(
         run = _measure(problem, arms, options, watch, time)
 
         def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
-            names = {key[1] for key in keys}
-            again = replace(
-                options,
-                cases=tuple(dict.fromkeys(key[2] for key in keys)),
-                processes=processes,
-                max_processes=processes,
-            )
+            names = {key.solution for key in keys}
+            cases = tuple(dict.fromkeys(key.case for key in keys))
+            again = replace(options, cases=cases, processes=processes, max_processes=processes)
             flagged = [one for one in arms if one.new.name in names]
             return contests(_measure(problem, flagged, again, watch, time), flagged)
 
@@ -138,11 +134,9 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 def _measure(
     problem: Entry, arms: Sequence[Arms], options: RunOptions, watch: Callable[[Event], None], time: Time
 ) -> dict[CaseKey, ComparedSide]:
-    """Run both sides in one run."""
     chosen = tuple(entry for one in arms for entry in (one.old, one.new))
     return measured(session.saved_run(problem, chosen, options, watch), time=time)
 
 
 def _old_key(key: CaseKey, arms: Sequence[Arms]) -> CaseKey:
-    names = {one.new.name: one.old.name for one in arms}
-    return key[0], names[key[1]], key[2]
+    return key._replace(solution=next(one.old.name for one in arms if one.new.name == key.solution))

@@ -14,7 +14,6 @@ from kbench.core.model import ResultRow, Time
 from kbench.core.verdict import Measurement
 from kbench.gate.rule import Confirm
 from kbench.plugins import case_selection, registry
-from kbench.plugins.registry import Entry
 from kbench.run import session
 from kbench.run.plan import options_from
 from kbench.storage.results import CaseKey, Run, case_key
@@ -47,7 +46,10 @@ def _measure(
 ) -> dict[CaseKey, Measurement]:
     first = rows[0]
     problem = registry.find_problem(first.problem_path or first.problem, settings)
-    solutions = [_solution(problem, row, settings) for row in rows]
+    solutions = []
+    for row in rows:
+        found = registry.find_solution(problem, row.solution_path or row.solution, settings, entry=row.entry or None)
+        solutions.append(replace(found, name=row.solution))
     options = options_from(
         settings,
         device=first.device,
@@ -72,16 +74,9 @@ def _measure(
     return measurements(fresh, time)
 
 
-def _solution(problem: Entry, row: ResultRow, settings: Settings) -> Entry:
-    """Find a row's solution by its path, else by its name, and give it the name in the row."""
-    found = registry.find_solution(problem, row.solution_path or row.solution, settings, entry=row.entry or None)
-    return replace(found, name=row.solution)
-
-
 def locked_clock_mhz(row: ResultRow) -> int | None:
     """Return the clock that was locked while a row was measured; the second measurement locks it again."""
-    code = clocks_locked(row)
-    mhz = code.rpartition("_")[2]
+    mhz = clocks_locked(row).rpartition("_")[2]
     return int(mhz) if re.fullmatch(r"[0-9]{1,6}", mhz) else None
 
 

@@ -283,7 +283,6 @@ def _open(looks: Sequence[Verdict]) -> bool:
 
 
 def _processes(looks: Sequence[Verdict], first: Contest) -> int:
-    """Choose the number of processes of the next measurement of a case."""
     usual = max(PROCESSES, len(first.new.log_ratios))
     advised = max((look.processes_to_decide or 0 for look in looks), default=0)
     return max(usual, min(advised, MOST_PROCESSES))
@@ -307,7 +306,6 @@ def _conclude(looks: Sequence[Verdict], *, confirmed: bool) -> Verdict:
 def _settle(
     key: CaseKey, looks: Sequence[Verdict], creep: Sequence[Verdict], policy: GateSettings, *, confirmed: bool
 ) -> GatedCase:
-    problem, solution, case = key
     verdict = _conclude(looks, confirmed=confirmed)
     crept = _conclude(creep, confirmed=confirmed) if creep else None
     outcome = _outcome(verdict, policy)
@@ -315,15 +313,7 @@ def _settle(
         outcome = GateOutcome.FAILED
         message = f"slower than the pinned release baseline, {crept.message}"
         crept = replace(crept, reason_code="creep", message=message)
-    return GatedCase(
-        problem=problem,
-        solution=solution,
-        case=case,
-        outcome=outcome,
-        verdict=verdict,
-        looks=tuple(looks),
-        creep=crept,
-    )
+    return GatedCase(**key._asdict(), outcome=outcome, verdict=verdict, looks=tuple(looks), creep=crept)
 
 
 def _outcome(verdict: Verdict, policy: GateSettings) -> GateOutcome:
@@ -351,9 +341,8 @@ def _unmatched(key: CaseKey, new: ComparedSide | None, policy: GateSettings) -> 
         answer, outcome = Answer.NEW_FAIL, GateOutcome.FAILED
         code = new.measurement.status.value
         message = f"{code}: {new.measurement.reason}"
-    problem, solution, case = key
     verdict = Verdict(status=answer, reason_code=code, message=message)
-    return GatedCase(problem=problem, solution=solution, case=case, outcome=outcome, verdict=verdict)
+    return GatedCase(**key._asdict(), outcome=outcome, verdict=verdict)
 
 
 def _accept(case: GatedCase, acceptance: Acceptance) -> GatedCase:

@@ -139,7 +139,6 @@ class Arena:
             place.copy_(leaf)
 
     def _mask_leaf(self, mask: InputMask, leaf: Tensor, spec: TensorSpec) -> int:
-        """Write a tensor masked into the block; return its fingerprint."""
         begin, end = spec.span
         alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
         dense = leaf.detach() if alike else leaf.new_empty_strided(spec.shape, spec.stride).copy_(leaf)

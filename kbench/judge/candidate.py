@@ -199,7 +199,6 @@ class Candidate:
             )
 
     def _limit_s(self, calls: int) -> float:
-        """Return the time limit for `calls` calls, in seconds."""
         timeout_s = self.limit_s * max(1, calls)
         if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.

@@ -169,7 +169,6 @@ class Evaluation:
         return trial
 
     def _as_constructed(self, trial: Trial) -> None:
-        """Verify fresh inputs, and constructors under several seeds."""
         seed = secret_seed()
         for number in range(SEEDS - 1):
             inputs = seed if number == 0 else secret_seed()
@@ -241,7 +240,6 @@ class Evaluation:
             return timing
 
     def _compared(self, trial: Trial, clock: ArmClock, device: str) -> Timing:
-        """Time both arms in turn."""
         pacing = Pacing(
             pairs=self._assignment.options.pairs,
             process=self._assignment.process,

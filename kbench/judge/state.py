@@ -179,7 +179,6 @@ class JudgeState:
         return backend(self.device).identify().memory_bytes or 0
 
     def _reserve(self) -> None:
-        """Reserve device memory for the open case before any of it is allocated."""
         if not self._config.uuid or not backend(self.device).has_own_memory:
             return
         backend(self.device).release_cached()  # also of what an exception's frames held until now

@@ -353,6 +353,5 @@ def _builtin(problem: Entry, name: str) -> Entry:
 
 
 def _named(problem: Entry) -> list[Entry]:
-    """List the solutions that entry points name."""
     found = ((name, _listed(place, "solution", "entry point")) for name, place in named_entry_points(problem.name))
     return [replace(entry, name=name) for name, entry in found if entry is not None]

@@ -171,7 +171,6 @@ class _Probe:
 
 
 def _called(loaded: problems.LoadedProblem, calls: int) -> list[Any]:
-    """Return what a problem's model returns on inputs of as many seeds."""
     import torch
 
     with torch.no_grad():

@@ -138,13 +138,10 @@ def summary_line(comparison: Comparison) -> str:
         mean = comparison.geometric_mean(label)
         if mean is not None:
             named = f" of {label}" if len(_others(comparison)) > 1 else ""
-            weak = any(case.label == label and _is_weak(case) for case in judged)
+            sides = [side for case in judged if case.label == label for side in (case.old, case.new)]
+            weak = any(side is not None and side.measurement.weak for side in sides)
             text += f" · geometric mean{named} {in_words(mean, weak=weak)}"
     return text
-
-
-def _is_weak(case: ComparedCase) -> bool:
-    return any(side is not None and side.measurement.weak for side in (case.old, case.new))
 
 
 def in_words(ratio: float, *, weak: bool = False) -> str:

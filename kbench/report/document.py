@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from kbench.core.errors import KbenchError
 from kbench.core.version import __version__
 from kbench.storage.json_values import plain
 
@@ -43,8 +42,3 @@ def render_document(
         "results": list(results),
     }
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False)
-
-
-def render_error(command: str, error: KbenchError) -> str:
-    """Write the document of a command that ended with an error before it had a result."""
-    return render_document(command, status="error", reason=error.message, hint=error.hint, exit_code=error.exit_code)

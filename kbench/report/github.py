@@ -9,18 +9,12 @@ MOST_ANNOTATIONS = 10
 SUMMARY_BYTES = 1_000_000
 """GitHub drops a summary above 1 MiB as a whole."""
 
-_LEVELS = {
-    GateOutcome.FAILED: "error",
-    GateOutcome.NO_VERDICT: "error",
-    GateOutcome.INCONCLUSIVE: "error",
-    GateOutcome.WARNED: "warning",
-}
-
 
 def render_annotations(report: GateReport) -> str:
     """Write at most ten workflow commands, the worst first; the last one counts those that do not fit."""
     notable = [case for case in worst_first(report.cases) if case.outcome is not GateOutcome.OK]
-    lines = [_annotation(_LEVELS[case.outcome], word_of(case), _message(case)) for case in notable]
+    levels = ["warning" if case.outcome is GateOutcome.WARNED else "error" for case in notable]
+    lines = [_annotation(*each) for each in zip(levels, map(word_of, notable), map(_message, notable), strict=True)]
     if len(lines) > MOST_ANNOTATIONS:
         rest = len(lines) - (MOST_ANNOTATIONS - 1)
         lines = lines[: MOST_ANNOTATIONS - 1]
@@ -47,13 +41,10 @@ def _message(case: GatedCase) -> str:
 
 
 def _annotation(level: str, title: str, message: str) -> str:
-    return f"::{level} title={_property(title)}::{_data(message)}"
+    name = _data(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={name}::{_data(message)}"
 
 
 def _data(text: str) -> str:
     """Escape a message for a workflow command, so that a candidate cannot issue commands."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -149,7 +149,6 @@ def _cells(kernel: ProfiledKernel, unit: units.TimeUnit) -> dict[str, str]:
 
 
 def _details(found: SolutionProfile) -> list[str]:
-    """Return the figures of the whole call, a line each."""
     own = f"own kernels {units.percent(100 * found.own_share)} of the time"
     if found.names_kernels:
         host = found.host

@@ -21,7 +21,6 @@ class ShownCase:
     reference_wall: str
     of_limit: str
     own_kernels: str
-    """Share of a call's time."""
     worst_error: str
 
 

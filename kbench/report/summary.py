@@ -76,16 +76,12 @@ class CaseSummary:
         return level_in_words(self.level, self.lacks, self.accepted)
 
     @property
-    def half_width_ns(self) -> float | None:
-        """Half-width of the candidate's time that follows from the interval of its speed-up."""
-        if self.time_ns is None or not self.speedup or self.speedup_low is None or self.speedup_high is None:
-            return None
-        return self.time_ns * (self.speedup_high - self.speedup_low) / 2 / self.speedup
-
-    @property
     def shown_half_width_ns(self) -> float | None:
-        """The same if a clock confirms it; None for a weak time, whose spread is only a claim."""
-        return None if self.weak else self.half_width_ns
+        """Half-width of the time that follows from the speed-up's; None for a weak time, whose spread is a claim."""
+        low, high = self.speedup_low, self.speedup_high
+        if self.weak or self.time_ns is None or not self.speedup or low is None or high is None:
+            return None
+        return self.time_ns * (high - low) / 2 / self.speedup
 
     @property
     def weak(self) -> bool:

@@ -206,7 +206,6 @@ def _result(verdict: TaskVerdict) -> dict[str, Any]:
 
 
 def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
-    """Return lines with the constants of cases, including those of `--set`."""
     cases = [verdict.last.case or verdict.task.case for verdict in verdicts]
     told = dict.fromkeys(
         f"case {one_line(case.name)}: {one_line(constants_text(case.overrides))}" for case in cases if case.overrides

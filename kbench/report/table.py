@@ -88,7 +88,6 @@ def table(
 
 
 def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]) -> list[str]:
-    """Write one row: as many lines as its longest text needs."""
     parts = {i: broken(cells[i], widths[i]) if columns[i].wraps else [cells[i]] for i in widths}
     lines = []
     for number in range(max((len(part) for part in parts.values()), default=0)):

@@ -31,7 +31,8 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
     blocks += [failure(case, name, verbosity) for case, name in named if not case.passed]
     blocks.append("\n".join(remark.line for remark in remarks(run, verbosity)))
     if verbosity > 0 or printed:
-        blocks += [_printed(case, verbosity) for case in run.cases if case.passed and case.log]
+        logs = [case for case in run.cases if case.passed and case.log]
+        blocks += ["\n".join([f"printed by {c.solution}, case {c.case}", *_log_lines(c, verbosity)]) for c in logs]
     if verbosity > 0 and run.cases:
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
     blocks += [headline(run)] if any(case.speedup is not None for case in run.cases) else []
@@ -82,7 +83,6 @@ def stack_line(row: ResultRow) -> str:
 
 
 def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
-    """Write one line per case, and the geometric mean of each solution with several cases."""
     unit = unit_of(run.cases)
     rows = [
         {
@@ -112,12 +112,7 @@ def failure(case: CaseSummary, name: str, verbosity: int = 0) -> str:
     return "\n".join(lines)
 
 
-def _printed(case: CaseSummary, verbosity: int) -> str:
-    return "\n".join([f"printed by {case.solution}, case {case.case}", *_log_lines(case, verbosity)])
-
-
 def _log_lines(case: CaseSummary, verbosity: int) -> list[str]:
-    """Return the log of one case, or an excerpt and how to see the rest."""
     log = case.log.rstrip().splitlines()
     shown = log if verbosity > 0 else excerpt(log, case)
     left = len(log) - len(shown)
@@ -168,7 +163,6 @@ def _precise(time_ns: float | None, unit: units.TimeUnit) -> str:
 
 
 def _limits(run: RunSummary) -> str:
-    """Write the least bytes and operations of every timed case, its rates, and the share of its own kernels."""
     unit = unit_of(run.cases)
     cells = [
         {

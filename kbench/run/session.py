@@ -157,7 +157,6 @@ class Session:
         yield from self._own_stage("start", lambda: self._evaluator.start(self._solutions))
 
     def _own_stage(self, stage: str, step: Callable[[], None]) -> Iterator[Event]:
-        """Do a step of the judge's own side as a stage."""
         case = self._cases[0].name
         yield StageStarted(stage=stage, case=case)
         began = time.monotonic()
@@ -188,7 +187,6 @@ class Session:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 
     def _took_s(self, case: Case) -> float | None:
-        """Return how long an earlier verdict on this case took on this device."""
         return last_duration_s(
             self._options.results_dir,
             problem_sha256=self._provenance["problem_sha256"],
@@ -260,7 +258,6 @@ class Session:
         return failure
 
     def _replicate(self, states: list[CaseState], process: int) -> Iterator[Event]:
-        """Run one more process of every unfinished case, and close those that need no more."""
         for number, state in enumerate(states):
             if self._watch.quarantine is not None:
                 state.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
@@ -276,7 +273,6 @@ class Session:
                 yield estimated
 
     def _derive(self, entry: Entry) -> Derived:
-        """Return the shapes beside the problem's cases at which a solution is verified."""
         return self._derived if self._needs_derived_shapes(entry) else Derived()
 
     def _needs_derived_shapes(self, entry: Entry) -> bool:
@@ -316,7 +312,6 @@ class Session:
             state.add_own_share(told)
 
     def _row(self, state: CaseState, process: int, result: UnitResult) -> ResultRow:
-        """Make the row of the newest process of a state, with the errors of this process."""
         here = replace(result, environment=result.environment or self.environment)
         kind, options = self._device.kind, self._options
         return make_row(

@@ -61,7 +61,6 @@ def surroundings(
 
 
 def _shows(path: Path) -> bool:
-    """Return whether something lies below /tmp."""
     return namespaces.place() in _placed(path).parents
 
 

@@ -216,7 +216,6 @@ class Service:
             self._finish(task_id, failed("queue_timeout", reason, retryable=True) | {"status": "timeout"})
 
     async def _forget(self) -> None:
-        """Delete old answers, now and every hour."""
         while True:
             self._store.forget(_now(self._options.keep))
             await asyncio.sleep(FORGET_EVERY_S)
@@ -246,7 +245,6 @@ class Service:
             self._finish(task_id, told | {"processing_time": spent_s})
 
     async def _judged(self, request: EvaluationRequest) -> dict[str, Any]:
-        """Have the pool judge a request; return the fields of its answer."""
         problem = request.problem or f"{request.reference_code}\n"  # a line break makes it a text
         solution = request.solution or f"{request.kernel_code}\n"
         try:

@@ -16,7 +16,7 @@ from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_m
 from kbench.core.model import Status
 from kbench.storage import csvfile
 from kbench.storage.ranges import LONGEST_NAME
-from kbench.storage.results import Run, read_run
+from kbench.storage.results import CaseKey, Run, read_run
 from kbench.storage.rows import contradiction, interval_contradiction
 from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
 
@@ -74,18 +74,14 @@ def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     """Make a run the baseline of its problem on its device model, replacing an earlier one.
 
-    Raises:
-        UsageError: for a run of several problems, or one in which nothing passed with times.
-        MachineError: if the folder is not writable.
+    Raises UsageError for a run of several problems or without times that passed, MachineError for a closed folder.
     """
     problems = {row.problem for row in run.rows}
     if len(problems) > 1:
         raise UsageError(f"{run.name} holds several problems: {', '.join(sorted(problems))}")
     if not any(row.status == Status.PASSED and row.samples_sha256 for row in run.rows):
-        raise UsageError(
-            f"{run.name} cannot be a baseline: nothing in it passed and was timed",
-            hint="gate a run that `kbench run PROBLEM` has timed",
-        )
+        told = f"{run.name} cannot be a baseline: nothing in it passed and was timed"
+        raise UsageError(told, "gate a run that `kbench run PROBLEM` has timed")
     require_unedited(run)
     path = baseline_path(run, name, root)
     csvfile.make_folder(path)
@@ -117,13 +113,10 @@ def require_unedited(run: Run) -> Run:
 def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     """Read a run's baseline: by name, or by the path of a CSV.
 
-    Raises:
-        MachineError: if there is none for this device model and problem.
-        ResultsError: if it was edited or is truncated.
+    Raises MachineError if there is none for this device model and problem, ResultsError if it was edited or cut off.
     """
-    if name.endswith(".csv") and Path(name).is_file():
-        return require_unedited(read_run(Path(name)))
-    path = baseline_path(run, name, root)
+    named = name.endswith(".csv") and Path(name).is_file()
+    path = Path(name) if named else baseline_path(run, name, root)
     if path.is_file():
         return require_unedited(read_run(path))
     others = sorted({summary.name for summary in list_baselines(root)})
@@ -173,9 +166,7 @@ _COLUMNS = tuple(field.name for field in fields(Acceptance))
 def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
     """Add an acceptance, replacing an earlier one of the same case.
 
-    Raises:
-        UsageError: it has no case or reason, or its bound is not a positive number.
-        MachineError: if the file cannot be written.
+    Raises UsageError without a case, a reason or a bound above 0, and MachineError if the file cannot be written.
     """
     _require_complete(acceptance)
     path = _accepted_path(gpu_name, root)
@@ -196,7 +187,7 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
     try:
         lines = csvfile.read_table(path)
         csvfile.require_columns(path, lines[0][1] if lines else [], _COLUMNS)
-        found: dict[tuple[str, str, str], Acceptance] = {}
+        found: dict[CaseKey, Acceptance] = {}
         for number, cells in lines[1:]:
             one = _parse_acceptance(path, number, cells)
             if _key(one) in found:
@@ -208,14 +199,13 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
     return tuple(found.values())
 
 
-def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[tuple[str, str, str], Acceptance]:
+def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[CaseKey, Acceptance]:
     """Pick the acceptances that have not expired, by (problem, solution, case)."""
     return {_key(one): one for one in acceptances if today <= one.until}
 
 
 def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
-    values = csvfile.parse_cells(path, number, _COLUMNS, cells, get_type_hints(Acceptance))
-    acceptance = Acceptance(**values)
+    acceptance = Acceptance(**csvfile.parse_cells(path, number, _COLUMNS, cells, get_type_hints(Acceptance)))
     try:
         _require_complete(acceptance)
     except UsageError as error:
@@ -224,7 +214,6 @@ def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
 
 
 def _require_complete(acceptance: Acceptance) -> None:
-    """Raise UsageError if an acceptance has no case or reason, or its bound is not a positive number."""
     if not all(_key(acceptance)):
         raise UsageError("an accepted slow-down needs a problem, a solution and a case")
     if not acceptance.reason.strip():
@@ -238,5 +227,5 @@ def _accepted_path(gpu_name: str, root: Path) -> Path:
     return root / gpu_folder(gpu_name) / "accepted.csv"
 
 
-def _key(acceptance: Acceptance) -> tuple[str, str, str]:
-    return acceptance.problem, acceptance.solution, acceptance.case
+def _key(acceptance: Acceptance) -> CaseKey:
+    return CaseKey(acceptance.problem, acceptance.solution, acceptance.case)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, NamedTuple, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status, Timing
@@ -38,10 +38,16 @@ NAME_COLUMNS = frozenset(name for name, kind in ROW_TYPES.items() if kind is str
 OF_A_TIMING = ("timer", "l2", "attested_ns", "attested_half_width_ns", "attestation", "wall_ns", "ref_wall_ns")
 """Columns that are fields of a `Timing` as well."""
 
-CaseKey = tuple[str, str, str]
-"""(problem, solution, case)."""
 GroupKey = tuple[str, str, str, int]
 """(problem, solution, case, process): the key of one row and its samples."""
+
+
+class CaseKey(NamedTuple):
+    """What is measured."""
+
+    problem: str
+    solution: str
+    case: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +86,7 @@ class Run:
 
 def case_key(row: ResultRow) -> CaseKey:
     """Return what a row is a measurement of."""
-    return row.problem, row.solution, row.case
+    return CaseKey(row.problem, row.solution, row.case)
 
 
 def group_key(row: ResultRow) -> GroupKey:
@@ -111,11 +117,6 @@ class RunWriter:
             raise RuntimeError("the writer is used outside its `with` block")
         return self._path
 
-    @property
-    def samples_path(self) -> Path:
-        """Path of the raw samples."""
-        return samples_path(self.csv_path)
-
     def __enter__(self) -> Self:
         self._path = _reserve(self._directory, self._stem, is_named=self._is_named)
         try:
@@ -127,17 +128,14 @@ class RunWriter:
 
     def __exit__(self, *_: object) -> None:
         if not self._rows:
-            self.samples_path.unlink(missing_ok=True)
+            samples_path(self.csv_path).unlink(missing_ok=True)
             self.csv_path.unlink(missing_ok=True)
 
     def append(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
         """Write the row of a finished process, and its samples; return it as written: with `samples_sha256`.
 
-        When this returns, both files are on the disk.
-
-        Raises:
-            MachineError: where the disk is full or not writable; what was written before stays readable.
-            ValueError: for samples of another process.
+        When this returns, both files are on the disk. Raises MachineError where it is full or not writable, and what
+        was written before stays readable; ValueError for samples of another process.
         """
         other = next((sample.process for sample in samples if sample.process != row.process), None)
         if other is not None:
@@ -160,9 +158,7 @@ class RunWriter:
     def amend(self, rows: Sequence[ResultRow]) -> None:
         """Replace rows written before, matched by problem, solution, case and process; their samples stay.
 
-        Raises:
-            MachineError: where the disk is full or not writable; the rows stay as they were.
-            ValueError: for a row that was never written.
+        Raises MachineError where the disk is full or not writable; ValueError for a row that was never written.
         """
         written = {key: index for index, key in enumerate(self._written)}
         for row in rows:
@@ -182,7 +178,8 @@ class RunWriter:
 
     def _write(self) -> None:
         # Samples first: a reader between the two sees samples without a row, never a row without samples.
-        csvfile.replace_file(self.samples_path, csvfile.line((*KEY_COLUMNS, *SAMPLE_COLUMNS)) + "".join(self._samples))
+        head = csvfile.line((*KEY_COLUMNS, *SAMPLE_COLUMNS))
+        csvfile.replace_file(samples_path(self.csv_path), head + "".join(self._samples))
         self._write_rows()
 
     def _write_rows(self) -> None:
@@ -237,13 +234,12 @@ def read_run(path: Path, *, needs_samples: bool = True) -> Run:
 
 def read_rows(path: Path) -> list[ResultRow]:
     """Read and validate the rows alone. Raises ResultsError."""
-    lines = csvfile.read_table(path)
-    if not lines:
+    if not (lines := csvfile.read_table(path)):
         raise csvfile.refuse(path, "is empty")
-    _, header = lines[0]
-    columns = COLUMNS_OF[_version_of(path, header, lines[1:])]
+    (_, header), *rest = lines
+    columns = COLUMNS_OF[_version_of(path, header, rest)]
     csvfile.require_columns(path, header, columns)
-    return [_parse_row(path, number, columns, cells) for number, cells in lines[1:]]
+    return [_parse_row(path, number, columns, cells) for number, cells in rest]
 
 
 def _parse_row(path: Path, number: int, columns: Sequence[str], cells: list[str]) -> ResultRow:
@@ -265,11 +261,8 @@ def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]
     versions = [(number, cells[place] if place < len(cells) else "") for number, cells in lines]
     for number, version in versions:
         if version not in COLUMNS_OF:
-            found = f"schema {version or 'unknown'}"
-            wanted = f"this kbench reads schema {', '.join(COLUMNS_OF)}"
-            raise ResultsError(
-                f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run PROBLEM`"
-            )
+            told = f"schema {version or 'unknown'}, this kbench reads schema {', '.join(COLUMNS_OF)}"
+            raise ResultsError(f"{path}, line {number}: {told}", "measure again with `kbench run PROBLEM`")
         if version != versions[0][1]:
             raise csvfile.refuse(path, f"mixes schema {versions[0][1]} and {version} in line {number}")
     return versions[0][1] if versions else str(SCHEMA_VERSION)
@@ -277,16 +270,13 @@ def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]
 
 def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str], list[Sample]]]:
     """Read the samples beside a CSV, by group: the lines as hashed, and as records."""
-    beside = samples_path(path)
+    beside, columns = samples_path(path), [*KEY_COLUMNS, *SAMPLE_COLUMNS]
     if not beside.is_file():
         if not needed:
             return {}
-        raise ResultsError(
-            f"{beside} is missing: {path.name} cannot be judged without its raw samples",
-            hint=f"git checkout -- {beside}",
-        )
+        why = f"{path.name} cannot be judged without its raw samples"
+        raise ResultsError(f"{beside} is missing: {why}", f"git checkout -- {beside}")
     lines = csvfile.read_table(beside)
-    columns = [*KEY_COLUMNS, *SAMPLE_COLUMNS]
     csvfile.require_columns(beside, lines[0][1] if lines else [], columns)
     groups: dict[GroupKey, tuple[list[str], list[Sample]]] = {}
     for number, cells in lines[1:]:

@@ -111,7 +111,6 @@ def _cases(
 
 
 def _located(error: KbenchError, pair: SolutionPair) -> KbenchError:
-    """Return an error that names the line of the manifest, where a pair is of one."""
     return UsageError(f"{pair.where}: {error.message}", error.hint or "") if pair.where else error
 
 

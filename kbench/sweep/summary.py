@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kbench.core.errors import KbenchError
 from kbench.core.model import Environment, Passed, Status
@@ -145,17 +146,12 @@ def mean_speedup(scores: Sequence[Score]) -> Mean | None:
 
 
 def summarise(
-    run: str,
-    verdicts: Sequence[TaskVerdict],
-    *,
-    tasks: int,
-    elapsed_s: float,
-    took_s: Mapping[str, float],
-    units_per_hour: float | None = None,
-    csv_path: str | None = None,
-    reason: str = "",
+    run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, took_s: Mapping[str, float], **told: Any
 ) -> SweepSummary:
-    """Return the summary of a sweep; `took_s` has the wall seconds of each verdict of this command, by key."""
+    """Return the summary of a sweep, with what else is `told` of it as fields.
+
+    `took_s` has the wall seconds of each verdict of this command, by key.
+    """
     statuses = Counter(verdict.status.value for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
     levels = Counter(verdict.level or "none" for verdict in judged)
@@ -179,14 +175,11 @@ def summarise(
         failures=sum(counts_as_failure(verdict.last) for verdict in verdicts),
         not_judged=len(verdicts) - len(judged),
         retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
-        elapsed_s=elapsed_s,
-        units_per_hour=units_per_hour,
         stage_s=dict(stage_s.most_common()),
         slowest=tuple(Slow(name=v.task.name, elapsed_s=took_s.get(v.task.key, 0.0)) for v in slowest),
         environment=next((v.last.environment for v in verdicts if v.last.environment is not None), None),
-        csv_path=csv_path,
         left=tasks - len(verdicts),
-        reason=reason,
+        **told,
     )
 
 
@@ -204,21 +197,17 @@ class Collector:
         self._tasks = tasks
         self._csv_path = csv_path
         self._took_s: dict[str, float] = {}
-        self._began: float | None = None
+        self.began: float | None = None
+        """When the journal was opened."""
         self._units_per_hour: float | None = None
         self.verdicts: Sequence[TaskVerdict] = ()
         self.ended: Ended | None = None
         self.error: KbenchError | None = None
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether the journal was opened."""
-        return self._began is not None
-
     def take(self, event: SweepEvent) -> None:
         """Keep what the summary needs."""
         if isinstance(event, SweepPlanned):
-            self._began = time.monotonic()
+            self.began = time.monotonic()
         elif isinstance(event, Finished):
             self._took_s[event.verdict.task.key] = event.elapsed_s
         elif isinstance(event, Ended):
@@ -234,7 +223,7 @@ class Collector:
         ended = self.ended
         interrupted = "interrupted" if self.error is None else self.error.message
         written = str(self._csv_path) if self._csv_path.exists() else None
-        since_s = 0.0 if self._began is None else time.monotonic() - self._began
+        since_s = 0.0 if self.began is None else time.monotonic() - self.began
         return summarise(
             self._run,
             self.verdicts,

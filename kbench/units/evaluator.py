@@ -139,7 +139,6 @@ class Evaluator:
             self._resting.pop(0).close()
 
     def _rested(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
-        """Return what rests of a problem, or a new bench."""
         for bench in self._resting:
             if bench.judges == (problem, problem_sha256, options):
                 self._resting.remove(bench)
@@ -313,7 +312,6 @@ class Evaluator:
     def _open(
         self, unit: Unit, expected: Sequence[Entry], stage_s: dict[str, float]
     ) -> Generator[StageEvent, None, OpenedCase | Failed]:
-        """Open the case in the judge, unless it is open."""
         self._ready(expected)
         bench = self._present
         if bench.opened is not None and bench.opened[0] == unit.case:
@@ -329,7 +327,6 @@ class Evaluator:
         return found
 
     def _opened(self, case: Case, expected: Sequence[Entry]) -> OpenedCase | Failed:
-        """Open a case in the judge; say why it cannot be opened."""
         bench = self._present
         if (stuck := bench.stuck.get(key_of(case))) is not None:
             return stuck
@@ -369,7 +366,6 @@ class Evaluator:
         return is_worn(bench.units, bench.first_bytes, now_bytes)
 
     def _look_after(self, outcome: Outcome) -> None:
-        """Probe the device after a status that may have damaged it."""
         for finding in outcome.findings:
             if finding.kind is FindingKind.LEVEL and finding.status is not None:
                 self.watch.look(finding.status)

@@ -321,7 +321,7 @@ def test_three_arms_without_a_baseline_file(main: Run) -> None:
     """Old and new in the same processes: the ratios to the reference may wander, their difference decides."""
     found = measurements(main)
     contests = {
-        ("group_norm", name, "small"): Contest(
+        CaseKey("group_norm", name, "small"): Contest(
             old=found[A],
             new=found[A],
             differences=tuple(float(np.log1p(share)) + w for w in (-1e-4, 0, 1e-4)),

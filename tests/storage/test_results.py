@@ -250,7 +250,7 @@ def test_samples_of_another_run(tmp_path: Path, written: Path) -> None:
     with RunWriter(tmp_path, "two") as writer:
         for process in range(2):
             writer.append(make_row(process=process), make_samples(process=process, ratio=1.3))
-    samples_path(written).write_bytes(writer.samples_path.read_bytes())
+    samples_path(written).write_bytes(samples_path(writer.csv_path).read_bytes())
     with pytest.raises(ResultsError, match="does not hold the samples"):
         read_run(written)
 

@@ -118,7 +118,6 @@ class Forms:
                     yield _form(code, f"leaves out {what}", f"with {what} = {value:g}", run)
 
     def _with_input(self, number: int, change: Callable[[Tensor], Tensor]) -> Callable[[], list[Tensor]]:
-        """Return a run with one input tensor changed."""
         return lambda: self.run(change=lambda place, tensor: change(tensor) if place == number else tensor)
 
     def statistics(self) -> Iterator[Alternative]:
@@ -218,7 +217,6 @@ class Forms:
 
 
 def _form(code: str, sentence: str, how: str, run: Callable[[], list[Tensor]]) -> Alternative:
-    """Return the reference `how` it is changed."""
     return Alternative(code=code, sentence=sentence, evidence=f"the reference {how}", run=run)
 
 

@@ -149,7 +149,6 @@ class Search:
         return self._of_all(faults.transposed) or self._of_all(faults.displaced)
 
     def _of_all(self, fault: Callable[[Tensor, Tensor, elements.Tolerance], Diagnosis | None]) -> Diagnosis | None:
-        """Return a fault that shows in each wrong output alone."""
         found = [fault(bad.got, bad.want, bad.tolerance) for bad in self._bad]
         return found[0] if all(found) else None
 
@@ -258,7 +257,6 @@ class Search:
         return len(outputs) > max(bad.place for bad in self._bad)
 
     def _is_constant(self) -> bool:
-        """Return whether one of the wrong outputs is one value everywhere."""
         gots = (bad.got.flatten() for bad in self._bad)
         return any(g.numel() >= likeness.FEW and bool((g == g[0]).all()) for g in gots)
 

@@ -54,7 +54,8 @@ class Scale:
 
     def at(self, value: float) -> float:
         """Return the position of a value in percent of the axis; values beyond an end are placed there."""
-        low, high, value = (self._height(one) for one in (self.low, self.high, value))
+        values = self.low, self.high, value
+        low, high, value = (math.log10(max(one, 1e-300)) for one in values) if self.log else values
         return round(100 * min(max((value - low) / (high - low), 0.0), 1.0), 2)
 
     def down(self, value: float) -> float:
@@ -71,9 +72,6 @@ class Scale:
         fitting = [ticks for ticks in labelled if len(ticks) <= MOST_TICKS and not _touching(ticks, upright=upright)]
         chosen = next((ticks for ticks in fitting if len(ticks) > 2), max(fitting, key=len))
         return tuple(tick for tick in chosen if not self.whole or "." not in tick.text)
-
-    def _height(self, value: float) -> float:
-        return math.log10(max(value, 1e-300)) if self.log else value
 
     def _text(self, value: float) -> str:
         if self.log and not 1e-3 <= value < 1e5:

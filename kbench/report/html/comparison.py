@@ -70,5 +70,4 @@ def _changes(comparison: Comparison, margin: float) -> Chart:
 
 
 def _percents(verdict: Verdict) -> list[float | None]:
-    """Return both bounds of a change and, between them, the change."""
     return [None if ratio is None else 100 * (ratio - 1) for ratio in (verdict.low, verdict.ratio, verdict.high)]

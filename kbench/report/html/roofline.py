@@ -47,7 +47,8 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
     flops, intensity = float(row.flops or 0), float(row.flops or 0) / float(row.dram_bytes or 1)
     reached = {case.solution: flops / (case.time_ns or 1.0) * 1e9 for case in cases}
     limit = flops / row.limit_ns * 1e9 if row.limit_ns else None
-    ceilings = _ceilings(peaks)
+    known = {} if peaks is None else arithmetic_peaks(peaks)
+    ceilings = [(f"{name} {rate / 1e12:.3g}", rate) for name, rate in known.items()]
     ridges = [rate / peaks.copy_bytes_per_s for _, rate in ceilings] if peaks is not None else []
     x = around([intensity / 8, intensity * 8, *ridges], log=True)
     y = around([*reached.values(), limit, *(rate for _, rate in ceilings)], log=True, least_span=4)
@@ -71,11 +72,6 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
         x_axis="FLOP for each byte that must move",
         y_axis="TFLOP/s",
     )
-
-
-def _ceilings(peaks: Peaks | None) -> list[tuple[str, float]]:
-    known = {} if peaks is None else arithmetic_peaks(peaks)
-    return [(f"{name} {rate / 1e12:.3g}", rate) for name, rate in known.items()]
 
 
 def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> Line:

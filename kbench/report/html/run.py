@@ -22,10 +22,7 @@ from kbench.report.terminal import stack_line
 
 MOST_SENTENCES = 3
 """Most cases with a sentence each at the top; others are in the table only."""
-
-
 LOOKS = {"solution": "head", "verdict": "verdict", "speed-up": "number strong"}
-"""How columns of the table look, by their titles."""
 
 
 def render_run(
@@ -74,16 +71,12 @@ def render_run(
         spent=_spent(run),
         listings=listings,
         environment=_environment(rows),
-        repeat=_unnamed(run.command) or repeat,
+        # A run of its name exists, and another one would be refused.
+        repeat=re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command) or repeat,
         typed=bool(run.command),
         remarks=[*notes, *remarks(run, 1)],
         source=source,
     )
-
-
-def _unnamed(command: str) -> str:
-    """Return a command without `--name`, because a run of that name exists and would be refused."""
-    return re.sub(r" --name[ =](?:'[^']*'|\S+)", "", command)
 
 
 def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str]:
@@ -104,7 +97,6 @@ def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str
 
 
 def _errors(cases: Sequence[CaseSummary]) -> Chart:
-    """Draw the worst error of each case in units of what is allowed."""
     known = [(case, case.correctness.tolerance_ratio) for case in cases if case.correctness is not None]
     scale = around([*(ratio for _, ratio in known), 1.0], log=True, least_span=4)
     rows = [
@@ -130,7 +122,6 @@ STAGES = ("build", "start", "open", "shapes", "load", "verify", "time", "wait")
 
 
 def _spent(run: RunSummary) -> Chart:
-    """Draw the time of the verdict: a bar of stages for each solution and for the judge's side."""
     parts = [(case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s]
     reference: dict[str, float] = {}
     for stages in run.reference_s.values():

@@ -17,7 +17,6 @@ MOST_CONSTANTS = 3
 """Most cases whose constants are at the top; the table has those of all."""
 LOOKS = dict.fromkeys(("constants", "lacks", "warnings"), "text")
 LOOKS |= {"problem": "head", "verdict": "verdict", "speed-up": "number strong"}
-"""How columns of the table look, by their titles."""
 
 
 def render_sweep(swept: SweptTable, source: str) -> str:
@@ -65,7 +64,6 @@ def headline(swept: SweptTable) -> str:
 
 
 def _fast(swept: SweptTable) -> Chart:
-    """Draw fast_p with Wilson's 95 % band."""
     scale = Scale(low=0.0, high=104.0, unit=" %")
     rows = [
         ChartRow(
@@ -120,7 +118,6 @@ def _ranks(timed: Sequence[SweptLine]) -> Plane:
 
 
 def _statuses(swept: SweptTable) -> Chart:
-    """Draw the number of each status other than `passed`."""
     failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
     scale = Scale(low=0.0, high=1.05 * max(failed.values(), default=1), whole=True)
     rows = [

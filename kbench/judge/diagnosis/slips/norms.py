@@ -75,7 +75,6 @@ def _normed(call: OperatorCall, x: Tensor, dims: Sequence[int]) -> tuple[Any, ..
 
 
 def _scaled(call: OperatorCall, values: Tensor) -> Tensor:
-    """Put a norm's weight and bias on."""
     at, shape = NORMS[call.name], affine_shape(call.name, call.args)
     weight, bias = call.args[at], call.args[at + 1]
     values = values if weight is None else values * weight.reshape(shape)

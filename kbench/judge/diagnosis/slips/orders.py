@@ -55,7 +55,6 @@ def _has_shape_of_both(kept: Tensor, other: Tensor) -> bool:
 
 
 def _diagonals(call: OperatorCall) -> Iterator[Slip]:
-    """Yield a triangle with one diagonal more or less."""
     if call.name in {"tril", "triu"}:
         own = call.args[1] if len(call.args) > 1 else 0
         for step in (-1, 1):

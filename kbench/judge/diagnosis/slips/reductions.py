@@ -103,7 +103,6 @@ def _without_tail(call: OperatorCall, x: Tensor, dim: int, kept: int) -> Iterato
 
 
 def _kinds(call: OperatorCall, x: Tensor, dims: Sequence[int]) -> Iterator[Slip]:
-    """Yield other reductions of the same values, and a mean over one value less."""
     for words, own, form in _other_reductions(call, x, list(dims)):
         yield Slip(code="other_reduction", sentence=f"takes {words} where the reference takes {own}", run=form)
     for words, form in _other_softmaxes(call, x, dims).items():
@@ -143,7 +142,6 @@ def _other_softmaxes(call: OperatorCall, x: Tensor, dims: Sequence[int]) -> dict
 
 
 def _losses(call: OperatorCall) -> Iterator[Slip]:
-    """Yield a loss's sum for its mean, the reverse, and another loss."""
     if call.name in LOSSES:
         reduction = NAMES[next((arg for arg in call.args[2:3] if isinstance(arg, int)), 1)]
         for name, function in LOSSES.items():
