@@ -3,26 +3,18 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kbench.core.version import __version__
+from kbench.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from kbench.api.calls import evaluate, evaluate_async, evaluate_many
-    from kbench.api.evaluation import EvaluationResult
-    from kbench.api.judge import Judge
-    from kbench.core.errors import KbenchError
-    from kbench.core.model import Failed, Passed
+    from kbench.api.calls import evaluate as evaluate
+    from kbench.api.calls import evaluate_async as evaluate_async
+    from kbench.api.calls import evaluate_many as evaluate_many
+    from kbench.api.evaluation import EvaluationResult as EvaluationResult
+    from kbench.api.judge import Judge as Judge
+    from kbench.core.errors import KbenchError as KbenchError
+    from kbench.core.model import Failed as Failed
+    from kbench.core.model import Passed as Passed
 
-__all__ = [
-    "EvaluationResult",
-    "Failed",
-    "Judge",
-    "KbenchError",
-    "Passed",
-    "__version__",
-    "evaluate",
-    "evaluate_async",
-    "evaluate_many",
-]
 _PLACES = {
     "EvaluationResult": "kbench.api.evaluation",
     "Failed": "kbench.core.model",

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from kbench.api.evaluation import EvaluationResult
 from kbench.build.sources import dependencies
@@ -17,14 +16,6 @@ POLL_S = 0.2
 
 Stamps = dict[Path, tuple[int, int, int]]
 """When each file was last written, its size and its place on the disk."""
-
-
-class Evaluating(Protocol):
-    """The part of a Judge that a watch uses."""
-
-    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> Sequence[EvaluationResult]:
-        """Judge a solution; one result for each case."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,32 +40,19 @@ class WatchedSave:
     elapsed_s: float
 
 
-def watch(
-    judge: Evaluating, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
-) -> Generator[WatchedSave]:
+def watch(judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]) -> Generator[WatchedSave]:
     """Judge the solution at each save; yields the results."""
     last: dict[str, list[float]] = {}
     for _ in saves:
         began = time.monotonic()
-        results = judge.evaluate(problem, solution, entry=entry)
         cases = []
-        for result in results:
-            estimates = estimates_of(result)
-            cases.append(WatchedCase(result=result, change=change_between(last.get(result.case, []), estimates)))
-            if estimates:
-                last[result.case] = estimates
+        for result in judge():
+            timings = result.outcome.timings if isinstance(result.outcome, Passed) else ()
+            old, new = last.get(result.case, []), [process_estimate(timing) for timing in timings]
+            change = difference_interval(old, new) if min(len(old), len(new)) > 1 else None
+            cases.append(WatchedCase(result=result, change=change))
+            last[result.case] = new or old
         yield WatchedSave(cases=tuple(cases), elapsed_s=time.monotonic() - began)
-
-
-def estimates_of(result: EvaluationResult) -> list[float]:
-    """Return the log of time over the reference's time of each process; empty for a failure."""
-    outcome = result.outcome
-    return [process_estimate(timing) for timing in outcome.timings] if isinstance(outcome, Passed) else []
-
-
-def change_between(old: Sequence[float], new: Sequence[float]) -> Interval | None:
-    """Return the interval of the change; None for fewer than two processes on either side."""
-    return difference_interval(old, new) if min(len(old), len(new)) > 1 else None
 
 
 def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:

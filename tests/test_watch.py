@@ -39,24 +39,10 @@ WRONG = EvaluationResult(
 )
 
 
-class Script:
-    """Answers in turn, and writes down what it was asked."""
-
-    def __init__(self, *answers: EvaluationResult):
-        self._answers = iter(answers)
-        self.asked: list[tuple[str, Path, str | None]] = []
-
-    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> tuple[EvaluationResult, ...]:
-        self.asked.append((problem, solution, entry))
-        return (next(self._answers),)
-
-
 def lines(*answers: EvaluationResult) -> list[str]:
-    judge = Script(*answers)
-    watched = watch(judge, "p.py", Path("s.py"), iter([None] * len(answers)), "Model")
-    found = [render_save(replace(save, elapsed_s=3.0), number) for number, save in enumerate(watched, 1)]
-    assert judge.asked == [("p.py", Path("s.py"), "Model")] * len(answers)
-    return found
+    script = iter(answers)
+    watched = watch(lambda: (next(script),), iter([None] * len(answers)))
+    return [render_save(replace(save, elapsed_s=3.0), number) for number, save in enumerate(watched, 1)]
 
 
 def test_a_change_beyond_the_noise_is_told_with_its_interval_and_its_direction():
@@ -160,18 +146,14 @@ def test_whoever_is_waited_for_is_told_once_per_save_and_a_failed_stage_not_at_a
 
     shown = Shown(Output())
 
-    class Telling:
-        def evaluate(self, *_: object, **__: object) -> tuple[()]:
-            shown.show(Waiting(device="cpu", holder="pid 7, for 1 s"))
-            shown.show(Waiting(device="cpu", holder="pid 7, for 3 s, and 1 more"))
-            shown.show(
-                StageFinished(stage="verify", solution="s", case="c", process=0, ok=False, elapsed_s=1, detail="")
-            )
-            return ()
+    def judge() -> tuple[()]:
+        shown.show(Waiting(device="cpu", holder="pid 7, for 1 s"))
+        shown.show(Waiting(device="cpu", holder="pid 7, for 3 s, and 1 more"))
+        shown.show(StageFinished(stage="verify", solution="s", case="c", process=0, ok=False, elapsed_s=1, detail=""))
+        return ()
 
-    shown.judge = Telling()
     for _ in range(2):
-        shown.evaluate("p.py", Path("s.py"))
+        shown.during(judge)
     assert capsys.readouterr().err == 2 * "waiting for cpu, in use by pid 7, for 1 s\n"
 
 

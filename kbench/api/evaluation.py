@@ -55,21 +55,22 @@ class EvaluationResult(OutcomeProperties, Judged):
         return pd.DataFrame([dataclasses.asdict(row) for row in self.rows], columns=columns)
 
 
-def evaluation_of(verdict: TaskVerdict, started_utc: str) -> EvaluationResult:
-    """Make an EvaluationResult of a verdict. Raises OSError if a source no longer exists."""
+def evaluation_of(verdict: TaskVerdict, started_utc: str, folder: str) -> EvaluationResult:
+    """Make an EvaluationResult of a verdict. Its messages do not mention `folder`, which its caller never sees.
+
+    Raises OSError if a source no longer exists.
+    """
     judged = verdict.judged("unsaved", started_utc)
+    outcome = dataclasses.replace(judged.outcome, log=judged.outcome.log.replace(folder, ""))
+    if isinstance(outcome, Failed):
+        outcome = dataclasses.replace(outcome, reason=outcome.reason.replace(folder, ""))
     return EvaluationResult(
-        **{field.name: getattr(judged, field.name) for field in dataclasses.fields(judged)},
         problem=verdict.task.problem.name,
+        solution=judged.solution,
+        case=judged.case,
+        outcome=outcome,
+        rows=tuple(dataclasses.replace(row, reason=row.reason.replace(folder, "")) for row in judged.rows),
+        stage_s=judged.stage_s,
         speedup=speedup_of(verdict),
         environment=verdict.last.environment,
     )
-
-
-def without(found: EvaluationResult, folder: str) -> EvaluationResult:
-    """Return a result whose messages do not mention a folder, which its caller never sees."""
-    outcome = dataclasses.replace(found.outcome, log=found.outcome.log.replace(folder, ""))
-    if isinstance(outcome, Failed):
-        outcome = dataclasses.replace(outcome, reason=outcome.reason.replace(folder, ""))
-    rows = tuple(dataclasses.replace(row, reason=row.reason.replace(folder, "")) for row in found.rows)
-    return dataclasses.replace(found, outcome=outcome, rows=rows)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from kbench.api.evaluation import EvaluationResult, evaluation_of, without
+from kbench.api.evaluation import EvaluationResult, evaluation_of
 from kbench.api.options import OF_THE_POOL, Options, make_options
 from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
@@ -223,7 +223,10 @@ class Judge:
             crew = self._ready()
             reference, candidate = self._place(problem, "problem"), self._place(solution, "solution")
             if alone:
-                self._require_problem(reference)
+                try:
+                    registry.find_problem(reference, self._settings)
+                except KbenchError as error:
+                    raise type(error)(error.message.replace(self._sources, ""), error.hint) from error
             pair = SolutionPair(problem=reference, solution=candidate)
             tasks, _ = make_tasks([pair], options, self.device, self._settings, entry=entry)
             new = [task for task in tasks if task.key not in self._waiting]
@@ -233,12 +236,6 @@ class Judge:
             if new:
                 crew.add(new)
         return futures
-
-    def _require_problem(self, place: str) -> None:
-        try:
-            registry.find_problem(place, self._settings)
-        except KbenchError as error:
-            raise type(error)(error.message.replace(self._sources, ""), error.hint) from error
 
     def _future(self, key: str) -> "Future[EvaluationResult]":
         future: Future[EvaluationResult] = Future()
@@ -257,7 +254,6 @@ class Judge:
 
     @property
     def _sources(self) -> str:
-        """The folder of texts, as paths begin with it."""
         return f"{self._home / 'sources'}{os.sep}"
 
     @property
@@ -305,7 +301,7 @@ class Judge:
             waiting = self._waiting.pop(verdict.task.key)
             found: EvaluationResult | MachineError
             try:
-                found = without(evaluation_of(verdict, waiting.started_utc), self._sources)
+                found = evaluation_of(verdict, waiting.started_utc, self._sources)
             except OSError as error:
                 found = MachineError(f"a source no longer exists: {error}", "keep files until they are judged")
             path = verdict.task.solution.path

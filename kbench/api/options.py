@@ -83,19 +83,14 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
         checked = TypeAdapter(RunOptions).validate_python(_values(options))
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(
-            f"`{'.'.join(map(str, first['loc']))}` is {first['input']!r}: {first['msg'].lower()}"
-        ) from None
-    _require_ranges(checked)
-    return replace(checked, accept=require_codes(checked.accept))
-
-
-def _require_ranges(options: RunOptions) -> None:
-    limits = {f"limits.{name}": value for name, value in _values(options.limits).items()}
-    if (wrong := out_of_range(_values(options) | limits)) is not None:
+        named = ".".join(map(str, first["loc"]))
+        raise UsageError(f"`{named}` is {first['input']!r}: {first['msg'].lower()}") from None
+    limits = {f"limits.{name}": value for name, value in _values(checked.limits).items()}
+    if (wrong := out_of_range(_values(checked) | limits)) is not None:
         raise UsageError(*wrong)
-    if options.processes > options.max_processes:
-        raise UsageError(f"`processes` is {options.processes}, more than `max_processes`", "raise `max_processes`")
+    if checked.processes > checked.max_processes:
+        raise UsageError(f"`processes` is {checked.processes}, more than `max_processes`", "raise `max_processes`")
+    return replace(checked, accept=require_codes(checked.accept))
 
 
 def _values(record: RunOptions | TimeLimits) -> dict[str, Any]:

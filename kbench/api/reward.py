@@ -4,7 +4,7 @@ A time that was not measured gives None. So does every status that is the fault 
 problem (`core.verdict.NOT_EVALUATED`).
 """
 
-from typing import Literal, assert_never, get_args
+from typing import Literal, get_args
 
 from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.model import Status
@@ -23,12 +23,4 @@ def reward(policy: RewardPolicy, status: Status, speedup: float | None, speedup_
         return None
     if status is not Status.PASSED:
         return 0.0
-    match policy:
-        case "correct":
-            return 1.0
-        case "speedup":
-            return speedup
-        case "speedup_low":
-            return speedup_low
-        case _:
-            assert_never(policy)
+    return {"correct": 1.0, "speedup": speedup, "speedup_low": speedup_low}[policy]

@@ -1,5 +1,6 @@
 """`kbench watch`: verify and quickly time a file at each save."""
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -16,7 +17,6 @@ from kbench.plugins import registry
 
 if TYPE_CHECKING:
     from kbench.api.evaluation import EvaluationResult
-    from kbench.api.judge import Judge
 
 PROCESSES = 3
 """The interval of two processes is too wide to use: t is 12.7."""
@@ -38,20 +38,18 @@ class WatchFlags(SettingsFlags):
 
 
 class Shown:
-    """A judge whose stages are shown while it judges a save."""
-
-    judge: "Judge"
+    """Shows the stages of a judge while it judges a save."""
 
     def __init__(self, output: Output):
         self._output = output
         self._show: Callable[[Event], None] | None = None
 
-    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> "Sequence[EvaluationResult]":
-        """Judge a solution; one result for each case."""
+    def during(self, judge: "Callable[[], Sequence[EvaluationResult]]") -> "Sequence[EvaluationResult]":
+        """Judge a save; one result for each case."""
         from kbench.cli.progress import progress_for
 
         with progress_for(self._output) as self._show:
-            return self.judge.evaluate(problem, solution, entry=entry)
+            return judge()
 
     def show(self, event: StageEvent) -> None:
         """Show a stage; why one failed is in the verdict."""
@@ -71,9 +69,8 @@ def main(flags: WatchFlags) -> int:
     known = registry.solutions(problem, settings)
     named = [one.path for one in known if one.builtin is None and one.name == str(flags.file)]
     if named and not flags.file.exists():
-        raise UsageError(
-            f"`{flags.file}` is a name, and a file is watched", f"its file is `{os.path.relpath(named[0])}`"
-        )
+        told = f"`{flags.file}` is a name, and a file is watched"
+        raise UsageError(told, f"its file is `{os.path.relpath(named[0])}`")
     registry.find_solution(problem, flags.file, settings, entry=flags.entry)  # refuses what is no solution
     options: dict[str, Any] = {"device": flags.device or settings.run.device, "verify_only": flags.verify_only}
     options |= {"processes": PROCESSES, "max_processes": PROCESSES, "budget_s": flags.budget or BUDGET_S}
@@ -82,9 +79,9 @@ def main(flags: WatchFlags) -> int:
     shown = Shown(output)
     try:
         with Judge(lanes=1, config=flags.config, on_stage=shown.show, **options) as judge:
-            shown.judge = judge
+            once = functools.partial(judge.evaluate, str(problem.path), flags.file, entry=flags.entry)
             output.note(f"watching {flags.file} and the files that it imports; Ctrl-C ends it")
-            with closing(watch(shown, str(problem.path), flags.file, saves_of(flags.file), flags.entry)) as judged:
+            with closing(watch(lambda: shown.during(once), saves_of(flags.file))) as judged:
                 for save in judged:
                     saves += 1
                     passed += all(case.result.passed for case in save.cases)

@@ -57,18 +57,21 @@ class Doorkeeper:
         headers = {name.lower(): value for name, value in scope["headers"]}
         given = headers.get(b"authorization", b"")
         length = headers.get(b"content-length", b"0")
-        refusal = None
+        too_long = 413, f"a body may have at most {self._most_bytes} bytes"
+        refusal: tuple[int, str] | None = None
         if scope["path"] not in OPEN_PATHS and not hmac.compare_digest(given, self._token):
             refusal = 401, "send `Authorization: Bearer TOKEN`"
         elif not length.isdigit() or int(length) > self._most_bytes:
-            refusal = 413, f"a body may have at most {self._most_bytes} bytes"
-        body = b""
+            refusal = too_long
+        body = bytearray()
         if refusal is None:
             try:
                 async with self._reading, asyncio.timeout(BODY_S):
-                    body = await self._body(Request(scope, receive))
-            except _TooLongError:
-                refusal = 413, f"a body may have at most {self._most_bytes} bytes"
+                    async for part in Request(scope, receive).stream():
+                        body += part
+                        if len(body) > self._most_bytes:
+                            refusal = too_long
+                            break
             except TimeoutError:
                 refusal = 408, f"the body did not arrive within {BODY_S:g} s"
             except ClientDisconnect:
@@ -78,24 +81,12 @@ class Doorkeeper:
             answer = JSONResponse({"error": message}, status, headers={"Connection": "close"})
             await answer(scope, receive, send)
             return
-        whole = [{"type": "http.request", "body": body, "more_body": False}]
+        whole = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
         async def again() -> Fields:
             return whole.pop() if whole else await receive()
 
         await self._app(scope, again, send)
-
-    async def _body(self, request: Request) -> bytes:
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > self._most_bytes:
-                raise _TooLongError
-        return bytes(body)
-
-
-class _TooLongError(Exception):
-    """The body is too long."""
 
 
 def make_app(service: Service, token: str, *, most_bytes: int) -> FastAPI:
@@ -155,13 +146,8 @@ def _add_tasks(app: FastAPI, service: Service) -> None:
         answers = await asyncio.gather(*(service.wait(one, wait) for one in known))
         done = [one for one in answers if one.status == "completed"]
         lost = [one for one in answers if one.status in {"failed", "timeout", "cancelled"}]
-        return BatchEvaluationResponse(
-            batch_id=batch.batch_id,
-            total_tasks=len(answers),
-            completed_tasks=len(done),
-            failed_tasks=len(lost),
-            results=answers,
-        )
+        counts = {"total_tasks": len(answers), "completed_tasks": len(done), "failed_tasks": len(lost)}
+        return BatchEvaluationResponse(batch_id=batch.batch_id, results=answers, **counts)
 
     @app.get("/results/{task_id}", response_model=EvaluationResponse)
     async def results(task_id: str) -> Any:

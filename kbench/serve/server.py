@@ -30,15 +30,12 @@ def choose_token(given: str | None, host: str) -> tuple[str, bool]:
     """
     if given is None:
         if not is_loopback(host):
-            raise UsageError(
-                f"other machines can reach {host}, and there is no token",
-                "give one with `--token-file FILE` or KBENCH_TOKEN",
-            )
+            told = f"other machines can reach {host}, and there is no token"
+            raise UsageError(told, "give one with `--token-file FILE` or KBENCH_TOKEN")
         return secrets.token_urlsafe(24), True
     if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
-        raise UsageError(
-            f"the token needs {SHORTEST_TOKEN} or more printable ASCII characters", "`openssl rand -hex 24`"
-        )
+        told = f"the token needs {SHORTEST_TOKEN} or more printable ASCII characters"
+        raise UsageError(told, "`openssl rand -hex 24`")
     return given, False
 
 

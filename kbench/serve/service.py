@@ -80,7 +80,6 @@ class Service:
         self._workers: list[asyncio.Task[None]] = []
         self._mean_s = 1.0
         self.slots = judge.lanes * AHEAD
-        """Largest number of tasks in the pool."""
 
     @property
     def pending(self) -> int:
@@ -126,10 +125,8 @@ class Service:
     def submit(self, requests: Sequence[EvaluationRequest]) -> list[EvaluationResponse]:
         """Accept all requests or none; return the state of each. A repeated request gets its existing answer.
 
-        Raises:
-            UsageError: a problem's text that the server does not accept, or options that the pool does not support.
-            ConflictError: a task_id that another request has.
-            QueueFullError: no room for all of them.
+        Raises UsageError for a problem's text or options that this server does not take, ConflictError for a task_id
+        that another request has, and QueueFullError without room for all.
         """
         known: dict[str, EvaluationResponse] = {}
         fresh: dict[str, tuple[EvaluationRequest, str]] = {}
@@ -147,25 +144,17 @@ class Service:
         if fresh and self.pending + len(fresh) > self._options.most_pending:
             self._metrics.refused.inc(len(fresh))
             raise QueueFullError(max(1, math.ceil(self._mean_s * self.pending / self.slots)))
-        now = _now()
-        answers = {
-            task_id: EvaluationResponse(
-                task_id=task_id, status="pending", submitted_at=now, metadata={"not_used": request.not_used}
-            )
-            for task_id, (request, _) in fresh.items()
-        }
-        self._store.add(
-            StoredTask(
-                task_id=task_id,
-                digest=digest,
-                request=request.model_dump_json(),
-                answer=answers[task_id].model_dump_json(),
-            )
-            for task_id, (request, digest) in fresh.items()
-        )
+        told: dict[str, Any] = {"status": "pending", "submitted_at": _now()}
+        stored_tasks = []
+        for task_id, (request, digest) in fresh.items():
+            answer = EvaluationResponse(task_id=task_id, metadata={"not_used": request.not_used}, **told)
+            asked, answered = request.model_dump_json(), answer.model_dump_json()
+            stored_tasks.append(StoredTask(task_id=task_id, digest=digest, request=asked, answer=answered))
+            known[task_id] = answer
+        self._store.add(stored_tasks)
         for task_id, (request, _) in fresh.items():
-            self._admit(request, answers[task_id])
-        return [known.get(task_id) or answers[task_id] for task_id in ids]
+            self._admit(request, known[task_id])
+        return [known[task_id] for task_id in ids]
 
     def result(self, task_id: str) -> EvaluationResponse | None:
         """Return the state of a task; None if there is no such task."""
