@@ -20,10 +20,9 @@ def assign(
 ) -> list[Task]:
     """Return the tasks that a member with `lanes` lanes gets next; `all_lanes` is the number of those of all members.
 
-    `flying` are the keys of its tasks, `problem` is the path of the problem of its last one, and `lost` are the keys of
-    the tasks that were lost with a member.
-    A member is kept one batch ahead of its lanes. A task that was lost with a member comes last. It goes to an idle
-    member, which gets no other task until the verdict.
+    `flying` are the keys of its tasks, `problem` is the path of the problem of its last one. A member is kept one batch
+    ahead of its lanes. A task that was `lost` with a member comes last. It goes to an idle member, which gets no other
+    task until the verdict.
     """
     if any(key in lost for key in flying) or len(flying) > lanes:
         return []

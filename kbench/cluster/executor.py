@@ -53,11 +53,8 @@ class RemoteDevice:
 def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
     """Join a Ray cluster and start a supervisor for every GPU of its nodes, or for every node's processor.
 
-    `kind` is `cuda`, `cpu`, or `auto`: GPUs where there are any.
-
-    Raises:
-        UsageError: Ray is not installed, devices differ, or the software of a host differs from this host's.
-        MachineError: there is no cluster at the address, or no node with this kind of device.
+    `kind` is `cuda`, `cpu`, or `auto`: GPUs where there are any. Raises UsageError without Ray, or where devices or
+    software differ; MachineError for no cluster at the address, or no node with this kind of device.
     """
     ray = _ray()
     handler = signal.getsignal(signal.SIGTERM)
@@ -67,10 +64,8 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
         ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
         where = address or "this machine"
-        raise MachineError(
-            f"no Ray cluster answers at {where}: {str(error).splitlines()[0]}",
-            "start one: `ray start --head`, and `ray start --address HOST:6379` on every other host",
-        ) from None
+        hint = "start one: `ray start --head`, and `ray start --address HOST:6379` on every other host"
+        raise MachineError(f"no Ray cluster answers at {where}: {str(error).splitlines()[0]}", hint) from None
     finally:
         signal.signal(signal.SIGTERM, handler)  # Ray takes it, and would end the command without its summary
     posts: list[RemoteDevice] = []
@@ -136,10 +131,8 @@ def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
         members = ray.get([actor.join.remote() for actor, _ in started], timeout=ANSWER_S)
     except ray.exceptions.RayError as error:
         raise MachineError(f"a supervisor did not start: {_first_line(error)}", "see Ray's logs") from None
-    return [
-        RemoteDevice(actor=actor, member=member, peers=peers)
-        for (actor, peers), member in zip(started, members, strict=True)
-    ]
+    pairs = zip(started, members, strict=True)
+    return [RemoteDevice(actor=actor, member=member, peers=peers) for (actor, peers), member in pairs]
 
 
 class Cluster:
@@ -149,10 +142,7 @@ class Cluster:
     """
 
     def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
-        self._options = options
-        self._posts = posts
-        self._write = write
-        self._ray = _ray()
+        self._options, self._posts, self._write, self._ray = options, posts, write, _ray()
         self._news: queue.SimpleQueue[tuple[RemoteDevice, Told | Exception]] = queue.SimpleQueue()
         self._waiting: list[Task] = []
         self._results: dict[str, tuple[UnitResult, ...]] = {}
@@ -211,8 +201,7 @@ class Cluster:
         for post in alive:
             lanes = self._options.lanes
             known = self._waiting, self._lost_with, [*post.flying], post.problem
-            batch = assign(*known, lanes=lanes, all_lanes=lanes * len(alive))
-            if batch:
+            if batch := assign(*known, lanes=lanes, all_lanes=lanes * len(alive)):
                 self._send(post, batch)
 
     def _send(self, post: RemoteDevice, batch: Sequence[Task]) -> None:
@@ -238,7 +227,12 @@ class Cluster:
         name = post.member.name
         match told:
             case UnitDone(key=key, process=process, result=result) if key in post.flying:
-                self._record(post.flying[key], process, self._with_losses(key, result), name)
+                if hosts := self._lost_with.get(key):
+                    result = replace(result, attempts=result.attempts + len(hosts))
+                    message = f"judged anew here: {', '.join(hosts)} ended while it was judged there"
+                    findings = (*result.outcome.findings, Finding.note("host_lost", message))
+                    result = replace(result, outcome=replace(result.outcome, findings=findings))
+                self._record(post.flying[key], process, result, name)
             case TaskDone(key=key, elapsed_s=elapsed_s) if key in post.flying:
                 yield self._verdict(post.flying.pop(key), name, elapsed_s)
             case Retried(task=task) if task.key in post.flying:
@@ -275,15 +269,6 @@ class Cluster:
     def _record(self, task: Task, process: int, result: UnitResult, device: str) -> None:
         self._write(task, process, result, device)
         self._results[task.key] = (*self._results[task.key], result)
-
-    def _with_losses(self, key: str, result: UnitResult) -> UnitResult:
-        hosts = self._lost_with.get(key)
-        if hosts is None:
-            return result
-        result = replace(result, attempts=result.attempts + len(hosts))
-        message = f"judged anew here: {', '.join(hosts)} ended while it was judged there"
-        findings = (*result.outcome.findings, Finding.note("host_lost", message))
-        return replace(result, outcome=replace(result.outcome, findings=findings))
 
     def _verdict(self, task: Task, device: str, elapsed_s: float) -> Finished:
         verdict = TaskVerdict(task=task, results=self._results.pop(task.key))

@@ -117,7 +117,7 @@ def _tested(verdict: TaskVerdict) -> Xml.Element:
     task, outcome = verdict.task, verdict.last.outcome
     case = Xml.Element("testcase", classname=clean(f"{task.problem.name}.{task.solution.name}"))
     case.set("name", clean(task.case.name))
-    case.set("time", f"{sum(verdict.stage_s.values()):.3f}")
+    case.set("time", f"{sum(verdict.state.stage_s.values()):.3f}")
     if isinstance(outcome, Failed):
         kind = "failure" if counts_as_failure(verdict.last) else "error"
         Xml.SubElement(case, kind, type=outcome.status.value, message=clean(outcome.reason))

@@ -10,7 +10,7 @@ from pathlib import Path
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Event, Judged, LargeCases, Planned, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.forecast import Forecast, worth_telling
-from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample
+from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Sample
 from kbench.devices import clock_lock, monitor, peaks, selection
 from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
@@ -37,11 +37,8 @@ from kbench.units.unit import Unit, UnitResult, time_left
 def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Generator[Event]:
     """Judge solutions of a problem, case by case; events are yielded after the fact, and rows are already on the disk.
 
-    Raises:
-        UsageError: an unknown case or constant, or a mode that the device does not have.
-        MachineError: a device that is missing or quarantined.
-        NothingSelectedError: no case matches.
-        PluginError: the problem itself cannot be run.
+    Raises UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a device that
+    is missing or quarantined; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
     """
     device = selection.choose(options.device)
     options, solutions = fit_to(options, device), registry.told_apart(solutions)
@@ -63,12 +60,11 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
         writer = None
         if options.save:
             names = [entry.name for entry in solutions]
-            writer = stack.enter_context(
-                RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
-            )
+            writer = RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
+            stack.enter_context(writer)
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
         session = Session(problem, solutions, cases, context, writer)
-        stack.callback(session.close)
+        stack.callback(session.evaluator.close)
         yield from session.start()
         yield from session.derive()
         yield from session.foresee()
@@ -78,7 +74,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
         for case in cases:
             yield from session.judge(case)
         saved = str(writer.csv_path) if writer is not None else None
-        yield Saved(csv_path=saved, environment=session.environment, peaks=session.peaks)
+        yield Saved(csv_path=saved, environment=session.environment, peaks=session.evaluator.peaks)
 
 
 def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, watch: Callable[[Event], None]) -> Run:
@@ -129,32 +125,23 @@ class Session:
         context: RunContext,
         writer: RunWriter | None,
     ):
-        self._problem = problem
-        self._solutions = solutions
-        self._cases = cases
-        self._context = context
-        self._options, self._device = context.options, context.device
-        self._writer = writer
+        self._problem, self._solutions, self._cases, self._writer = problem, solutions, cases, writer
+        self._context, self._options, self._device = context, context.options, context.device
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
         self._left = {entry.name: time_left(context.options) for entry in solutions}
         self._remarks = strangers(context)  # while nothing of this run is on the device
         self._watch = health.Watch(context.device, cache_dir())
-        self._evaluator = Evaluator(context.device, context.rung, context.scratch, self._watch)
-        self._evaluator.turn_to(problem, solutions, context.options)
+        self.evaluator = Evaluator(context.device, context.rung, context.scratch, self._watch)
+        self.evaluator.turn_to(problem, solutions, context.options)
         self._derived = Derived()
         name = writer.csv_path.stem if writer is not None else context.options.name or "unsaved"
         self._provenance = provenance_of(problem, name)
         self.environment: Environment | None = None
 
-    @property
-    def peaks(self) -> Peaks | None:
-        """Peaks of the device, if they were measured."""
-        return self._evaluator.peaks
-
     def start(self) -> Iterator[Event]:
         """Start the judge, which has to import torch."""
-        yield from self._own_stage("start", lambda: self._evaluator.start(self._solutions))
+        yield from self._own_stage("start", lambda: self.evaluator.start(self._solutions))
 
     def _own_stage(self, stage: str, step: Callable[[], None]) -> Iterator[Event]:
         case = self._cases[0].name
@@ -169,7 +156,7 @@ class Session:
             return
 
         def find() -> None:
-            self._derived = self._evaluator.derive(self._solutions, self._cases[0])
+            self._derived = self.evaluator.derive(self._solutions, self._cases[0])
 
         yield from self._own_stage("shapes", find)
 
@@ -177,7 +164,7 @@ class Session:
         """Report large cases before anything of them is allocated."""
         small = case_selection.small_case(self._problem, self._options)
         asked = self._cases if small is None else (*self._cases, small)
-        sizes, memory_bytes = self._evaluator.call_bytes(asked, self._solutions)
+        sizes, memory_bytes = self.evaluator.call_bytes(asked, self._solutions)
         known = [
             Forecast(case=case.name, device=self._device.kind, call_bytes=size, took_s=self._took_s(case))
             for case, size in zip(asked, sizes, strict=True)
@@ -197,21 +184,20 @@ class Session:
 
     def build(self) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
-        jobs = [
-            job_of(self._problem, entry, self._cases, self._derive(entry).cases, self._context)
-            for entry in self._solutions
-            if entry.unsupported_on(self._device.kind, self._problem) is None
-        ]
-        builder = Builder(self._problem, self._context)
+        jobs = []
+        for entry in self._solutions:
+            derived = self._derived.cases if self._needs_derived_shapes(entry) else []
+            if entry.unsupported_on(self._device.kind, self._problem) is None:
+                jobs.append(job_of(self._problem, entry, self._cases, derived, self._context))
         first = self._cases[0]
-        for news in build_all([job for job in jobs if not job.is_done], builder):
+        for news in build_all([job for job in jobs if not job.is_done], Builder(self._problem, self._context)):
             if isinstance(news, Job):
                 yield StageStarted(stage="build", solution=news.entry.name, case=first.name)
                 continue
             entry, failure, elapsed_s = news.job.entry, news.failure, news.elapsed_s
             self._stage_s[entry.name] = elapsed_s
             if failure is not None:
-                self._failed[entry.name] = self._evaluator.explain(failure, entry, first)
+                self._failed[entry.name] = self.evaluator.explain(failure, entry, first)
                 self._watch.look(failure.status)
             yield StageFinished(
                 stage="build",
@@ -225,7 +211,7 @@ class Session:
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure missing peaks, and lock the clocks if requested."""
         try:
-            self._evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
+            self.evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
         except MachineError as error:
             self._remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
@@ -254,7 +240,7 @@ class Session:
         """Return the failure of the build; one that constructs no model may be the problem's fault."""
         failure = self._failed.get(entry.name)
         if failure is not None and failure.status in MAYBE_THE_PROBLEM:
-            return self._evaluator.why_not(case, [entry]) or failure
+            return self.evaluator.why_not(case, [entry]) or failure
         return failure
 
     def _replicate(self, states: list[CaseState], process: int) -> Iterator[Event]:
@@ -272,19 +258,12 @@ class Session:
             elif (estimated := state.estimate(self._options)) is not None:
                 yield estimated
 
-    def _derive(self, entry: Entry) -> Derived:
-        return self._derived if self._needs_derived_shapes(entry) else Derived()
-
     def _needs_derived_shapes(self, entry: Entry) -> bool:
         return case_selection.needs_derived_shapes(self._problem, entry, self._options.level)
 
-    def close(self) -> None:
-        """End the judge and its workers."""
-        self._evaluator.close()
-
     def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
         unit = self._unit(state, process)
-        result = yield from self._evaluator.evaluate(unit, following, self._left[state.entry.name])
+        result = yield from self.evaluator.evaluate(unit, following, self._left[state.entry.name])
         state.add_times(result.stage_s)
         self.environment = result.environment or self.environment
         if result.cost is None:  # the problem itself fails
@@ -300,23 +279,22 @@ class Session:
         return self._writer.append(row, samples) if self._writer is not None else row
 
     def _unit(self, state: CaseState, process: int) -> Unit:
-        return state.unit(self._problem, process, self._options, self._derive(state.entry))
+        derived = self._derived if self._needs_derived_shapes(state.entry) else Derived()
+        return state.unit(self._problem, process, self._options, derived)
 
     def _add_own_share(self, state: CaseState) -> Iterator[Event]:
         """Add whose kernels a call of a timed solution launches; whatever fails there changes no verdict."""
         if not isinstance(state.outcome, Passed) or not state.outcome.timings:
             return
         unit = self._unit(state, len(state.outcome.timings))
-        told = yield from self._evaluator.own_share(unit, state.stage_s)
+        told = yield from self.evaluator.own_share(unit, state.stage_s)
         if told is not None:
             state.add_own_share(told)
 
     def _row(self, state: CaseState, process: int, result: UnitResult) -> ResultRow:
         here = replace(result, environment=result.environment or self.environment)
-        kind, options = self._device.kind, self._options
-        return make_row(
-            self._provenance, state.entry, state.case, process, options, here, device=kind, outcome=state.outcome
-        )
+        what = self._provenance, state.entry, state.case, process, self._options, here
+        return make_row(*what, device=self._device.kind, outcome=state.outcome)
 
     def _close(self, state: CaseState) -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kbench.build import sources
 from kbench.core.events import StageEvent, StageFinished, StageStarted
-from kbench.core.model import Case, Failed
+from kbench.core.model import Case
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.host.builder import MAYBE_THE_PROBLEM, Builder
@@ -22,11 +22,12 @@ from kbench.plugins.shapes import Derived
 from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.task import Finished, Task
-from kbench.units.evaluator import Evaluator
+from kbench.units.evaluator import Evaluator, key_of
 from kbench.units.unit import UnitResult
 
 BuildKey = tuple[Path, Path, str]
 """Problem, solution and variant: built once for all cases."""
+Tell = Callable[[Finished | StageStarted | BaseException], None]
 
 
 class DerivedShapes:
@@ -47,7 +48,7 @@ class DerivedShapes:
         if not case_selection.needs_derived_shapes(problem, task.solution, options.level):
             return Derived()
         source = sources.source_sha256(problem.path)  # a server's problem may be edited
-        key = problem.path, source, repr(sorted(task.case.overrides.items()))
+        key = problem.path, source, key_of(task.case)
         if key in self._found:
             return self._found[key]
         if lane is not None:
@@ -75,19 +76,8 @@ class DerivedShapes:
 class Builds:
     """Builds what the cache lacks, `jobs` at a time, and gives every task to the dispatcher."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        dispatcher: Dispatcher,
-        shapes: DerivedShapes,
-        *,
-        jobs: int,
-        tell: Callable[[Finished | StageStarted | BaseException], None],
-    ):
-        self._context = context
-        self._dispatcher = dispatcher
-        self._shapes = shapes
-        self._tell = tell
+    def __init__(self, context: RunContext, dispatcher: Dispatcher, shapes: DerivedShapes, *, jobs: int, tell: Tell):
+        self._context, self._dispatcher, self._shapes, self._tell = context, dispatcher, shapes, tell
         options, device = context.options, context.device
         timed = options.wait_for_device and not options.verify_only
         whole = timed and not backend(device.kind).queues_calls
@@ -126,14 +116,13 @@ class Builds:
             self._tell(error)
 
     def _build(self, group: Sequence[Task]) -> None:
-        first = group[0]
         if self._dispatcher.why_stopped():
             return
+        first = group[0]
         problem, solution = first.problem, first.solution
         context = replace(self._context, options=first.options)
-        cases = tuple(task.case for task in group)
         derived = [shape for task in group for shape in self._shapes.of(task).cases]
-        job = job_of(problem, solution, cases, derived, context)
+        job = job_of(problem, solution, [task.case for task in group], derived, context)
         failure, began = None, time.monotonic()
         if not job.is_done:
             self._tell(StageStarted(stage="build", solution=solution.name, case=first.case.name))
@@ -145,13 +134,12 @@ class Builds:
             failure = builder.build(solution, job.cached, job.rehearsals)
             with self._lock:
                 self._builders.remove(builder)
-        if not self._dispatcher.why_stopped():
-            self._hand_on(group, failure, time.monotonic() - began)
-
-    def _hand_on(self, group: Sequence[Task], failure: Failed | None, elapsed_s: float) -> None:
+        if self._dispatcher.why_stopped():
+            return
+        elapsed_s = time.monotonic() - began
         for number, task in enumerate(group):
-            stage_s = {} if number else {"build": elapsed_s}
             if failure is not None and failure.status not in MAYBE_THE_PROBLEM:
+                stage_s = {} if number else {"build": elapsed_s}
                 self._refuse(task, UnitResult(outcome=failure, stage_s=stage_s))
                 continue
             built_s = None if number or failure is not None else elapsed_s
@@ -160,4 +148,4 @@ class Builds:
     def _refuse(self, task: Task, result: UnitResult) -> None:
         verdict = self._dispatcher.record(task, result, "")
         if verdict is not None:
-            self._tell(Finished(verdict=verdict, device="", elapsed_s=sum(verdict.stage_s.values())))
+            self._tell(Finished(verdict=verdict, device="", elapsed_s=sum(verdict.state.stage_s.values())))

@@ -77,7 +77,10 @@ class Crew:
     @property
     def reason(self) -> str:
         """Why it ended early; empty if it did not."""
-        return self._dispatcher.why_stopped() or self._nobody_left()
+        marks = [guard.quarantine for guard in self._guards]
+        gone = self._dispatcher.left and all(marks)
+        nobody = "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None) if gone else ""
+        return self._dispatcher.why_stopped() or nobody
 
     def start(self) -> None:
         """Start the nursery, lanes and builders; they wait for tasks."""
@@ -117,13 +120,12 @@ class Crew:
         """Yield the events of the threads until all have ended. Raises what a thread raised."""
         running = len(self._threads)
         while running:
-            news = self._news.get()
-            match news:
+            match self._news.get():
                 case None:
                     running -= 1
-                case BaseException():
-                    raise news
-                case _:
+                case BaseException() as error:
+                    raise error
+                case news:
                     yield news
 
     def stop(self) -> None:
@@ -143,12 +145,6 @@ class Crew:
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)
-
-    def _nobody_left(self) -> str:
-        marks = [guard.quarantine for guard in self._guards]
-        if not self._dispatcher.left or not all(marks):
-            return ""
-        return "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None)
 
     def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
         return Evaluator(device, self._options.rung, scratch, guard, lanes=self._options.lanes)

@@ -17,9 +17,7 @@ class Dispatcher:
     """The state that lanes and builders share. Any thread may call any method."""
 
     def __init__(self, *, max_failures: int | None, write: Write, lanes: int):
-        self._max_failures = max_failures
-        self._write = write
-        self._lanes = lanes
+        self._max_failures, self._write, self._lanes = max_failures, write, lanes
         self._results: dict[str, tuple[UnitResult, ...]] = {}
         """Of the tasks without a verdict: those that are built, ready or judged now."""
         self._ready: list[Task] = []

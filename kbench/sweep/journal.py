@@ -12,9 +12,9 @@ from typing import Any, Self
 from kbench.core.errors import ResultsError, UsageError
 from kbench.core.version import __version__
 from kbench.storage.journal_file import JournalFile, now_utc, whole_lines
-from kbench.storage.json_values import plain
+from kbench.storage.json_values import plain, reader_of
 from kbench.sweep.task import Task
-from kbench.units.unit import UnitResult, result_from_json
+from kbench.units.unit import UnitResult
 
 FORMAT = 1
 
@@ -32,16 +32,17 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalLine:
-    """The fields of a line beside the result of its unit."""
+    """A finished unit."""
 
     key: str
-    command: int
-    """Which command judged it, as a place in `Record.starts_utc`."""
+    process: int
     problem: str
     solution: str
     case: str
-    claim: float | None
+    claim: float | None = None
+    device: str = ""
     at_utc: str
+    result: UnitResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +51,26 @@ class Record:
 
     header: Header
     results: dict[str, tuple[UnitResult, ...]]
-    lines: tuple[JournalLine, ...]
     whole_bytes: int
     """Length of the file without an incomplete last line."""
-    starts_utc: tuple[str, ...]
-    """The start of every command: of the one that began the sweep, and of those that resumed it."""
+    commands: tuple[tuple[str, list[JournalLine]], ...]
+    """The start of every command, the one that began the sweep first, and the units that it judged."""
+
+    @property
+    def lines(self) -> list[JournalLine]:
+        """The units that all commands judged."""
+        return [line for _, lines in self.commands for line in lines]
 
     @property
     def fresh(self) -> set[str]:
         """Keys of the tasks of which the last command judged a unit."""
-        return {line.key for line in self.lines if line.command == len(self.starts_utc) - 1}
+        return {line.key for line in self.commands[-1][1]}
 
     @property
     def units_per_hour(self) -> float | None:
         """All units by the time from the start of each command to its last unit; pauses in between do not count."""
-        ends = {line.command: line.at_utc for line in self.lines}
         try:
-            spans = [_time(end) - _time(self.starts_utc[command]) for command, end in ends.items()]
+            spans = [_time(lines[-1].at_utc) - _time(start_utc) for start_utc, lines in self.commands if lines]
         except ValueError:
             return None
         spent_s = sum(span.total_seconds() for span in spans)
@@ -98,19 +102,18 @@ class Journal(JournalFile):
 
     def append(self, task: Task, process: int, result: UnitResult, device: str) -> None:
         """Write the result of a unit; it is on the disk when this returns. Raises MachineError."""
-        self.write(
-            {
-                "key": task.key,
-                "process": process,
-                "problem": task.problem.name,
-                "solution": task.solution.name,
-                "case": task.case.name,
-                "claim": task.claim,
-                "device": device,
-                "at_utc": now_utc(),
-                "result": plain(result),
-            }
+        line = JournalLine(
+            key=task.key,
+            process=process,
+            problem=task.problem.name,
+            solution=task.solution.name,
+            case=task.case.name,
+            claim=task.claim,
+            device=device,
+            at_utc=now_utc(),
+            result=result,
         )
+        self.write(plain(line))
 
 
 def read(path: Path) -> Record:
@@ -121,29 +124,18 @@ def read(path: Path) -> Record:
     lines, whole_bytes = whole_lines(path)
     header = _header(path, lines[0] if lines else b"")
     results: dict[str, tuple[UnitResult, ...]] = {}
-    told_lines: list[JournalLine] = []
-    starts = [header.started_utc]
-    for number, line in enumerate(lines[1:], start=2):
+    commands: list[tuple[str, list[JournalLine]]] = [(header.started_utc, [])]
+    for number, told in enumerate(lines[1:], start=2):
         try:
-            told = json.loads(line)
-            if "resumed" in told:
-                starts.append(str(told["resumed"]["at_utc"]))
+            if "resumed" in (values := json.loads(told)):
+                commands.append((str(values["resumed"]["at_utc"]), []))
                 continue
-            key, process = str(told["key"]), int(told["process"])
-            results[key] = _follow(results.get(key, ()), process, result_from_json(told["result"]))
-            kept = {name: told[name] for name in ("problem", "solution", "case", "at_utc")}
-            claim = told.get("claim")
-            claim = None if claim is None else float(claim)
-            told_lines.append(JournalLine(key=key, command=len(starts) - 1, claim=claim, **kept))
-        except (ValueError, RecursionError, KeyError, TypeError, ResultsError) as error:
+            line = reader_of(JournalLine).validate_python(values)
+            results[line.key] = _follow(results.get(line.key, ()), line.process, line.result)
+            commands[-1][1].append(line)
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise ResultsError(f"{path} is damaged in line {number}: {error}", "start the sweep again") from error
-    return Record(
-        header=header,
-        results=results,
-        lines=tuple(told_lines),
-        whole_bytes=whole_bytes,
-        starts_utc=tuple(starts),
-    )
+    return Record(header=header, results=results, whole_bytes=whole_bytes, commands=tuple(commands))
 
 
 def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) -> tuple[UnitResult, ...]:

@@ -34,26 +34,23 @@ class StageLimit:
         also = "the reference's own calls included; give it more with"
         self.reason = f"`{stage}` took longer than {limit_s:.3g} s, {also} `{option}`"
         self.is_exceeded = False
-        self._limit_s = limit_s
-        self._evaluator = evaluator
-        self._excused_s = evaluator.problem_s
         self._over = threading.Event()
-        threading.Thread(target=self._watch, daemon=True).start()
+        threading.Thread(target=self._watch, args=(limit_s, evaluator), daemon=True).start()
 
     def cancel(self) -> None:
         """End the limit: the stage is over."""
         self._over.set()
 
-    def _watch(self) -> None:
+    def _watch(self, more_s: float, evaluator: Evaluator) -> None:
         """Wait for the limit, and then as long as the problem's own code took meanwhile; give up."""
-        more_s = self._limit_s
+        excused_s = evaluator.problem_s
         while more_s > 0:
             if self._over.wait(more_s):
                 return
-            problem_s = self._evaluator.problem_s
-            more_s, self._excused_s = problem_s - self._excused_s, problem_s
+            problem_s = evaluator.problem_s
+            more_s, excused_s = problem_s - excused_s, problem_s
         self.is_exceeded = True
-        self._evaluator.interrupt()
+        evaluator.interrupt()
 
 
 @dataclass(slots=True)

@@ -35,7 +35,6 @@ def make_tasks(
     cases = {name: _cases(found, options, device.kind, len(problems)) for name, found in problems.items()}
     tasks: dict[str, Task] = {}
     names: dict[str, dict[str, Entry]] = {}
-    notes: list[str] = []
     for pair in pairs:
         problem, failed = problems[pair.problem]
         solution, refused = _solution(problem, pair, settings, pair.entry or entry, failed)
@@ -44,8 +43,7 @@ def make_tasks(
         for case in chosen:
             unit = Unit(problem=problem, solution=solution, case=case, process=0, options=options)
             key = task_key(unit, device)
-            known = tasks.get(key)
-            if known is not None:
+            if (known := tasks.get(key)) is not None:
                 if solution.name not in {known.solution.name, *known.also}:
                     tasks[key] = replace(known, also=(*known.also, solution.name))
                 continue
@@ -61,18 +59,14 @@ def make_tasks(
                 refused=refused or unfit,
             )
     twins = sum(len(task.also) for task in tasks.values())
-    if twins:
-        notes.append(f"{twins} solutions have the same source as another one and share its verdict")
-    return list(tasks.values()), notes
+    told = f"{twins} solutions have the same source as another one and share its verdict"
+    return list(tasks.values()), [told] if twins else []
 
 
 def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
     """Find every problem, with unique names, and why some of them cannot be used."""
     found: dict[str, tuple[Entry, Failed | None]] = {}
-    firsts: dict[str, SolutionPair] = {}
-    for pair in pairs:
-        firsts.setdefault(pair.problem, pair)
-    for name, pair in firsts.items():
+    for name, pair in {pair.problem: pair for pair in reversed(pairs)}.items():
         try:
             found[name] = registry.find_problem(name, settings), None
         except KbenchError as error:

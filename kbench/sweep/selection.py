@@ -26,8 +26,6 @@ LONGEST_SOURCE = 4 << 20
 PAIR_ALL = "`--pair all` judges every solution of every problem"
 MOST_OF_A_NAME = 60
 """Bytes of a text's name in the name of its file."""
-
-
 PairBy = Literal["name", "all", "manifest"]
 """Which solutions belong to which problems. `name`: solutions whose file name is or begins with the problem's name, or
 whose folder has that name."""
@@ -62,7 +60,7 @@ def pairs(
         own = [pair for name in found_problems for pair in _own(name, settings)]
         return _some(own), []
     found = [name for place in solutions for name in expand(place, settings, "solution")]
-    many = any(_is_many(place) for place in solutions)
+    many = any(Path(place).expanduser().is_dir() or (_is_glob(place) and "/" in place) for place in solutions)
     if (pairing or ("name" if many else "all")) == "all":
         return _some([SolutionPair(problem=p, solution=s) for p in found_problems for s in found]), []
     stems = {Path(name).stem: name for name in found_problems}
@@ -139,10 +137,6 @@ def natural(path: Path) -> list[int | str]:
     return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", str(path)))]
 
 
-def _is_many(place: str) -> bool:
-    return Path(place).expanduser().is_dir() or (_is_glob(place) and "/" in place)
-
-
 def _is_glob(place: str) -> bool:
     return any(letter in place for letter in "*?[")
 
@@ -215,20 +209,17 @@ def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> S
     given = line.get("problem_source")
     problem = keep_text(str(given), str(line.get("problem") or "problem"), sources) if given else str(line["problem"])
     solution = keep_text(str(line["source"]), name, sources) if "source" in line else str(line["solution"])
+    tags = line.get("tags") or ()
+    if not isinstance(tags, str | list | tuple):
+        raise UsageError(f"{where}: `tags` is {tags!r}", "tags are words with spaces between them, or a list")
     return SolutionPair(
         problem=_placed(problem, folder),
         solution=_placed(solution, folder),
         entry=str(line["entry"]) if line.get("entry") else None,
         claim=_number(line.get("claim"), where),
-        tags=_texts(line.get("tags") or (), where),
+        tags=tuple(tags.split() if isinstance(tags, str) else map(str, tags)),
         where=where,
     )
-
-
-def _texts(tags: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(tags, str | list | tuple):
-        raise UsageError(f"{where}: `tags` is {tags!r}", "tags are words with spaces between them, or a list")
-    return tuple(tags.split() if isinstance(tags, str) else map(str, tags))
 
 
 def _number(value: Any, where: str) -> float | None:

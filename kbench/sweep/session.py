@@ -46,27 +46,21 @@ class Executor(Protocol):
     @property
     def reason(self) -> str:
         """Why it ended early; empty if it did not."""
-        ...
 
     def start(self) -> None:
         """Start the judges."""
-        ...
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
         """Queue tasks, with the results of units that are not judged again."""
-        ...
 
     def finish(self) -> None:
         """Declare that no more tasks are added."""
-        ...
 
     def events(self) -> Iterator[SweepEvent]:
         """Yield events until all tasks are done."""
-        ...
 
     def stop(self) -> None:
         """End all judges."""
-        ...
 
 
 MakeExecutor = Callable[[SweepOptions, Path, Write], Executor]
@@ -81,11 +75,8 @@ def on_this_host(options: SweepOptions, scratch: Path, write: Write) -> Executor
 def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) -> Iterator[SweepEvent]:
     """Judge the remaining tasks, each on any free lane. A verdict is on the disk before it is yielded.
 
-    Closing the iterator ends the units in flight.
-
-    Raises:
-        MachineError: a quarantined device, or a journal that cannot be written.
-        UsageError: devices of several models, or an existing sweep of this name.
+    Closing the iterator ends the units in flight. Raises MachineError for a quarantined device or a journal that cannot
+    be written, UsageError for devices of several models or an existing sweep of this name.
     """
     tasks, known, header = work.tasks, work.known, work.header
     selection.require_alike(options.devices)

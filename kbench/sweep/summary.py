@@ -159,7 +159,7 @@ def summarise(
     fresh = [verdict for verdict in verdicts if not verdict.resumed]
     stage_s: Counter[str] = Counter()
     for verdict in fresh:
-        stage_s.update(verdict.stage_s)
+        stage_s.update(verdict.state.stage_s)
     slowest = sorted(fresh, key=lambda verdict: -took_s.get(verdict.task.key, 0.0))[:SLOWEST]
     return SweepSummary(
         run=run,

@@ -78,11 +78,6 @@ class TaskVerdict:
         """What its processes come to together."""
         return state_of(self.task, self.results)
 
-    @property
-    def stage_s(self) -> dict[str, float]:
-        """Seconds by stage over all processes."""
-        return self.state.stage_s
-
     def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
         task = self.task

@@ -90,10 +90,7 @@ class Evaluator:
     """
 
     def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch, *, lanes: int = 0):
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
-        self.watch = watch
+        self._device, self._rung, self._scratch, self.watch = device, rung, scratch, watch
         self.peaks = peaks.load_peaks(device, cache_dir())
         self._lanes = lanes
         """Of the device; 0 for one that keeps no judge of another problem."""
@@ -269,14 +266,12 @@ class Evaluator:
     @property
     def problem_s(self) -> float:
         """Seconds of the present unit in which the problem's own code ran within time limits of its own."""
-        judge = self._present.judge
-        return 0.0 if judge is None else judge.problem_s
+        return 0.0 if self._present.judge is None else self._present.judge.problem_s
 
     def interrupt(self) -> None:
         """Kill all judges; from another thread than the one that evaluates, which gets a harness error."""
         for bench in self._benches:
-            judge = bench.judge
-            if judge is not None:
+            if (judge := bench.judge) is not None:
                 judge.close()
 
     def close(self) -> None:

@@ -5,17 +5,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kbench.build.sources import judged_sha256
-from kbench.core.errors import ResultsError
 from kbench.core.events import OF_THE_REFERENCE, REFERENCE, RunOptions, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.storage.json_values import reader_of
 from kbench.wire.channel import encode_constants
 
 OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
@@ -118,15 +115,6 @@ class UnitResult(OutcomeProperties):
     def samples(self) -> tuple[Sample, ...]:
         """What was timed; none of a failure."""
         return self.outcome.timings[0].samples if isinstance(self.outcome, Passed) and self.outcome.timings else ()
-
-
-def result_from_json(told: Mapping[str, Any]) -> UnitResult:
-    """Read a result from its JSON values (`json_values.plain`). Raises ResultsError."""
-    try:
-        result: UnitResult = reader_of(UnitResult).validate_python(told)
-    except ValueError as error:
-        raise ResultsError(f"this is not a result of a unit: {error}") from error
-    return result
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:

@@ -15,7 +15,6 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
 
 from kbench.children import nursery
-from kbench.core.errors import ResultsError
 from kbench.core.events import RunOptions, StageStarted, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
@@ -24,10 +23,10 @@ from kbench.host import health, nursery_process
 from kbench.host.nursery_process import Nursery
 from kbench.plugins import registry
 from kbench.sandbox.process_table import members, processes
-from kbench.storage.json_values import plain
+from kbench.storage.json_values import plain, reader_of
 from kbench.storage.settings import Settings, cache_dir
 from kbench.units.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
-from kbench.units.unit import Unit, UnitResult, result_from_json, task_key
+from kbench.units.unit import Unit, UnitResult, task_key
 
 PROBLEM = tiny_corpus.problem()
 REBEL = tiny_corpus.problem(
@@ -143,15 +142,15 @@ def test_results_travel_as_json() -> None:
     for outcome in (passed, Failed(status=Status.CRASHED, reason="signal 11", findings=(finding,))):
         result = UnitResult(outcome=outcome, stage_s={"verify": 0.5}, environment=ENVIRONMENT, weights="name")
         told = json.dumps(plain(result), allow_nan=False)
-        read = result_from_json(json.loads(told))
+        read = reader_of(UnitResult).validate_python(json.loads(told))
         assert json.dumps(plain(read)) == told
         assert (type(read.outcome), read.status) == (type(outcome), result.status)
 
 
 @pytest.mark.parametrize("told", [{}, {"outcome": {"status": "no such"}}, {"outcome": 5}])
 def test_nonsense_is_no_result(told) -> None:
-    with pytest.raises(ResultsError):
-        result_from_json(told)
+    with pytest.raises(ValueError, match="validation error"):
+        reader_of(UnitResult).validate_python(told)
 
 
 WORN = [
