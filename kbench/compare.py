@@ -128,11 +128,9 @@ def compare(
 
     `cases` are globs. With `any_gpu`, measurements on different GPUs get a ratio, but still no verdict.
 
-    Raises:
-        UsageError: for a kind of comparison that the number of runs does not allow, an unknown base, or runs
-            of different GPUs without `any_gpu`.
-        NothingSelectedError: no case is left.
-        ResultsError: the rows of one case were measured in different ways.
+    Raises UsageError for a kind of comparison that the number of runs does not allow, an unknown base, or runs of
+    different GPUs without `any_gpu`, NothingSelectedError if no case is left, and ResultsError if the rows of one case
+    were measured in different ways.
     """
     thresholds = thresholds or Thresholds()
     by = by or ("solution" if len(runs) == 1 else "run")
@@ -298,12 +296,11 @@ def _compare_runs(
 ) -> Comparison:
     names = tuple(dict.fromkeys(run.rows[0].gpu_name for run in runs))
     if len(names) > 1 and not any_gpu:
-        raise UsageError(
-            f"runs are not comparable: GPU differs ({', '.join(names)})",
-            hint="pass `--any-gpu` to see ratios; no verdict is given",
-        )
+        told = f"runs are not comparable: GPU differs ({', '.join(names)})"
+        raise UsageError(told, "pass `--any-gpu` to see ratios; no verdict is given")
     base = measured(runs[0], cases, time)
-    labels = _labels(runs)
+    shared = Counter(run.name for run in runs)  # runs of one name get their place in the list
+    labels = tuple(f"{r.name} ({n})" if shared[r.name] > 1 else r.name for n, r in enumerate(runs, start=1))
     lines = []
     for label, run in zip(labels[1:], runs[1:], strict=True):
         others = measured(run, cases, time)
@@ -316,12 +313,6 @@ def _compare_runs(
 
 def _line(key: CaseKey, old: ComparedSide | None, new: ComparedSide | None, label: str) -> ComparedCase:
     return ComparedCase(**key._asdict(), old=old, new=new, verdict=None, label=label)
-
-
-def _labels(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Names of the runs; those that share one get their place in the list."""
-    names = [run.name for run in runs]
-    return tuple(f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1))
 
 
 def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> ComparedCase:

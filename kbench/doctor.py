@@ -31,7 +31,6 @@ from kbench.host import health
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine
-from kbench.storage.quarantine import Quarantine
 
 NEEDED_DISK_BYTES = 256 << 20
 WANTED_DISK_BYTES = 4 << 30
@@ -137,7 +136,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Anno
     if cache.status != Health.FAIL and torch is not None and held is None:
         yield check_peaks(choice, cache_dir, remeasure=remeasure, tell=tell)
     if on_gpu or held is not None:
-        yield check_quarantine(held)
+        yield ok("health", "not quarantined") if held is None else fail("health", held.message, held.fix)
     yield check_languages(languages.installed())
 
 
@@ -304,11 +303,6 @@ def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool, tell:
     except MachineError as error:
         return fail("peaks", error.message, error.hint or "run `python -m kbench.devices.peaks cuda` to see why")
     return ok("peaks", describe_peaks(known))
-
-
-def check_quarantine(held: Quarantine | None) -> Check:
-    """Check whether the device is quarantined after a crash."""
-    return ok("health", "not quarantined") if held is None else fail("health", held.message, held.fix)
 
 
 def describe_peaks(known: Peaks) -> str:

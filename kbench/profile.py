@@ -60,10 +60,8 @@ def profile(
 
     `keep` is where the report of Nsight Compute goes, of one solution. A refusal to read counters is a note.
 
-    Raises:
-        UsageError: more cases or solutions than one profile has, or what the device does not have.
-        MachineError: a device that is not there or is quarantined, no `ncu`, or no room for the case.
-        PluginError: the problem itself cannot be run.
+    Raises UsageError for more cases or solutions than one profile has, or what the device does not have, MachineError
+    for one that is not there or quarantined, no `ncu`, or no room for the case, PluginError for a problem that fails.
     """
     device = selection.choose(options.device)
     tool = _tool(device, counters=counters, keep=keep, solutions=len(solutions))
@@ -112,7 +110,6 @@ class ProfileSession:
         self._peaks: Peaks | None = None
         self._watch = health.Watch(context.device, cache_dir())
         self._opened: OpenedCase | None = None
-        self._note = ""
 
     def open(self, solutions: Sequence[Entry]) -> Iterator[ProfileEvent]:
         """Have a judge compute the bytes and operations of a call; it ends before anything is profiled."""
@@ -128,7 +125,6 @@ class ProfileSession:
                 raise MachineError(error.reason, "`--case small`, or see `kbench doctor`") from error
         with contextlib.suppress(MachineError):
             self._peaks = peaks.known_or_measured(self._device, cache_dir())
-        self._note = NO_PEAKS if self._peaks is None else ""
         yield self._finished("open", REFERENCE, began)
 
     def explain(self, entry: Entry, tool: Path | None, keep: Path | None) -> Iterator[ProfileEvent]:
@@ -180,7 +176,7 @@ class ProfileSession:
             cost=self._opened.cost,
             bound=self._limit(self._opened.cost),
             counters=counted.kernels,
-            notes=[note for note in (self._note, counted.reason) if note],
+            notes=[note for note in ("" if self._peaks is not None else NO_PEAKS, counted.reason) if note],
         )
 
     def _limit(self, cost: Cost) -> Limit | None:

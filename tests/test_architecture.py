@@ -23,7 +23,6 @@ MAY_CATCH_EVERYTHING = {
     "kbench/children/nursery.py": "child main",
     "kbench/judge/reference/reference.py": "runs a problem's own code on inputs that it may refuse",
     "kbench/judge/diagnosis/search.py": "runs a problem's own code in forms it was not written for",
-    "kbench/judge/diagnosis/other_shape.py": "explains a refusal that stands without it",
     "kbench/judge/diagnosis/evidence.py": "explains a refusal that stands without it",
     "kbench/judge/reference/oracle.py": "runs a problem's own code in a precision it was not written for",
     "kbench/cli/app.py": "the last line of the command line",

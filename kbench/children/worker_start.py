@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from kbench.build import cache as build_cache
 from kbench.build import interpreter, sources
@@ -19,6 +20,7 @@ from kbench.sandbox import hidden_paths, removal, rungs
 from kbench.wire.channel import Message
 from kbench.wire.gate_page import Gate
 
+T = TypeVar("T")
 SETUP_TIMEOUT_S = 120.0
 IMPORTS = {
     sources.Compiler.NONE: (),
@@ -57,7 +59,6 @@ class WorkerConfig:
     rung: int
     scratch: str
     options: RunOptions = field(default_factory=RunOptions)
-    """What the run was told."""
     threads: int = 1
     case_bytes: int = 0
     """Inputs, outputs and parameters of one call."""
@@ -122,15 +123,9 @@ def hidden(config: WorkerConfig) -> list[Path]:
 
 def start_nursery(config: WorkerConfig) -> Child:
     """Start another process for a judge's workers to be forks of, where the first one has ended."""
-    folder = Path(config.scratch)
-    return Child(
-        Launch(
-            module="kbench.children.nursery",
-            environment=worker_environment(folder),
-            folder=folder,
-            rung=rungs.Rung.NONE,
-        )
-    )
+    folder, module = Path(config.scratch), "kbench.children.nursery"
+    environment = worker_environment(folder)
+    return Child(Launch(module=module, environment=environment, folder=folder, rung=rungs.Rung.NONE))
 
 
 class StartedWorker:
@@ -176,7 +171,7 @@ class StartedWorker:
                 self.child.starts_none()
             return answer
 
-        self._setup = self._opening = _in_thread(locked_in)
+        self._setup = self._opening = in_thread(locked_in)
 
     def open(self, mode: str, *, queues_calls: bool) -> None:
         """Have it open the device, once, when it is ready: `wait` returns after that."""
@@ -189,7 +184,7 @@ class StartedWorker:
             self._setup.result()
             return self.child.request({"op": "open", "mode": mode}, fds=fds, timeout_s=SETUP_TIMEOUT_S)
 
-        self._opening = _in_thread(opened)
+        self._opening = in_thread(opened)
 
     @property
     def is_ready(self) -> bool:
@@ -218,7 +213,8 @@ class StartedWorker:
         self.gate = None
 
 
-def _in_thread(request: Callable[[], Message]) -> Future[Message]:
+def in_thread(request: Callable[[], T]) -> Future[T]:
+    """Make a request in a thread of its own."""
     thread = ThreadPoolExecutor(max_workers=1)
     answer = thread.submit(request)
     thread.shutdown(wait=False)

@@ -111,14 +111,15 @@ def main(flags: SweepFlags) -> int:
             followed = Collector(begun.header.run, len(work.tasks), begun.path.with_name(f"{begun.header.run}.csv"))
             code = _follow(work, options, make, output, followed)
         summary = followed.summary()
-        code = _exit_code(code, summary)
+        if code is ExitCode.OK:
+            gone = summary.reason.startswith("no device is left")
+            code = ExitCode.ENVIRONMENT if gone else code_of_statuses(summary.statuses)
         if flags.no_save:
             summary = replace(summary, csv_path=None)
         _print(output, summary, followed, code)
         if flags.junit is not None:
-            csvfile.replace_file(
-                flags.junit, swept.render_junit(summary, followed.verdicts) + "\n", "name another `--junit FILE`"
-            )
+            text = swept.render_junit(summary, followed.verdicts) + "\n"
+            csvfile.replace_file(flags.junit, text, "name another `--junit FILE`")
         if followed.error is not None and not output.wants_json:
             output.error(followed.error)
         return code
@@ -289,14 +290,6 @@ def _follow(
     if followed.error is not None and not followed.verdicts:
         raise followed.error
     return code
-
-
-def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
-    if code is not ExitCode.OK:
-        return code
-    if summary.reason.startswith("no device is left"):
-        return ExitCode.ENVIRONMENT
-    return code_of_statuses(summary.statuses)
 
 
 def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:

@@ -38,46 +38,36 @@ class Backend(Protocol):
 
     def open_ahead(self) -> None:
         """Open the device in this process, before torch does: in another thread, it takes no time of Python's."""
-        ...
 
     def identify(self) -> Environment:
         """Describe the first such device that torch sees, and the software around it. Imports torch."""
-        ...
 
     def timer(self, mode: str) -> Timer:
         """Return the timer of a mode (`cold`, `warm`, `graph`)."""
-        ...
 
     def synchronize(self) -> None:
         """Wait until the device has done all that was asked of it."""
-        ...
 
     def filled(self) -> AbstractContextManager[None]:
         """Return a `with` block in which all memory that is allocated is filled with poison, if it `fills_memory`.
 
         It costs time and memory where much is allocated and little of it used.
         """
-        ...
 
     def release_cached(self) -> None:
         """Give back to the device what this process's torch holds of its memory and does not use."""
-        ...
 
     def memory_peak(self) -> AbstractContextManager[Callable[[], int]]:
         """Return a `with` block that gives the most bytes which this process's torch has had beyond those before it."""
-        ...
 
     def counted(self) -> AbstractContextManager[None]:
         """Return a `with` block whose kernels a tool that reads hardware counters is to look at."""
-        ...
 
     def allocate(self, nbytes: int) -> SharedMemory:
         """Allocate memory that another process can map. Raises MemoryError where there is no room."""
-        ...
 
     def attach(self, descriptor: dict[str, Any], fd: int | None) -> SharedMemory:
         """Map memory that another process allocated."""
-        ...
 
 
 BACKENDS: dict[str, Backend] = {"cuda": Cuda(), "cpu": Cpu()}

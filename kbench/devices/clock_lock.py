@@ -14,11 +14,8 @@ from kbench.devices.selection import DeviceChoice
 def locked(device: DeviceChoice, mhz: int) -> Iterator[None]:
     """Hold the SM clock at `mhz` for the length of a `with` block, and give it back however that ends.
 
-    A lock that was there before is lost: NVML does not tell it.
-
-    Raises:
-        UsageError: on a CPU, or for a clock that this GPU does not have.
-        MachineError: where NVML refuses, or does not take the lock back.
+    A lock that was there before is lost: NVML does not tell it. Raises UsageError on a CPU, or for a clock that this
+    GPU does not have, and MachineError where NVML refuses, or does not take the lock back.
     """
     if not backend(device.kind).has_own_memory:
         raise UsageError("`--lock-clocks` is for GPUs", "leave it out")

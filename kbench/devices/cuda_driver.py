@@ -131,10 +131,6 @@ class Driver:
         self._call("cuMemHostGetDevicePointer_v2", ctypes.byref(device), ctypes.c_void_p(pointer), ctypes.c_uint(0))
         return device.value
 
-    def unregister(self, pointer: int) -> None:
-        """End what `register` began."""
-        self._call("cuMemHostUnregister", ctypes.c_void_p(pointer))
-
     def wait_value(self, stream: int, address: int, value: int) -> None:
         """Hold a stream until the 32 bits at a device address equal a value. No processor of the device spins."""
         self._call(

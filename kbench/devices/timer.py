@@ -37,15 +37,12 @@ class Timer(Protocol):
 
     def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once and return the time of the call."""
-        ...
 
     def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:
         """Return what is to be called in place of `call` on these slots: itself, or the `replay` of a graph of it."""
-        ...
 
     def forget(self) -> None:
         """Let go of captured graphs: their inputs lie elsewhere now, or other numbers are among them."""
-        ...
 
 
 def start_on(number: int) -> None:

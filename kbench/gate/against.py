@@ -44,9 +44,8 @@ def against(
 ) -> GateReport:
     """Measure both sides, measure flagged cases again, and return the gate's report; `watch` sees every event.
 
-    Raises:
-        UsageError: the solutions lie in no git repository, or it has no such commit.
-        NothingSelectedError: the commit has none of the solutions.
+    Raises UsageError if the solutions lie in no git repository, or it has no such commit, and NothingSelectedError if
+    the commit has none of the solutions.
     """
     root = repository(solutions[0].path)
     time = Time(policy.time)

@@ -131,9 +131,8 @@ def gate(
 ) -> GateReport:
     """Compare a run with a baseline.
 
-    Raises:
-        UsageError: for a requested margin that this device cannot resolve by its calibration.
-        ResultsError: for a run or baseline whose rows disagree about how they were measured.
+    Raises UsageError for a requested margin that this device cannot resolve by its calibration, and ResultsError for a
+    run or baseline whose rows disagree about how they were measured.
     """
     policy = policy or GateSettings()
     time = Time(policy.time)

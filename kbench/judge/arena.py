@@ -45,7 +45,8 @@ class Arena:
         lends: bool = False,
         queued: bool = False,
     ):
-        self._arguments, leaves = encoded(expected.arguments)
+        self.arguments, leaves = encoded(expected.arguments)
+        """The tree of the arguments that a worker is told when it is bound."""
         self.all_tensors = len(flatten(expected.arguments)) == len(leaves)
         """Whether no argument is a number or the like, of which a worker is told before it is called."""
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
@@ -84,18 +85,13 @@ class Arena:
         self.output_like = [t.to("meta") for t in expected.tensors]
         """Shapes, dtypes and strides of the outputs, without memory."""
 
-    @property
-    def arguments(self) -> Any:
-        """The tree of the arguments that a worker is told when it is bound."""
-        return self._arguments
-
     def describe(self, mode: str) -> tuple[Message, list[int]]:
         """Return the `bind` request for a worker, and the descriptors that travel with it."""
         message = {
             "op": "bind",
             "mode": mode,
             "blocks": [self._block.descriptor],
-            "arguments": self._arguments,
+            "arguments": self.arguments,
             "slots": [
                 {
                     "inputs": [spec.to_json() for spec in inputs],

@@ -42,9 +42,10 @@ class BoundCandidate:
         if self._loaded is reference and not self._broken:
             return
         self._begins()
-        self._leave()
         if self._broken:
+            self.close()
             self._revive()
+        self._trial = self._loaded = None
         reference.constructs_on = "cpu" if self._on_cpu else reference.device
         reference.restore(anew=True)
         self._load(reference)
@@ -195,11 +196,6 @@ class BoundCandidate:
         if self.arena is not None:
             self.arena.close()
         self.arena = None
-
-    def _leave(self) -> None:
-        self._trial = self._loaded = None
-        if self._broken:
-            self.close()
 
     def _unbind(self) -> None:
         """Give back what the last shape took, on both sides: two at a time may be more than there is room for."""

@@ -1,9 +1,9 @@
 """One solution in one worker: the stages of its evaluation, and what they found."""
 
-import contextlib
 import copy
 import functools
 import secrets
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,6 @@ class Assignment:
     process: int
     verify: bool
     options: RunOptions
-    """What the run was told."""
     follows: bool
     """Where it is not verified: whether it is known to follow parameters that change."""
     other_cases: list[dict[str, Any]]
@@ -66,8 +65,10 @@ class Evaluation:
 
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
+        verify_only = self._assignment.options.verify_only
+        opening = self._judge.reference_opens(self._candidate.spec.problem)
         try:
-            with self._judge.shared(), self._judge.next_worker_opens(), self._opening():
+            with self._judge.shared(), self._judge.next_worker_opens(), nullcontext() if verify_only else opening:
                 self._judge.progress(stage="load")
                 self._candidate.prepare()
                 trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
@@ -76,7 +77,7 @@ class Evaluation:
                     self._judge.progress(stage="verify")
                     self._verify(trial)
             timing = None
-            if not self._assignment.options.verify_only:
+            if not verify_only:
                 timing = self._time()
             elif self._profiles:
                 with self._judge.shared():
@@ -97,11 +98,6 @@ class Evaluation:
         """End the candidate's worker, and free the memory that it shares with the judge."""
         self._candidate.kill()
         self._bound.close()
-
-    def _opening(self) -> contextlib.AbstractContextManager[None]:
-        if self._assignment.options.verify_only:
-            return contextlib.nullcontext()
-        return self._judge.reference_opens(self._candidate.spec.problem)
 
     @property
     def _lacks(self) -> tuple[str, ...]:
@@ -228,32 +224,29 @@ class Evaluation:
             self._bound.renew()
 
     def _paired(self, unqueued: str) -> Timing:
-        device = self._judge.device
-        with contextlib.ExitStack() as stack:
+        device, options = self._judge.device, self._assignment.options
+        pacing = Pacing(
+            pairs=options.pairs,
+            process=self._assignment.process,
+            precision=options.precision,
+            device=device,
+            alone=options.max_processes == 1,
+        )
+        with ExitStack() as stack:
             with self._judge.shared():
                 self._judge.progress(stage="load")
                 trial, clock = self._arms(stack, device, unqueued)
             with self._judge.exclusive():
                 self._judge.progress(stage="time")
-                timing = self._compared(trial, clock, device)
+                with DeviceMonitor(device) as monitor:
+                    timing = Pairing(trial, clock, monitor, pacing).run(
+                        lambda block: self._judge.progress(stage="time", done=block),
+                        lambda event_ns: self._profile(trial, event_ns),
+                    )
             self._judge.afterwards.push(stack.pop_all())
             return timing
 
-    def _compared(self, trial: Trial, clock: ArmClock, device: str) -> Timing:
-        pacing = Pacing(
-            pairs=self._assignment.options.pairs,
-            process=self._assignment.process,
-            precision=self._assignment.options.precision,
-            device=device,
-            alone=self._assignment.options.max_processes == 1,
-        )
-        with DeviceMonitor(device) as monitor:
-            return Pairing(trial, clock, monitor, pacing).run(
-                lambda block: self._judge.progress(stage="time", done=block),
-                lambda event_ns: self._profile(trial, event_ns),
-            )
-
-    def _arms(self, stack: contextlib.ExitStack, device: str, unqueued: str) -> tuple[Trial, ArmClock]:
+    def _arms(self, stack: ExitStack, device: str, unqueued: str) -> tuple[Trial, ArmClock]:
         """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
         if self._assignment.verify:
             # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an

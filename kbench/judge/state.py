@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from kbench.children.worker_start import (
     Deadline,
     StartedWorker,
     WorkerConfig,
+    in_thread,
     memory_limit_bytes,
     start_nursery,
 )
@@ -380,18 +381,13 @@ class JudgeState:
         path = str(self._problem)
         spec = SolutionSpec(name="reference", path=path, problem=problem, builtin="eager", is_reference=True)
         self._beside = Candidate(spec, self._config, self._watched(worker))
-        thread = ThreadPoolExecutor(max_workers=1)
-        self._opening = thread.submit(self._beside.prepare)
-        thread.shutdown(wait=False)
-
-    @property
-    def _has_failed_to_open(self) -> bool:
-        """Whether the worker could not open the device; it may have had no room beside the last solution."""
-        opening = self._opening
-        return opening is not None and opening.done() and opening.exception() is not None
+        self._opening = in_thread(self._beside.prepare)
 
     def _end_reference_worker(self, *, unless_fresh: bool = False) -> None:
-        if unless_fresh and not self._is_taken and not self._has_failed_to_open:
+        opening = self._opening
+        # One that could not open the device may have had no room beside the last solution.
+        failed = opening is not None and opening.done() and opening.exception() is not None
+        if unless_fresh and not self._is_taken and not failed:
             return
         if self._beside is not None:
             self._beside.kill()

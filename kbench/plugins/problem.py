@@ -148,11 +148,8 @@ def is_of_a_problem(error: BaseException) -> bool:
 def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep = unheard) -> LoadedProblem:
     """Import a problem file with module constants replaced.
 
-    The constants are replaced *while* the module runs, so that what is computed from them at import follows.
-
-    Raises:
-        PluginError: the file raises when imported, or lacks `Model` or `get_inputs`.
-        UsageError: an override names no constant of the module.
+    The constants are replaced *while* the module runs, so that what is computed from them at import follows. Raises
+    PluginError for a file that raises or lacks `Model` or `get_inputs`, UsageError for an override of no constant.
     """
     with during(Step.IMPORT, tell):
         module = _execute(path, overrides)

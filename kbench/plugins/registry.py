@@ -118,9 +118,8 @@ def _own(problem: Entry) -> Iterator[Entry]:
 def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     """Find the problem of that name, or in that file.
 
-    Raises:
-        UsageError: no such name, with the nearest one as a hint; or a name that two files share.
-        PluginError: the file cannot be parsed or defines no `Model`.
+    Raises UsageError for an unknown name, with the nearest one as a hint, or one that two files share, and PluginError
+    for a file that cannot be parsed or defines no `Model`.
     """
     path = as_path(name_or_path)
     if path is not None:
@@ -136,11 +135,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     """Find the solution of that name, or in that file, for `problem`.
 
     The judged entry is `entry`, else the one in the file's head comment, else the one of the settings if the file
-    defines it, else `ModelNew`.
-
-    Raises:
-        UsageError: no such name, with the nearest one as a hint; or a name that two files share.
-        PluginError: the file cannot be parsed or does not define what is to be judged.
+    defines it, else `ModelNew`. Raises what `find_problem` does, also where a file does not define what is judged.
     """
     path = as_path(name_or_path)
     if path is not None:
@@ -154,10 +149,8 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     for one in known:
         if one.name == name:
             return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
-    message, listing = (
-        f"`{problem.name}` has no solution named `{name}`",
-        f"`kbench list {problem.typed}` shows its solutions",
-    )
+    message = f"`{problem.name}` has no solution named `{name}`"
+    listing = f"`kbench list {problem.typed}` shows its solutions"
     places = [Path(f"{name}.py"), Path("solutions", problem.name, f"{name}.py")]
     raise _unknown(message, "solution", name, places, known, listing)
 
@@ -170,17 +163,13 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     found = list(unique.values())
     for number, entry in enumerate(unique.values()):
         others = [other for other in unique.values() if other is not entry and other.name == entry.name]
+        dotted = [".".join((*other.path.resolve().parts[:-1], other.name)) for other in others]
         folders = list(entry.path.resolve().parts[:-1])
         name = entry.name
-        while folders and any(_ends_alike(name, other) for other in others):
+        while folders and any(other.endswith(f".{name}") for other in dotted):
             name = f"{folders.pop()}.{name}"
         found[number] = replace(entry, name=name)
     return tuple(found)
-
-
-def _ends_alike(name: str, other: Entry) -> bool:
-    """Return whether a file's path, joined by dots, ends with this name."""
-    return ".".join((*other.path.resolve().parts[:-1], other.name)).endswith(f".{name}")
 
 
 def case_table(problem: Entry) -> dict[str, dict[str, Any]]:

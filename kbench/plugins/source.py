@@ -90,7 +90,8 @@ class Source:
     def constants_with(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Return the constants with some of them overridden, and those computed from these updated."""
         folded = fold(top_level(self.tree.body), overrides)
-        return {name: one.value for name, one in folded.items() if _overridable(name)}
+        named = {name: one.value for name, one in folded.items() if not name.startswith("_")}
+        return {name: value for name, value in named.items() if name not in {"CASES", "DEVICES", "TOLERANCE"}}
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -191,10 +192,6 @@ def _text(path: Path) -> str:
             line = text.count("\n", 0, name.start()) + 1
             raise PluginError(f"{path}, line {line}: a name has more than {MAX_DOTS} dots", "shorten it")
     return text
-
-
-def _overridable(name: str) -> bool:
-    return not name.startswith("_") and name not in {"CASES", "DEVICES", "TOLERANCE"}
 
 
 def top_level(

@@ -27,11 +27,8 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     """Rebuild the verdicts of a run by (problem, solution, case); `cases` are globs.
 
     Stage times, logs and the words of findings come from the run's details; without these, of findings only their
-    codes are known.
-
-    Raises:
-        NothingSelectedError: where no case matches.
-        ResultsError: for a pass without its errors, which kbench does not write.
+    codes are known. Raises NothingSelectedError where no case matches, and ResultsError for a pass without its errors,
+    which kbench does not write.
     """
     groups = run.by_case(cases)
     if not groups:

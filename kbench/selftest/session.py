@@ -94,12 +94,8 @@ def selftest(
     `jobs` fixtures run side by side on each of the devices. Those about time have a device to themselves. So does the
     second look at those that time alone speaks against, as on a busy machine it may: a miss of that kind must show
     twice. With a journal, each is on the disk before it is yielded, and those that hold since earlier sittings are not
-    judged.
-
-    Raises:
-        UsageError: a name that no fixture has, devices of several models.
-        NothingSelectedError: no fixture runs on this device.
-        MachineError: a port that the network fixtures need is taken, or a journal that cannot be written.
+    judged. Raises UsageError for a name that no fixture has or devices of several models, NothingSelectedError if no
+    fixture runs on this device, MachineError for a port that is taken or a journal that cannot be written.
     """
     names_of_devices, chosen_devices = selection.names_in(devices), selection.choose_devices(devices)
     selection.require_alike(chosen_devices)
@@ -272,8 +268,7 @@ class FixtureRunner:
         # A weak attestation says in the row that the claim is unproved: nothing was gained by it.
         proved = [row for row in judged.rows if row.attestation == "held"]
         speedups = [row.speedup for row in proved if row.speedup is not None]
-        seen = evidence(outcome)
-        speedup = max(speedups, default=None)
+        seen, speedup = evidence(outcome), max(speedups, default=None)
         return Checked(
             **{name: getattr(fixture, name) for name in OF_A_FIXTURE},
             expected=fixture.expect,

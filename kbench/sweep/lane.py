@@ -19,8 +19,6 @@ from kbench.sweep.task import Budgets, Finished, Retried, Task, state_of
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import TimeLeft, Unit, UnitResult, time_left
 
-Tell = Callable[[Finished | Retried | StageEvent], None]
-
 
 class StageLimit:
     """Ends the judge when a stage takes too long.
@@ -62,7 +60,7 @@ class Lane:
     dispatcher: Dispatcher
     shapes: DerivedShapes
     budgets: Budgets
-    tell: Tell
+    tell: Callable[[Finished | Retried | StageEvent], None]
 
     def __post_init__(self) -> None:
         self.guard.lanes.append(self.evaluator)

@@ -9,8 +9,9 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kbench.build import toolkit
 from kbench.build.cache import ENVIRONMENT_FOLDERS
@@ -19,15 +20,12 @@ from kbench.core.trace import (
     MOST_LAUNCHES,
     MOST_NAMES,
     CallTrace,
-    DeviceActivity,
-    HostActivity,
     KernelResources,
 )
 from kbench.devices import chrome_trace, resource_usage
 from kbench.devices.backend import backend
 from kbench.worker.stages import Stage
 
-Seen = TypeVar("Seen", DeviceActivity, HostActivity)
 WARM_UP = 2
 MOST_CALLS = 20
 PROFILED = 5
@@ -73,9 +71,9 @@ def trace(call: Callable[[], Any], device: str) -> CallTrace:
     return CallTrace(
         call_ns=round(call_ns),
         profiled_ns=seen.host_ns,
-        launches=tuple(_longest(seen.launches, MOST_LAUNCHES)),
-        operators=tuple(_longest(seen.operators, MOST_NAMES)),
-        runtime_calls=tuple(_longest(seen.runtime_calls, MOST_NAMES)),
+        launches=tuple(heapq.nlargest(MOST_LAUNCHES, seen.launches, key=attrgetter("duration_ns"))),
+        operators=tuple(heapq.nlargest(MOST_NAMES, seen.operators, key=attrgetter("self_ns"))),
+        runtime_calls=tuple(heapq.nlargest(MOST_NAMES, seen.runtime_calls, key=attrgetter("self_ns"))),
         resources=tuple(compiled[:MOST_NAMES]),
         shape=chrome_trace.shape_of(document.get("deviceProperties", [])),
         own_libraries=len(own_libraries()),
@@ -122,15 +120,6 @@ def _document(profiler: Any) -> dict[str, Any]:
         profiler.export_chrome_trace(str(path))
         document = json.loads(path.read_text(errors="replace"))
     return document if isinstance(document, dict) else {}
-
-
-def _longest(found: Sequence[Seen], most: int) -> list[Seen]:
-    """Return those that took most of the time."""
-    return heapq.nlargest(most, found, key=_duration)
-
-
-def _duration(activity: DeviceActivity | HostActivity) -> int:
-    return activity.duration_ns if isinstance(activity, DeviceActivity) else activity.self_ns
 
 
 def _resources(names_kernels: bool) -> tuple[list[KernelResources], str]:

@@ -25,7 +25,6 @@ from kbench.wire.channel import Channel, Message, PeerGoneError, decode_constant
 from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec
 from kbench.worker import call_trace, solution
-from kbench.worker.compiled_graphs import forget_graphs
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
@@ -154,7 +153,7 @@ class Worker:
         pin_precision(message["allow_tf32"])
         self._switches = self._switches or precision_switches.settings()
         if message["overrides"] != self._overrides:
-            forget_graphs()
+            solution.forget_graphs()
         self._overrides = message["overrides"]
         constructor = self._constructor(message)
         with Stage("init"):

@@ -5,7 +5,7 @@ import torch
 import torch._dynamo
 from torch._dynamo.testing import CompileCounter
 
-from kbench.worker.compiled_graphs import forget_graphs
+from kbench.worker.solution import forget_graphs
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from kbench.devices.timer import tensor_leaves
 from kbench.judge.diagnosis import rewrites
 from kbench.judge.diagnosis.attention import taken_apart
 from kbench.judge.diagnosis.rewrites import Change, rewriting
-from kbench.judge.diagnosis.rounding import Arithmetic, arithmetics, computing_in, rounded_by
+from kbench.judge.diagnosis.rounding import Arithmetic, RoundingMode, arithmetics, rounded_by
 from kbench.judge.diagnosis.slips.trials import Slipping, groups
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.repeatability import is_random
@@ -211,7 +211,7 @@ class Forms:
 
     def _rounded(self, arithmetic: Arithmetic) -> list[Tensor]:
         state = {name: rounded_by(arithmetic.given, tensor.detach()) for name, tensor in self.state.items()}
-        with computing_in(arithmetic):
+        with taken_apart(), RoundingMode(arithmetic):
             found = self.run(state, lambda _, tensor: rounded_by(arithmetic.given, tensor))
         return [rounded_by(arithmetic.result, tensor) for tensor in found]
 

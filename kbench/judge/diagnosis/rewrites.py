@@ -76,7 +76,7 @@ def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Chang
         if change.other_variance:
             kwargs["correction"] = 0 if kwargs.get("correction", 1) else 1
         return func(*args, **kwargs)
-    if name in TRIANGLES or (name in FILLS and _is_far_below(args[2])):
+    if name in TRIANGLES or (name in FILLS and float(args[2]) <= FAR_BELOW):
         seen.has_mask = True
         return args[0] if change.without_mask else func(*args, **kwargs)
     _numbers(func, args, change, seen)
@@ -100,10 +100,6 @@ def _numbers(func: Any, args: list[Any], change: Change, seen: Rewritable) -> No
             seen.epsilons.add(args[place])
             if change.epsilon is not None and not change.outside:
                 args[place] = change.epsilon
-
-
-def _is_far_below(value: Any) -> bool:
-    return float(value) <= FAR_BELOW
 
 
 def _number(args: list[Any]) -> float | None:

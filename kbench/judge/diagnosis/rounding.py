@@ -3,8 +3,7 @@
 Rounding is emulated in fp32, so no switch of torch is touched, and a CPU gives what a GPU gives.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from kbench.judge.diagnosis.attention import taken_apart
 from kbench.numerics.operators import OperatorMode
 
 Rounder = Callable[[Tensor], Tensor]
@@ -95,7 +93,9 @@ def arithmetics() -> tuple[Arithmetic, ...]:
     return tuple(found)
 
 
-class _Rounding(OperatorMode):
+class RoundingMode(OperatorMode):
+    """Rounds at every operator as an arithmetic says."""
+
     def __init__(self, arithmetic: Arithmetic):
         super().__init__()
         self._arithmetic = arithmetic
@@ -125,10 +125,3 @@ def rounded_by(change: Rounder | None, value: Any) -> Any:
         return change(leaf) if isinstance(leaf, Tensor) and leaf.dtype == torch.float32 else leaf
 
     return tree_map(on_leaf, value)
-
-
-@contextlib.contextmanager
-def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
-    """Round at every operator as an arithmetic says; attention is taken apart into its products."""
-    with taken_apart(), _Rounding(arithmetic):
-        yield

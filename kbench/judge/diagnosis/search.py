@@ -112,8 +112,9 @@ class Search:
             return None
         kinds = [self._unwritten]
         if sum(bad.got.numel() for bad in self._bad) <= self._most_elements:
-            kinds += [self._stale, self._transposed, self._other_forms, self._frozen, self._precision]
-            kinds += [self._slips, self._constant_error, self._region]
+            kinds += [self._stale, lambda: self._of_all(faults.transposed) or self._of_all(faults.displaced)]
+            kinds += [self._other_forms, self._frozen, self._precision, self._slips]
+            kinds += [lambda: self._of_all(faults.constant_error) or self._of_all(faults.extra_function), self._region]
         for kind in kinds:
             self._deadline_s = time.monotonic() + self._budget_s
             try:
@@ -145,23 +146,18 @@ class Search:
                 )
         return None
 
-    def _transposed(self) -> Diagnosis | None:
-        return self._of_all(faults.transposed) or self._of_all(faults.displaced)
-
     def _of_all(self, fault: Callable[[Tensor, Tensor, elements.Tolerance], Diagnosis | None]) -> Diagnosis | None:
         found = [fault(bad.got, bad.want, bad.tolerance) for bad in self._bad]
         return found[0] if all(found) else None
 
     def _other_forms(self) -> Diagnosis | None:
-        forms = self._may_run()
-        if forms is None or self._is_constant():
+        if self._is_constant() or (forms := self._may_run()) is None:
             return None
         changed = [*forms.statistics(), *forms.unmasked(), *forms.left_out(self._wrong.constructed()), *forms.turned()]
         return self._best(itertools.chain(changed, forms.other_mode(self._wrong.held)))
 
     def _frozen(self) -> Diagnosis | None:
-        forms = self._may_run()
-        if forms is None or self._is_constant():
+        if self._is_constant() or (forms := self._may_run()) is None:
             return None
         found = self._best(forms.frozen(self._wrong.constructed()))
         confirmed = None if found is None else self._wrong.confirm()
@@ -215,8 +211,7 @@ class Search:
         return None
 
     def _slips(self) -> Diagnosis | None:
-        forms = self._may_run()
-        if forms is None or self._is_constant():
+        if self._is_constant() or (forms := self._may_run()) is None:
             return None
         self._deadline_s = time.monotonic() + self._budget_s + min(SLIPS * self._run_s, MOST_SLIPS_S)
         return self._best(forms.slipping())
@@ -225,9 +220,6 @@ class Search:
         if not self._wrong.plain:
             return None  # inputs that stand out in one place make errors there alone larger than the tolerance
         return self._of_all(faults.partial_block)
-
-    def _constant_error(self) -> Diagnosis | None:
-        return self._of_all(faults.constant_error) or self._of_all(faults.extra_function)
 
     def _may_run(self) -> Forms | None:
         """Return the model's other forms, made once, where it may be run: its own form must give what is wanted."""
@@ -241,17 +233,14 @@ class Search:
                 return None
             forms = Forms(wrong.model, wrong.arguments)
             began_s = time.monotonic()
-            if not self._gives(forms.look()):
+            gives = forms.look()  # one that remembers its calls may give something else
+            if not self._has_all(gives):
+                return None
+            if not all(likeness.is_near(gives[bad.place], bad.want, bad.tolerance) for bad in self._bad):
                 return None
             self._run_s = time.monotonic() - began_s
             self._forms = forms
         return self._forms
-
-    def _gives(self, outputs: Sequence[Tensor]) -> bool:
-        """Return whether a run of the model gives what is wanted: one that remembers its calls may not."""
-        return self._has_all(outputs) and all(
-            likeness.is_near(outputs[bad.place], bad.want, bad.tolerance) for bad in self._bad
-        )
 
     def _has_all(self, outputs: Sequence[Tensor]) -> bool:
         return len(outputs) > max(bad.place for bad in self._bad)
@@ -281,7 +270,7 @@ class Search:
             outputs = self._outputs(alternative)
             if outputs is None or not self._fits(outputs):
                 continue
-            rest = self._rest_of(outputs)
+            rest = max(likeness.rest(bad.got, bad.want, outputs[bad.place]) for bad in self._bad)
             if best is None or CLEARLY * rest < best[0]:
                 best = rest, alternative
             if rest <= SURELY:
@@ -298,10 +287,6 @@ class Search:
         except Exception:  # noqa: BLE001 - as in `run`
             return None
         return outputs if self._has_all(outputs) else None
-
-    def _rest_of(self, outputs: Sequence[Tensor]) -> float:
-        """Return the largest share of the error of a wrong output that the outputs of an alternative leave."""
-        return max(likeness.rest(bad.got, bad.want, outputs[bad.place]) for bad in self._bad)
 
     def _fits(self, outputs: Sequence[Tensor]) -> bool:
         return all(

@@ -26,7 +26,7 @@ def inner_type(types: Collection[torch.dtype], results: Callable[[], Expected], 
     if seen is None:
         return None
     expected = results()
-    wide = [_is_wide(t) and t.numel() > 0 for t in expected.judged.values()]
+    wide = [t.dtype == torch.float32 and t.numel() > 0 for t in expected.judged.values()]
     for index, exact in (oracle(expected) if any(wide) else None) or ():
         for want, double, is_wide in zip(expected.judged.values(), exact, wide, strict=True):
             part = want[index] if index else want
@@ -37,8 +37,4 @@ def inner_type(types: Collection[torch.dtype], results: Callable[[], Expected], 
 
 def tolerance_within(inner: torch.dtype | None, output: Tensor, own: elements.Tolerance) -> elements.Tolerance:
     """Return the tolerance of the type that an output was rounded to, which may be coarser than its `own`."""
-    return elements.tolerance_for(inner) if inner is not None and _is_wide(output) else own
-
-
-def _is_wide(output: Tensor) -> bool:
-    return output.dtype == torch.float32
+    return elements.tolerance_for(inner) if inner is not None and output.dtype == torch.float32 else own

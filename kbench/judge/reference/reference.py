@@ -15,9 +15,9 @@ from torch import Tensor
 from kbench.children.child_error import is_of_the_device
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
+from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
-from kbench.judge.reference.call_memory import weighed
 from kbench.judge.reference.drawing import (
     Arguments,
     Inputs,
@@ -136,10 +136,9 @@ class Reference:
             return None
 
     def expect(self, arguments: list[Any]) -> Expected:
-        """Run the reference on private arguments and keep what it returned.
+        """Run the reference on private arguments and keep what it returned. Raises ReferenceRaisedError if it raises.
 
-        Raises:
-            ReferenceRaisedError: if it raises; `try_expect` is for arguments that it may refuse.
+        `try_expect` is for arguments that it may refuse.
         """
         found = self.try_expect(arguments)
         if isinstance(found, PluginError):
@@ -309,11 +308,7 @@ class Reference:
 
     def _settle_randomness(self) -> None:
         """Switch to eval mode where the reference is random under training mode (dropout)."""
-        if self.eval_mode:
-            self._evaluate()
-        if not getattr(self.model, "training", False):
-            return
-        if any(map(is_random, self.model.modules())):
+        if self.eval_mode or (getattr(self.model, "training", False) and any(map(is_random, self.model.modules()))):
             self._evaluate()
 
     def _evaluate(self) -> None:
@@ -339,7 +334,11 @@ class Reference:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
         arguments = self.arguments(secrets.randbits(31))
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
-        again, self.between_bytes = weighed(lambda: self.expect(arguments), self.device)
+        with backend(self.device).memory_peak() as peak_bytes:
+            again = self.expect(arguments)
+            backend(self.device).synchronize()
+            returned_bytes = sum(t.numel() * t.element_size() for t in again.tensors)
+            self.between_bytes = max(0, peak_bytes() - returned_bytes)
         self.call_s = time.monotonic() - started
         second = dict(again.leaves)
         apart = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
@@ -367,17 +366,17 @@ class Reference:
             tensors = [(path, leaf) for path, leaf in leaves if hasattr(leaf, "untyped_storage")]
             return {path: t for path, t in tensors if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}
 
+        def near(one: Tensor, other: Tensor | None) -> bool:
+            if other is None or one.shape != other.shape:
+                return False
+            return elements.compare(one, other, self.tolerance(one)).ratio <= within
+
         first = small()
         same = set(first)
         for _ in range(REPEAT_DRAWS):
-            if not same:
-                break
-            other = small()
-            same = {path for path in same if path in other and self._near(first[path], other[path], within)}
+            other = small() if same else {}
+            same = {path for path in same if near(first[path], other.get(path))}
         return tuple(path for path in first if path in same)
-
-    def _near(self, one: Any, other: Any, within: float) -> bool:
-        return one.shape == other.shape and elements.compare(one, other, self.tolerance(one)).ratio <= within
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""

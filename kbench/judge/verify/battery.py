@@ -5,9 +5,10 @@ becomes a note: never a silent pass.
 """
 
 import functools
+import itertools
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,6 @@ from kbench.judge.reference.inner_precision import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
-from kbench.judge.verify.separating import separating
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation
 from kbench.numerics import elements, tails
 from kbench.plugins.problem import variable
@@ -63,6 +63,19 @@ def is_nearly_one_value(output: Tensor) -> bool:
         return False
     wide = output.double()
     return int((wide != wide.median()).sum().item()) < min(FEW, output.numel() // 2)
+
+
+def separating(names: Collection[str]) -> list[set[str]]:
+    """Return sets of names such that of any two, one set has the first and not the second.
+
+    Each name gets a secret code of m bits, half of them ones, and set k has the names whose k-th bit is one: no code
+    contains another. That is a completely separating system, and no smaller one exists (Sperner 1928; Spencer 1970).
+    Of 2 names 2 sets come, of 6 names 4, of 70 names 8. One name needs none.
+    """
+    bits = next(m for m in itertools.count() if math.comb(m, m // 2) >= len(names))
+    codes = list(itertools.combinations(range(bits), bits // 2))
+    coded = list(zip(names, secrets.SystemRandom().sample(codes, len(names)), strict=True))
+    return [{name for name, code in coded if bit in code} for bit in range(bits)]
 
 
 class Battery:

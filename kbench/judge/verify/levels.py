@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, Level, blocking
 from kbench.core.model import Finding, FindingKind, Status
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.diagnosis.other_shape import needs_other_shape, shape_in_words
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
@@ -375,3 +375,20 @@ def arguments_as(code: str, reference: Reference) -> list[Any]:
     """Return fresh arguments in the layout with a code."""
     drawn = layouts_of(reference.arguments(secret_seed()))
     return next(arguments for name, arguments, _ in drawn if name == code)
+
+
+def shape_in_words(other: Reference, own: Reference) -> str:
+    """Return the constants that differ, as `name=value` of the other one; empty where none do."""
+    names = dict.fromkeys((*own.overrides, *other.overrides))
+    values = {name: [getattr(r.problem.module, name, None) for r in (other, own)] for name in names}
+    return ", ".join(f"{name}={theirs}" for name, (theirs, ours) in values.items() if repr(theirs) != repr(ours))
+
+
+def needs_other_shape(inner: Diagnosis | None, shape: str) -> Diagnosis:
+    """Return the diagnosis of what is right at its own shape, with what was found at the other one."""
+    evidence = "right in every call at the problem's own shape"
+    return Diagnosis(
+        code="needs_other_shape",
+        sentence=f"right at its own shape, wrong at {shape}" + (f": {inner.sentence}" if inner else ""),
+        evidence=evidence + (f"; at the other one: {inner.evidence} ({inner.code})" if inner else ""),
+    )

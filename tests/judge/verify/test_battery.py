@@ -13,8 +13,7 @@ from kbench.core.model import Status
 from kbench.core.values import Ruling
 from kbench.judge.exchange import Tally, WrongError
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery
-from kbench.judge.verify.separating import separating
+from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
 CENTRED = next(variation for variation in VARIATIONS if variation.code == "centred")

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from kbench.judge.verify.separating import separating
+from kbench.judge.verify.battery import separating
 
 
 @pytest.mark.parametrize(
