@@ -51,9 +51,5 @@ def without_machinery(lines: Sequence[str]) -> list[str]:
     """Leave frames of kbench and torch out of what `faulthandler` writes when a process dies of a signal."""
     start = next((number for number, line in enumerate(lines) if line.startswith(CRASHED)), len(lines))
     told = [line for line in lines[start:] if not line.startswith("Extension modules:")]
-    return [*lines[:start], *(line for line in told if not _is_frame_of_machinery(line))]
-
-
-def _is_frame_of_machinery(line: str) -> bool:
-    frame = CRASH_FRAME.fullmatch(line)
-    return frame is not None and is_machinery(frame[1])
+    frames = [(line, CRASH_FRAME.fullmatch(line)) for line in told]
+    return [*lines[:start], *(line for line, frame in frames if frame is None or not is_machinery(frame[1]))]

@@ -44,12 +44,22 @@ def solution_names(problem: str, settings: Settings) -> tuple[str, ...]:
 
 def problem_files(settings: Settings) -> list[Found]:
     """List the files that may be problems, shipped ones first, each once."""
-    return _unique(_problem_files(settings))
+    places: list[Found] = [(_PACKAGE / "problems", "kbench")]
+    places += [(place, "entry point") for place in _entry_point_places("kbench.problems")]
+    places += [(each, "settings") for place in settings.paths for each in (place, place / "problems")]
+    return _python_files(places)
 
 
 def solution_files(problem: Path, settings: Settings) -> list[Found]:
     """List the files that may be solutions of the problem in this file, each once."""
-    return _unique(_solution_files(problem, settings))
+    name, beside = problem.stem, problem.resolve().parent
+    folders = [place.parent if place.suffix == ".py" else place for place in settings.paths]
+    near = (beside / name, beside / "solutions" / name, beside.parent / "solutions" / name)
+    places: list[Found] = [(_PACKAGE / "solutions" / name, "kbench")]
+    places += [(place / name, "entry point") for place in _entry_point_places("kbench.solutions")]
+    places += [(each, "settings") for folder in folders for each in (folder / "solutions" / name, folder / name)]
+    places += [(folder, "path") for folder in near]
+    return _python_files(places)
 
 
 def as_path(name_or_path: str | Path) -> Path | None:
@@ -68,43 +78,16 @@ def named_entry_points(problem: str) -> Iterator[tuple[str, Path]]:
             yield name, place
 
 
-def _problem_files(settings: Settings) -> Iterator[Found]:
-    yield from _python_files(_PACKAGE / "problems", "kbench")
-    for place in _entry_point_places("kbench.problems"):
-        yield from _python_files(place, "entry point")
-    for place in settings.paths:
-        yield from _python_files(place, "settings")
-        yield from _python_files(place / "problems", "settings")
-
-
-def _solution_files(problem: Path, settings: Settings) -> Iterator[Found]:
-    name = problem.stem
-    yield from _python_files(_PACKAGE / "solutions" / name, "kbench")
-    for place in _entry_point_places("kbench.solutions"):
-        yield from _python_files(place / name, "entry point")
-    for place in settings.paths:
-        folder = place.parent if place.suffix == ".py" else place
-        yield from _python_files(folder / "solutions" / name, "settings")
-        yield from _python_files(folder / name, "settings")
-    beside = problem.resolve().parent
-    for folder in (beside / name, beside / "solutions" / name, beside.parent / "solutions" / name):
-        yield from _python_files(folder, "path")
-
-
-def _python_files(place: Path, origin: Origin) -> Iterator[Found]:
-    """Return `place` itself if it is a Python file, else the public Python files in that folder."""
-    if place.suffix == ".py" and place.is_file():
-        yield place, origin
-    elif place.is_dir():
-        yield from ((path, origin) for path in sorted(place.glob("*.py")) if not path.name.startswith("_"))
-
-
-def _unique(found: Iterator[Found]) -> list[Found]:
-    seen: dict[Path, Found] = {}
-    for path, origin in found:
-        # Unlike `resolve`, this accepts circular links.
-        seen.setdefault(Path(os.path.realpath(path)), (path, origin))
-    return list(seen.values())
+def _python_files(places: list[Found]) -> list[Found]:
+    """Return the places that are Python files, and the public Python files in those that are folders, each once."""
+    found: dict[Path, Found] = {}
+    for place, origin in places:
+        is_file = place.suffix == ".py" and place.is_file()
+        inside = (path for path in sorted(place.glob("*.py")) if not path.name.startswith("_"))
+        for path in [place] if is_file else inside:
+            # Unlike `resolve`, this accepts circular links.
+            found.setdefault(Path(os.path.realpath(path)), (path, origin))
+    return list(found.values())
 
 
 def _entry_point_places(group: str) -> list[Path]:

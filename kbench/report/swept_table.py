@@ -96,15 +96,8 @@ class SweptTable:
 
     @property
     def _scores(self) -> list[Score]:
-        return [
-            Score(
-                passed=line.passed,
-                speedup=line.speedup if line.passed else None,
-                trivial=line.trivial,
-            )
-            for line in self.lines
-            if line.judged
-        ]
+        judged = [line for line in self.lines if line.judged]
+        return [Score(passed=x.passed, speedup=x.speedup if x.passed else None, trivial=x.trivial) for x in judged]
 
 
 def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, notes: Sequence[Remark]) -> SweptTable:

@@ -73,7 +73,9 @@ class Service:
     def __init__(self, judge: Judge, store: TaskStore, metrics: Metrics, options: ServerOptions):
         self._judge = judge
         self._store = store
-        self._metrics = metrics
+        self.metrics = metrics
+        metrics.pending.set_function(lambda: self.pending)
+        metrics.processing.set_function(lambda: self.processing)
         self._options = options
         self._open: dict[str, _Open] = {}
         self._pending: asyncio.Queue[str] = asyncio.Queue()
@@ -90,12 +92,6 @@ class Service:
     def processing(self) -> int:
         """Number of tasks in the pool."""
         return len(self._open) - self.pending
-
-    def metrics(self) -> Metrics:
-        """Return the current metrics."""
-        self._metrics.pending.set(self.pending)
-        self._metrics.processing.set(self.processing)
-        return self._metrics
 
     def start(self) -> None:
         """Start, with the unanswered tasks of an earlier server."""
@@ -142,7 +138,7 @@ class Service:
             if stored is None:
                 fresh[task_id] = request, digest
         if fresh and self.pending + len(fresh) > self._options.most_pending:
-            self._metrics.refused.inc(len(fresh))
+            self.metrics.refused.inc(len(fresh))
             raise QueueFullError(max(1, math.ceil(self._mean_s * self.pending / self.slots)))
         told: dict[str, Any] = {"status": "pending", "submitted_at": _now()}
         stored_tasks = []
@@ -223,13 +219,13 @@ class Service:
     async def _answer(self, task_id: str, one: _Open) -> None:
         began_s = time.monotonic()
         queued_s = began_s - one.submitted_s
-        self._metrics.queue_seconds.observe(queued_s)
+        self.metrics.queue_seconds.observe(queued_s)
         one.answer = moved_on(one.answer, {"status": "processing", "queue_time": queued_s})
         self._store.begin(task_id, one.answer.model_dump_json())
         told = await self._judged(one.request)
         spent_s = time.monotonic() - began_s
         self._mean_s += (spent_s - self._mean_s) / 8
-        self._metrics.execution_seconds.observe(spent_s)
+        self.metrics.execution_seconds.observe(spent_s)
         if task_id in self._open:
             self._finish(task_id, told | {"processing_time": spent_s})
 
@@ -253,7 +249,7 @@ class Service:
         del self._open[task_id]
         one.answer = answer
         one.expiry.cancel()
-        self._metrics.answers.labels(one.answer.status, one.answer.verdict or "none").inc()
+        self.metrics.answers.labels(one.answer.status, one.answer.verdict or "none").inc()
         one.done.set_result(one.answer)
 
 

@@ -66,9 +66,8 @@ class TaskStore:
 
     def finish(self, task_id: str, answer: str) -> None:
         """Store the answer of a task and drop its sources."""
-        self._database.execute(
-            "UPDATE tasks SET is_done = 1, request = '', answer = ? WHERE task_id = ?", (answer, task_id)
-        )
+        query = "UPDATE tasks SET is_done = 1, request = '', answer = ? WHERE task_id = ?"
+        self._database.execute(query, (answer, task_id))
 
     def forget(self, before_utc: str) -> None:
         """Delete the tasks with an answer before a time in ISO 8601. New tasks reuse their space."""

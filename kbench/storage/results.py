@@ -29,7 +29,6 @@ COLUMNS_OF = {
     for version in range(1, SCHEMA_VERSION + 1)
 }
 """Columns by readable version; rows of earlier versions lack the others."""
-KEY_COLUMNS = ("problem", "solution", "case")
 SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
 ROW_TYPES = get_type_hints(ResultRow)
 SAMPLE_TYPES = get_type_hints(Sample)
@@ -48,6 +47,9 @@ class CaseKey(NamedTuple):
     problem: str
     solution: str
     case: str
+
+
+KEY_COLUMNS = CaseKey._fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +76,7 @@ class Run:
     def timings(self, rows: Iterable[ResultRow]) -> tuple[Timing, ...]:
         """Return the timings of rows that have samples."""
         return tuple(
-            Timing(
-                samples=samples,
-                flags=tuple(row.flags.split()),
-                **{name: getattr(row, name) for name in OF_A_TIMING},
-            )
+            Timing(samples=samples, flags=tuple(row.flags.split()), **{n: getattr(row, n) for n in OF_A_TIMING})
             for row in rows
             if (samples := self.samples.get(group_key(row)))
         )
@@ -169,7 +167,9 @@ class RunWriter:
         self._write_rows()
 
     def _add(self, row: ResultRow, samples: Sequence[Sample]) -> ResultRow:
-        lines = [_sample_line(row, sample) for sample in samples]
+        keys = [csvfile.cell(getattr(row, name)) for name in KEY_COLUMNS]
+        cells = ([csvfile.cell(getattr(sample, name)) for name in SAMPLE_COLUMNS] for sample in samples)
+        lines = [csvfile.line([*keys, *own]) for own in cells]
         finished = replace(row, samples_sha256=_digest(lines) if lines else "")
         self._rows.append(_row_line(finished))
         self._written.append(group_key(finished))
@@ -295,11 +295,6 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
 
 def _row_line(row: ResultRow) -> str:
     return csvfile.line([csvfile.cell(getattr(row, name)) for name in ROW_COLUMNS])
-
-
-def _sample_line(row: ResultRow, sample: Sample) -> str:
-    keys = [csvfile.cell(getattr(row, name)) for name in KEY_COLUMNS]
-    return csvfile.line([*keys, *(csvfile.cell(getattr(sample, name)) for name in SAMPLE_COLUMNS)])
 
 
 def _digest(lines: Sequence[str]) -> str:

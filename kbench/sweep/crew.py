@@ -66,12 +66,13 @@ class Crew:
     def __init__(self, options: SweepOptions, scratch: Path, make: MakeEvaluator | None, write: Write):
         self._options = options
         self._scratch = scratch
-        self._make = make or self._evaluator
+        rung, lanes = options.rung, options.lanes
+        self._make = make or (lambda device, guard, folder: Evaluator(device, rung, folder, guard, lanes=lanes))
         self._news: queue.SimpleQueue[SweepEvent | BaseException | None] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
-        lanes = options.lanes * len(options.devices)
-        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=lanes)
+        all_lanes = lanes * len(options.devices)
+        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes)
         self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
 
     @property
@@ -145,6 +146,3 @@ class Crew:
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)
-
-    def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
-        return Evaluator(device, self._options.rung, scratch, guard, lanes=self._options.lanes)

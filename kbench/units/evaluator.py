@@ -330,9 +330,8 @@ class Evaluator:
             found = judge.open(bench.problem, case)
         except ChildError as error:
             bench.opened = None
-            failed = Failed(status=error.status, reason=error.reason, log=error.log)
             self._note_stuck(judge, case, error.log)
-            return failed
+            return Failed(status=error.status, reason=error.reason, log=error.log)
         bench.opened = (case, found)
         return found
 

@@ -59,13 +59,8 @@ def _diagonals(call: OperatorCall) -> Iterator[Slip]:
         own = call.args[1] if len(call.args) > 1 else 0
         for step in (-1, 1):
             sentence = f"cuts `{call.name}` at diagonal {own + step}, where the reference cuts at {own}"
-            run = functools.partial(_triangle, call, own + step)
+            run = functools.partial(getattr(torch, call.name), call.args[0], own + step)
             yield Slip(code="other_window", sentence=sentence, run=run)
-
-
-def _triangle(call: OperatorCall, diagonal: int) -> Tensor:
-    triangle: Tensor = getattr(torch, call.name)(call.args[0], diagonal)
-    return triangle
 
 
 def _bias(call: OperatorCall) -> OperatorCall | None:
