@@ -149,7 +149,7 @@ def verdict(old: Deck, new: Deck) -> GatedCase:
     options = RunOptions()
     old.shuffle()
     new.shuffle()
-    key: CaseKey = ("known_work", "solution", "case")
+    key = CaseKey("known_work", "solution", "case")
     contest = Contest(old=old.run(options), new=new.run(options))
 
     def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:

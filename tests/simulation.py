@@ -202,7 +202,7 @@ def gate_suite(
     """Measure a baseline in one session and a run in another, and gate every case."""
     policy = policy or GateSettings()
     before, now = rng.normal(0, noise.session, 2)
-    keys: dict[CaseKey, float] = {("p", "s", str(n)): np.log1p(change) for n, change in enumerate(changes)}
+    keys = {CaseKey("p", "s", str(n)): float(np.log1p(change)) for n, change in enumerate(changes)}
     contests = {
         key: Contest(old=run_case(rng, noise, design, 0.0, before), new=run_case(rng, noise, design, change, now))
         for key, change in keys.items()
@@ -226,7 +226,7 @@ def gate_three_arms(
         old, new = (run_case(rng, noise, fixed, moved, session) for moved in (0.0, change))
         return Contest(old=old, new=new, differences=process_differences(old, new) or None)
 
-    keys: dict[CaseKey, float] = {("p", "s", str(n)): np.log1p(change) for n, change in enumerate(changes)}
+    keys = {CaseKey("p", "s", str(n)): float(np.log1p(change)) for n, change in enumerate(changes)}
     contests = {key: contest(change, design.processes) for key, change in keys.items()}
 
     def remeasure(flagged: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
