@@ -25,7 +25,6 @@ from kbench.host.builder import Builder
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess
 from kbench.plugins import case_selection
-from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import Message
@@ -160,10 +159,11 @@ class Sanitizer:
             self._device, environment={**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
         )
         cached = cache.entry_for(entry.path, entry.variant, f"{self._device.key} lineinfo", cache_dir())
-        if not sources.compiles(entry.path, entry.builtin) or cached.is_built:
+        wanted = case_selection.rehearsals(self._problem, (case,), (), ())
+        if not sources.compiles(entry.path, entry.builtin) or wanted.keys() <= cached.rehearsed():
             return cached.folder
         builder = Builder(self._problem, dataclasses.replace(self._context, device=lined))
-        if builder.build(entry, cached, {case.name: Rehearsal(overrides=case.overrides)}) is None:
+        if builder.build(entry, cached, wanted) is None:
             return cached.folder
         return cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir()).folder
 

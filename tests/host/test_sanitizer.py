@@ -214,10 +214,28 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
     folder = looking(problem, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": 8}))
     environment, (lined, cases) = asked
     assert environment == {**CPU.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
-    assert list(cases.values()) == [Rehearsal(overrides={"n": 8})]
+    assert list(cases.values()) == [Rehearsal(overrides={"n": 8}, layouts=True)]
     plain = cache.entry_for(entry.path, "", CPU.key, cache_dir()).folder
     assert lined != plain
     assert folder == (lined if failure is None else plain)
+
+
+def test_another_case_is_built_too_since_a_solution_may_compile_something_else_for_it(tmp_path, monkeypatch) -> None:
+    built = []
+
+    class FakeBuilder:
+        def __init__(self, *_):
+            pass
+
+        def build(self, _entry, cached, cases):
+            built.append([case.overrides for case in cases.values()])
+            cached.publish(cached.stage(), {*cached.rehearsed(), *cases})
+
+    monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
+    problem, entry = entries(tmp_path, "return x  # load_inline")
+    for n in (8, 9, 8):
+        looking(problem, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": n}))
+    assert built == [[{"n": 8}], [{"n": 9}]]
 
 
 class FakeJudge:
