@@ -1,8 +1,8 @@
-// The consumer warpgroups: convolution on the tensor cores, sums for the statistics, pooling.
+// The consumer warpgroups: convolution on the tensor cores, squares for the statistics, pooling.
 //
 // Units of four rows alternate between the two warpgroups, each of which multiplies a row, waits for it and sums it up:
-// the tensor cores work for one while the other sums up. The sign of gamma * scale is folded into the weights, so that
-// pooling keeps maxima alone.
+// the tensor cores work for one while the other sums up. Behind them comes a row that stands for the whole band: see
+// Producer::store_sums. The sign of gamma * scale is folded into the weights, so that pooling keeps maxima alone.
 #pragma once
 
 #include <cmath>
@@ -101,42 +101,54 @@ __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared&
 constexpr int PIXELS = 2;                             // of each phase, that a thread holds, of two channels
 constexpr int MAXIMA = 2 * PIXELS * (PHASES / POOL);  // of a thread: [channel][pixel][window]
 
-/// Sums of the products and of their squares for this thread's two channels, over the columns it holds.
+/// Sums of the band's products and of their squares for this thread's two channels, over the columns it holds.
 struct RowSums {
   float value[2] = {0.0f, 0.0f}, square[2] = {0.0f, 0.0f};
 };
 
-/// Adds a convolution row: the `left` columns from the thread's first on to the sums, all to the running maxima. WIDE:
-/// only columns of the last window lie beyond.
+/// Adds a convolution row: squares of the `left` columns from the thread's first on to the sums, all to the running
+/// maxima. WIDE: only columns of the last window lie beyond. One chain of additions a channel: between two of them the
+/// compiler puts maxima, which another pipe works out.
 template <bool WIDE>
 __device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int left, RowSums& sums,
                                             float (&maxima)[MAXIMA]) {
-  float value[4] = {0.0f, 0.0f, 0.0f, 0.0f}, square[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  float square[2] = {0.0f, 0.0f};
 #pragma unroll
   for (int phase = 0; phase < PHASES; ++phase) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const int channel = k / 2, pixel = k % 2;
-      float d = row[4 * phase + k];
+      const float d = row[4 * phase + k];
       float& maximum = maxima[(channel * PIXELS + pixel) * (PHASES / POOL) + phase / POOL];
       maximum = fmaxf(maximum, d);
-      if (!WIDE || (pixel == 1 && phase >= PHASES - POOL)) d = PHASES * pixel + phase < left ? d : 0.0f;
-      value[k] += d;
-      square[k] = fmaf(d, d, square[k]);
+      const bool sure = WIDE && (pixel == 0 || phase < PHASES - POOL);
+      if (sure || PHASES * pixel + phase < left) square[channel] = fmaf(d, d, square[channel]);
     }
   }
-  sums.value[0] += value[0] + value[1];
-  sums.value[1] += value[2] + value[3];
-  sums.square[0] += square[0] + square[1];
-  sums.square[1] += square[2] + square[3];
+  sums.square[0] += square[0];
+  sums.square[1] += square[1];
+}
+
+/// Adds the products of column sums, which stand for all rows of the band, divided by `scale`.
+__device__ __forceinline__ void add_values(const float (&row)[WGMMA_SUMS], int left, float scale, RowSums& sums) {
+  float value[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int phase = 0; phase < PHASES; ++phase) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      if (PHASES * (k % 2) + phase < left) value[k] += row[4 * phase + k];
+    }
+  }
+  sums.value[0] = fmaf(value[0] + value[1], scale, sums.value[0]);
+  sums.value[1] = fmaf(value[2] + value[3], scale, sums.value[1]);
 }
 
 struct UnitPlace {
   int round, tile, unit;
 };
 
-/// A number that is the warp's, in a form that the compiler does not work out again where it is needed: behind the wait
-/// for products, a chain of uniform instructions would delay everybody.
+/// A number that is the warp's, in a form that the compiler does not work out somewhere else: between a wait and the
+/// products, a chain of uniform instructions would delay everybody.
 __device__ __forceinline__ int opaque(int value) { return __shfl_sync(ALL_LANES, value, 0); }
 
 class Consumer {
@@ -161,64 +173,96 @@ class Consumer {
   }
 
  private:
-  /// This warpgroup's units of a tile. A unit's maxima are stored behind the first products of the next one.
+  /// This warpgroup's units of a tile. A unit's rows are given back and its maxima stored behind the first products of
+  /// the next one. Behind a tile's last unit come the column sums, like a unit of one row.
   __device__ __forceinline__ void convolve_tile(const Weights& weights, int round, int tile, int first_chunk,
                                                 RowSums& sums) {
     float products[WGMMA_SUMS], maxima[MAXIMA];
     const int columns = arguments_.columns(tile), left = columns - PHASES * PIXELS * (lane_ % 4);
     const bool wide = opaque(columns >= WGMMA_COLUMNS - POOL);
+    if (share_.units == 0) return;
     int unit = group_;
-    for (; unit < share_.units; unit += 2) {
-      const int chunk = first_chunk + unit;
-      const int rows = opaque(min(POOL, share_.rows - POOL * unit));
-      wait_chunk(chunk);
-      uint64_t descriptor = row_address(chunk);
-      start_products(products, weights, descriptor);
-      if (unit > group_) store_pooled(maxima, {round, tile, unit - 2});
-#pragma unroll
-      for (int i = 0; i < MAXIMA; ++i) maxima[i] = -INFINITY;
+    UnitRows next = rows_of(first_chunk, unit);
+    for (; unit <= share_.units; unit += 2) {
+      UnitRows at = next;
+      const bool are_sums = unit == share_.units;
+      int second_chunk = 0;
+      wait_chunk(at.chunk);
 #pragma unroll 1
       for (int row = 1;; ++row) {
+        start_products(products, weights, at.descriptor);
+        at.descriptor += ROW_BYTES / 16;
+        if (row == 1) {
+          // Behind the first products, and what the next unit's need too: nothing of it is to delay them.
+          const int here = opaque(unit);
+          if (here > group_) {
+            release(here - 2, opaque(at.chunk - 2 - (here == share_.units)));
+            store_pooled(maxima, {round, tile, here - 2});
+          }
+#pragma unroll
+          for (int i = 0; i < MAXIMA; ++i) maxima[i] = -INFINITY;
+          second_chunk = opaque(at.chunk + 1);
+          next = rows_of(first_chunk, here + 2);
+        }
         wgmma_wait<0>();
         wgmma_pin(products);
-        if (row == rows) {
-          if (rows <= POOL - HALO) wait_chunk(chunk + 1);  // it is given back: it must have come
-          release(unit, chunk);
+        if (row == at.count && at.count <= POOL - HALO && !are_sums) {
+          wait_chunk(second_chunk);  // it is given back: it must have come
         }
-        if (wide) {
+        if (are_sums) {
+          add_values(products, left, power_of_two(share_.sum_exponent()), sums);
+        } else if (wide) {
           add_columns<true>(products, left, sums, maxima);
         } else {
           add_columns<false>(products, left, sums, maxima);
         }
-        if (row == rows) break;
-        if (row == POOL - HALO) wait_chunk(chunk + 1);  // the first row that reads it
-        descriptor += ROW_BYTES / 16;
-        start_products(products, weights, descriptor);
+        if (row == at.count) break;
+        if (row == POOL - HALO) wait_chunk(second_chunk);  // the first row that reads it
       }
     }
-    if (unit > group_) store_pooled(maxima, {round, tile, unit - 2});
+    if (unit == group_) return;
+    release(unit - 2, chunk_of(first_chunk, unit - 2));
+    if (unit - 2 < share_.units) store_pooled(maxima, {round, tile, unit - 2});
+  }
+
+  /// A unit's own chunk. The column sums come behind the halo of the last unit.
+  __device__ __forceinline__ int chunk_of(int first_chunk, int unit) const {
+    return first_chunk + unit + (unit == share_.units);
+  }
+
+  struct UnitRows {
+    uint64_t descriptor;  // of the first row: see row_address
+    int chunk, count;
+  };
+
+  __device__ __forceinline__ UnitRows rows_of(int first_chunk, int unit) const {
+    const int chunk = opaque(chunk_of(first_chunk, unit));
+    const int count = unit == share_.units ? 1 : min(POOL, share_.rows - POOL * unit);
+    return {row_address(chunk), chunk, opaque(count)};
   }
 
   /// Descriptor address of a unit's first row, in the plane of high parts. The shuffle tells the compiler that it is
   /// the warp's: descriptors then stay in uniform registers.
   __device__ __forceinline__ uint64_t row_address(int chunk) const {
-    const uint32_t address = shared_address(shared_.ring) + chunk % CHUNKS * CHUNK_BYTES;
+    const uint32_t address = shared_address(shared_.ring) + uint32_t(chunk) % CHUNKS * CHUNK_BYTES;
     return operand_address(__shfl_sync(ALL_LANES, address, 0));
   }
 
   /// Waits for a chunk, which the producer has fenced.
   __device__ __forceinline__ void wait_chunk(int chunk) {
-    barrier_wait(&shared_.full[chunk % CHUNKS], uint32_t(chunk / CHUNKS & 1));
+    barrier_wait(&shared_.full[uint32_t(chunk) % CHUNKS], uint32_t(chunk) / CHUNKS & 1u);
   }
 
   /// Gives a unit's rows back. Every chunk is given back twice: by its own unit and by the one before; the first and
-  /// the last unit of a tile stand in for those that do not exist.
+  /// the last unit of a tile stand in for those that do not exist, and so do the column sums.
   __device__ __forceinline__ void release(int unit, int chunk) {
     if (lane_ != 0) return;
-    barrier_arrive(&shared_.empty[chunk % CHUNKS]);
-    if (unit == 0) barrier_arrive(&shared_.empty[chunk % CHUNKS]);
-    barrier_arrive(&shared_.empty[(chunk + 1) % CHUNKS]);
-    if (unit + 1 == share_.units) barrier_arrive(&shared_.empty[(chunk + 1) % CHUNKS]);
+    barrier_arrive(&shared_.empty[uint32_t(chunk) % CHUNKS]);
+    const bool are_sums = unit == share_.units;
+    if (unit == 0 || are_sums) barrier_arrive(&shared_.empty[uint32_t(chunk) % CHUNKS]);
+    if (are_sums) return;
+    barrier_arrive(&shared_.empty[uint32_t(chunk + 1) % CHUNKS]);
+    if (unit + 1 == share_.units) barrier_arrive(&shared_.empty[uint32_t(chunk + 1) % CHUNKS]);
   }
 
   /// Keeps a unit's maxima until the sample's statistics are known.

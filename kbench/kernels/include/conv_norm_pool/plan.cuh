@@ -133,8 +133,10 @@ struct Share {
   }
 
   __device__ __forceinline__ int sample(int round) const { return cluster + round * clusters; }
-  /// Chunks of a tile: one a unit, and the halo of the last.
-  __device__ __forceinline__ int chunks() const { return units == 0 ? 0 : units + 1; }
+  /// Chunks of a tile: one a unit, the halo of the last, and the column sums.
+  __device__ __forceinline__ int chunks() const { return units == 0 ? 0 : units + 2; }
+  /// Sums of a band's input rows are handed over divided by 2^this: none is larger than the largest value then.
+  __device__ __forceinline__ int sum_exponent() const { return 32 - __clz(rows + HALO - 1); }
 };
 
 /// Sums that blocks of a cluster tell each other, per group: of the values, of their squares, of the shifted squares.

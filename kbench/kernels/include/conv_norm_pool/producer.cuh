@@ -68,12 +68,18 @@ class Producer {
   __device__ __forceinline__ void run() {
     float pixel[WARP_CHANNELS];
     load_pixels(0, pixel);
+    clear_sums();
     Values values;
     const int chunks = share_.chunks();
     ChunkCursor at, next, soon;
     for (int i = 0; i < PREFETCHED_CHUNKS; ++i) soon.advance(share_);  // the writer asks for these
     for (int sequence = 0; share_.rounds > at.round; ++sequence) {
-      if (chunks > 0) load(values, at);
+      const bool are_sums = at.chunk == chunks - 1;
+      if (are_sums) {
+        load_edges(values, at);
+      } else if (chunks > 0) {
+        load(values, at);
+      }
       if (sequence > 0) {
         soon.advance(share_);
         prefetch(arguments_, share_, soon);
@@ -92,10 +98,15 @@ class Producer {
         magnitude_[0] = magnitude_[1] = magnitude_[2] = magnitude_[3] = __float2half2_rn(0.0f);
       }
       const int slot = sequence % CHUNKS;
-      const bool halo = at.chunk == chunks - 1;
+      const bool halo = at.chunk == chunks - 2;
       next.advance(share_);
       barrier_wait(&shared_.empty[slot], uint32_t(sequence / CHUNKS & 1) ^ 1u);
-      if (warp_ < HALO || !halo) store(values, at.round, slot);
+      if (are_sums) {
+        store_sums(values, at.round, slot);
+      } else if (warp_ < HALO || !halo) {
+        const int row = POOL * at.chunk + warp_;
+        store(values, at.round, slot, row < share_.rows + HALO);
+      }
       if (halo && at.tile == share_.tiles - 1) {
         publish_magnitudes(at.round);
         barrier_arrive(&shared_.measured[at.round % 2]);
@@ -154,7 +165,84 @@ class Producer {
     }
   }
 
-  __device__ __forceinline__ void store(const Values& values, int round, int slot) {
+  /// A thread's column of the rows that not every filter row meets: the first two and the last two of the band.
+  __device__ __forceinline__ void load_edges(Values& values, const ChunkCursor& at) const {
+    const int column = min(at.tile * TILE_OWNED + sum_column(), arguments_.width - 1);
+    const float* from = plane(at.round, 0) + share_.first_row * arguments_.width + column;
+#pragma unroll
+    for (int i = 0; i < 2 * HALO; ++i) {
+      const float* pixel = from + (i < HALO ? i : share_.rows + i - HALO) * arguments_.width;
+#pragma unroll
+      for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
+        values[channel][i] = __ldg(next_plane(pixel, channel));
+      }
+    }
+  }
+
+  /// The column whose sums a thread forms: its pixel of its phase.
+  __device__ __forceinline__ int sum_column() const {
+    return thread_ % PHASE_PIXELS * PHASES + thread_ / PHASE_PIXELS;
+  }
+
+  /// A warp's sums of its rows, [channel][phase, pixel], in the slot where the sums of all warps will be.
+  __device__ __forceinline__ float* partial_sums(int slot, int warp) const {
+    unsigned char* plane = shared_.ring + slot * CHUNK_BYTES + warp / 2 * PLANE_BYTES;
+    return reinterpret_cast<float*>(plane) + warp % 2 * MAX_IN_CHANNELS * WGMMA_COLUMNS;
+  }
+  static_assert(2 * MAX_IN_CHANNELS * WGMMA_COLUMNS * sizeof(float) <= CHUNK_BYTES, "two warps' sums in a plane");
+
+  __device__ __forceinline__ void clear_sums() {
+#pragma unroll
+    for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
+#pragma unroll
+      for (int i = 0; i < POOL; ++i) sums_[channel][i] = 0.0f;
+    }
+  }
+
+  /// Three rows whose convolution is the sum of the band's: for each filter row, the sum of the input rows that it
+  /// meets. Consumers then need no additions of their own for the mean.
+  __device__ __forceinline__ void store_sums(const Values& edges, int round, int slot) {
+    float* partial = partial_sums(slot, warp_) + lane_ / PHASE_PIXELS * POOL * PHASE_PIXELS + lane_ % PHASE_PIXELS;
+#pragma unroll
+    for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
+#pragma unroll
+      for (int i = 0; i < POOL; ++i) partial[channel * WGMMA_COLUMNS + i * PHASE_PIXELS] = sums_[channel][i];
+    }
+    clear_sums();
+    sync_threads<PRODUCER_THREADS>(PRODUCERS);
+    float row[KERNEL][MAX_IN_CHANNELS];
+    const float scale = power_of_two(-share_.sum_exponent());
+#pragma unroll
+    for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
+      float total = 0.0f, edge[2 * HALO];
+#pragma unroll
+      for (int warp = 0; warp < PRODUCER_WARPS; ++warp) {
+        total += partial_sums(slot, warp)[channel * WGMMA_COLUMNS + thread_];
+      }
+      const float factor = shared_.input_factor[channel], offset = shared_.input_offset[round % 2][channel];
+#pragma unroll
+      for (int i = 0; i < 2 * HALO; ++i) edge[i] = fmaf(edges[channel][i], factor, offset);
+      row[0][channel] = (total - edge[2] - edge[3]) * scale;
+      row[1][channel] = (total - edge[0] - edge[3]) * scale;
+      row[2][channel] = (total - edge[0] - edge[1]) * scale;
+    }
+    sync_threads<PRODUCER_THREADS>(PRODUCERS);
+    const int pixel = thread_ % PHASE_PIXELS, phase = thread_ / PHASE_PIXELS;
+    unsigned char* to = shared_.ring + slot * CHUNK_BYTES + thread_ * PIXEL_BYTES;
+#pragma unroll
+    for (int i = 0; i < KERNEL; ++i, to += ROW_BYTES) {
+      SplitPair split[4];
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) split[pair] = split_fp16(row[i][2 * pair], row[i][2 * pair + 1]);
+      const uint4 high = {split[0].high, split[1].high, split[2].high, split[3].high};
+      const uint4 low = {split[0].low, split[1].low, split[2].low, split[3].low};
+      write(to, high, low, false);
+      if (phase < HALO && pixel > 0) write(to + PHASES * PHASE_BYTES - PIXEL_BYTES, high, low, false);
+    }
+  }
+
+  /// `counted`: some filter row meets the row.
+  __device__ __forceinline__ void store(const Values& values, int round, int slot, bool counted) {
     float2 factor[4], offset[4];
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {  // the same addresses for the whole warp: a broadcast
@@ -169,8 +257,13 @@ class Producer {
       SplitPair split[4];
 #pragma unroll
       for (int pair = 0; pair < 4; ++pair) {
-        split[pair] = split_fp16(fmaf(values[2 * pair][i], factor[pair].x, offset[pair].x),
-                                 fmaf(values[2 * pair + 1][i], factor[pair].y, offset[pair].y));
+        const float first = fmaf(values[2 * pair][i], factor[pair].x, offset[pair].x);
+        const float second = fmaf(values[2 * pair + 1][i], factor[pair].y, offset[pair].y);
+        if (counted) {
+          sums_[2 * pair][i] += first;
+          sums_[2 * pair + 1][i] += second;
+        }
+        split[pair] = split_fp16(first, second);
         magnitude_[pair] = __hmax2_nan(magnitude_[pair], __habs2(bits_half2(split[pair].high)));
       }
       const uint4 high = {split[0].high, split[1].high, split[2].high, split[3].high};
@@ -265,6 +358,7 @@ class Producer {
   const int thread_, warp_, lane_;
   const bool wide_;  // four columns are 16 aligned bytes
   __half2 magnitude_[4];  // largest high parts
+  Values sums_;           // of the rows of a band that this warp has
 };
 
 }  // namespace kbench::conv_norm_pool

@@ -36,32 +36,81 @@ __device__ __forceinline__ float finished(const Arguments& arguments, float pool
   return fminf(fmaxf(fmaf(pooled, factor, offset), arguments.clamp_min), arguments.clamp_max);
 }
 
-/// Writes pooled values of this band, normalised: the windows [begin, end) of every `step`-th channel from `first` on.
-/// Few instructions a channel: next to the consumers, each takes a warp several cycles.
-__device__ __forceinline__ void write_windows(const Arguments& arguments, const Share& share, const Shared& shared,
-                                              int sample, int first, int step, int begin, int end) {
-  const int lane = threadIdx.x % WARP_THREADS, height = arguments.pooled_height(), width = arguments.pooled_width();
-  const int64_t plane = int64_t(sample) * arguments.out_channels + first;
+/// Pooled values of this band on their way out: the windows [begin, end) of every `step`-th channel from `first` on.
+struct Outgoing {
+  const float* from;  // the first channel's
+  float* to;          // likewise, the band's first window
+  int first, step, begin, end;
+};
+
+/// Four neighbours at a time, where values lie in shared memory as they do in the output. A few at either end go alone.
+__device__ __forceinline__ void write_quads(const Arguments& arguments, const Shared& shared, Outgoing out) {
+  const int lane = threadIdx.x % WARP_THREADS, plane = arguments.pooled_height() * arguments.pooled_width();
+  const int head = int(-(reinterpret_cast<uintptr_t>(out.from + out.begin) / sizeof(float)) % 4);
+  const int first = out.begin + head, quads = max(0, out.end - first) / 4;
+  const int alone = lane < 4 ? out.begin + lane : first + 4 * (quads - 1) + lane;  // lanes 0 .. 2, and 4 .. 6
+  const bool has_one = alone < out.end && (lane < 4 ? lane < head : lane < 8);
+#pragma unroll 1
+  for (int channel = out.first; channel < arguments.out_channels; channel += out.step) {
+    const float factor = shared.factor[channel], offset = shared.offset[channel];
+    if (has_one) out.to[alone] = finished(arguments, out.from[alone], factor, offset);
+#pragma unroll 1
+    for (int quad = lane; quad < quads; quad += WARP_THREADS) {
+      float4 four = *reinterpret_cast<const float4*>(out.from + first + 4 * quad);
+      four.x = finished(arguments, four.x, factor, offset);
+      four.y = finished(arguments, four.y, factor, offset);
+      four.z = finished(arguments, four.z, factor, offset);
+      four.w = finished(arguments, four.w, factor, offset);
+      __stcs(reinterpret_cast<float4*>(out.to + first + 4 * quad), four);
+    }
+    out.to += out.step * plane;
+    out.from += out.step * POOLED_PITCH;
+  }
+}
+
+/// One by one, whatever their alignment.
+__device__ __forceinline__ void write_ones(const Arguments& arguments, const Shared& shared, const Outgoing& out) {
+  const int lane = threadIdx.x % WARP_THREADS, plane = arguments.pooled_height() * arguments.pooled_width();
   constexpr int AHEAD = 4;
 #pragma unroll 1
-  for (int base = begin + lane; base - lane < end; base += AHEAD * WARP_THREADS) {
-    float* to = arguments.out + (plane * height + share.first_unit) * width + base;
-    const float* from = shared.pooled[first] + base;
+  for (int base = out.begin + lane; base - lane < out.end; base += AHEAD * WARP_THREADS) {
+    float* to = out.to + base;
+    const float* from = out.from + base;
 #pragma unroll 1
-    for (int channel = first; channel < arguments.out_channels; channel += step) {
+    for (int channel = out.first; channel < arguments.out_channels; channel += out.step) {
       const float factor = shared.factor[channel], offset = shared.offset[channel];
       float value[AHEAD];
 #pragma unroll
-      for (int k = 0; k < AHEAD; ++k) value[k] = base + k * WARP_THREADS < end ? from[k * WARP_THREADS] : 0.0f;
+      for (int k = 0; k < AHEAD; ++k) value[k] = base + k * WARP_THREADS < out.end ? from[k * WARP_THREADS] : 0.0f;
 #pragma unroll
       for (int k = 0; k < AHEAD; ++k) {
-        if (base + k * WARP_THREADS < end) {
+        if (base + k * WARP_THREADS < out.end) {
           __stcs(to + k * WARP_THREADS, finished(arguments, value[k], factor, offset));
         }
       }
-      to += step * height * width;
-      from += step * POOLED_PITCH;
+      to += out.step * plane;
+      from += out.step * POOLED_PITCH;
     }
+  }
+}
+
+/// Writes pooled values, normalised. Few instructions a channel: next to the consumers, each takes a warp several
+/// cycles.
+__device__ __forceinline__ void write_windows(const Arguments& arguments, const Share& share, const Shared& shared,
+                                              int sample, int first, int step, int begin, int end) {
+  const int height = arguments.pooled_height(), width = arguments.pooled_width();
+  const int64_t plane = int64_t(sample) * arguments.out_channels + first;
+  const Outgoing out{shared.pooled[first],
+                     arguments.out + (plane * height + share.first_unit) * width,
+                     first,
+                     step,
+                     begin,
+                     end};
+  const bool first_alike = (reinterpret_cast<uintptr_t>(out.from) ^ reinterpret_cast<uintptr_t>(out.to)) % 16 == 0;
+  if (first_alike && step * (height * width - POOLED_PITCH) % 4 == 0) {
+    write_quads(arguments, shared, out);
+  } else {
+    write_ones(arguments, shared, out);
   }
 }
 
