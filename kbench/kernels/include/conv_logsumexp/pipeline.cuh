@@ -229,7 +229,7 @@ class Feeder {
     const int rows = run.rows + 2, from_right = problem_.width - 1 - thread_;
     const bool edge = thread_ < 2 || from_right == 0 || from_right == 1;
     CorrelationShared& own = shared_.correlation;
-    int edges = 0;
+    int edges = 0;  // rows whose edge columns are published
     const uint32_t ring = shared_address(shared_.ring) + thread_ * PIXEL_BYTES;
     const uint32_t column = shared_address(own.columns[0][thread_ < 2 ? thread_ : edge ? 3 - from_right : 0]);
     // The two rows below belong to the next block, if there is one.
@@ -269,9 +269,7 @@ class Feeder {
         norm_before = norm;
         write(ring + (slot * BATCH_ROWS + i) * ROW_BYTES, pairs, true);
         write(column + row * PIXEL_BYTES, pairs, edge && row < rows, sizeof(own.columns[0]));
-        if (row < kept) {
-          store_global(pairs_of_column + int64_t(row) * 2 * ROW_BYTES, pairs);
-        }
+        if (row < kept) store_global(pairs_of_column + int64_t(row) * 2 * ROW_BYTES, pairs);
         write(edge_row + (row & 1) * ROW_BYTES, pairs, row < 2, sizeof(own.rows[0]));
         write(edge_row + (row + 4 - rows & 3) * ROW_BYTES, pairs, row >= rows - 2 && row < rows, sizeof(own.rows[0]));
       }
@@ -285,7 +283,8 @@ class Feeder {
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
     if (thread_ % 32 == 0) own.peaks[thread_ / 32] = peak;
-    for (; edges < rows; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+    // All of them, used or not: their parity is that of the run.
+    for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
   }
 
   /// Feeds input rows [begin, end) of a run from the pairs that feed_correlated() has kept: each warp copies half of a
