@@ -35,9 +35,6 @@ __device__ __forceinline__ Shared<CONSUMERS>& shared_of_block() {
   return *reinterpret_cast<Shared<CONSUMERS>*>(raw + ((128 - address % 128) % 128));
 }
 
-/// Orders this thread's ordinary accesses before copies by the copy engine that follow a barrier.
-__device__ __forceinline__ void fence_all_to_async() { KBENCH_ASM_SM90("fence.proxy.async;" ::: "memory"); }
-
 /// Every thread of the grid, between the passes: all partial moments are written.
 __device__ __forceinline__ void wait_for_all_blocks() { cooperative_groups::this_grid().sync(); }
 
@@ -82,30 +79,21 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
     }
   }
   if (problem.correlated) feeder.drain_correlated();
-  const auto feed = [&](int begin, int end) {
-    if (problem.correlated) {
-      feeder.feed_kept(run, begin, end);
-    } else {
-      feeder.feed(run, begin, end);
-    }
-  };
-  fence_all_to_async();
   Walk walk(problem);
   do {
     for (int sample = -1; walk.next(problem, run);) {
-      if (!problem.correlated) feeder.announce(run);
+      feeder.announce(run);
       int ahead = 0;
       if (run.sample != sample) {
         sample = run.sample;
         use_frame_of(problem, shared, feeder, sample);
         if (repeated >= 0) {
-          feed(0, run.rows + 2);
+          feeder.feed(run, 0, run.rows + 2);
           __syncthreads();
         } else if (samples == 0) {  // the tensor cores have work while the constants are made; later, the sample before
-          ahead = min(FIRST_ROWS, run.rows);
-          feed(0, ahead);
+          ahead = min(FIRST_ROWS, run.rows + 2);
+          feeder.feed(run, 0, ahead);
           wait_for_all_blocks();
-          fence_all_to_async();
         }
         const int buffer = samples & 1, blocks = problem.last_block(sample) - problem.first_block(sample) + 1;
         const bool correlated = problem.correlated && repeated < 0;
@@ -115,7 +103,7 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
         barrier_arrive(&shared.constants_full[buffer]);
         ++samples;
       }
-      feed(ahead, run.rows + 2);
+      feeder.feed(run, ahead, run.rows + 2);
     }
     sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);  // one thread has written the tiers
     repeated = next_to_repeat(problem, repeated);
@@ -175,15 +163,12 @@ int64_t plan(Problem& problem, int multiprocessors, void* workspace) {
                        problem.height >= 32 && problem.height <= TILE_PIXELS &&
                        problem.rows_per_sample() <= 2 * problem.rows_per_block;
   unsigned char* base = static_cast<unsigned char*>(workspace);
-  problem.pairs = base;
-  const int64_t pairs_bytes = problem.correlated ? int64_t(problem.batch) * problem.height * 2 * ROW_BYTES : 0;
-  base += pairs_bytes;
   problem.partials = reinterpret_cast<Partial*>(base);
   int64_t bytes = int64_t(problem.batch) * problem.slots * MAX_CHANNELS * int64_t(sizeof(Partial));
   problem.frames = reinterpret_cast<Frame*>(base + bytes);
   bytes += int64_t(problem.batch) * int64_t(sizeof(Frame));
   problem.tiers = reinterpret_cast<int*>(base + bytes);
-  return pairs_bytes + bytes + int64_t(problem.batch) * int64_t(sizeof(int));
+  return bytes + int64_t(problem.batch) * int64_t(sizeof(int));
 }
 
 bool supported(const Problem& p, int64_t kernel_size, int64_t groups) {

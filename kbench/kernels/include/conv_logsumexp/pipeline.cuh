@@ -232,9 +232,6 @@ class Feeder {
     int edges = 0;  // rows whose edge columns are published
     const uint32_t ring = shared_address(shared_.ring) + thread_ * PIXEL_BYTES;
     const uint32_t column = shared_address(own.columns[0][thread_ < 2 ? thread_ : edge ? 3 - from_right : 0]);
-    // The two rows below belong to the next block, if there is one.
-    const int kept = run.y + run.rows == problem_.out_height ? rows : run.rows;
-    unsigned char* pairs_of_column = pairs_of(run, 0) + thread_ * PIXEL_BYTES;
     const uint32_t edge_row = shared_address(&own.rows[0][0][thread_]);
     float peak = 0.f, norm_before = 0.f, norm_before_that = 0.f;
     float values[BATCH_ROWS][MAX_INPUT_CHANNELS], ready[BATCH_ROWS][MAX_INPUT_CHANNELS];
@@ -269,7 +266,6 @@ class Feeder {
         norm_before = norm;
         write(ring + (slot * BATCH_ROWS + i) * ROW_BYTES, pairs, true);
         write(column + row * PIXEL_BYTES, pairs, edge && row < rows, sizeof(own.columns[0]));
-        if (row < kept) store_global(pairs_of_column + int64_t(row) * 2 * ROW_BYTES, pairs);
         write(edge_row + (row & 1) * ROW_BYTES, pairs, row < 2, sizeof(own.rows[0]));
         write(edge_row + (row + 4 - rows & 3) * ROW_BYTES, pairs, row >= rows - 2 && row < rows, sizeof(own.rows[0]));
       }
@@ -285,26 +281,6 @@ class Feeder {
     if (thread_ % 32 == 0) own.peaks[thread_ / 32] = peak;
     // All of them, used or not: their parity is that of the run.
     for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
-  }
-
-  /// Feeds input rows [begin, end) of a run from the pairs that feed_correlated() has kept: each warp copies half of a
-  /// row's high or low part.
-  __device__ void feed_kept(const Run& run, int begin, int end) {
-    constexpr uint32_t HALF = ROW_BYTES / 2;
-    const int warp = thread_ / 32;
-    const unsigned char* source = pairs_of(run, begin) + warp * HALF;
-    unsigned char* target = shared_.ring + warp / 2 * RING_PLANE_BYTES + warp % 2 * HALF;
-#pragma unroll 1
-    for (int row = begin; row < end; ++row, ++sequence_, source += 2 * ROW_BYTES) {
-      const int slot = sequence_ & (RING_ROWS - 1);
-      barrier_wait(&shared_.empty[slot], (sequence_ / RING_ROWS & 1) ^ 1);
-      if (thread_ % 32 == 0) {
-        barrier_arrive_expect(&shared_.full[slot], slot < 2 ? 2 * HALF : HALF);
-        bulk_load(target + slot * ROW_BYTES, source, HALF, &shared_.full[slot]);
-        if (slot < 2) bulk_load(target + (RING_ROWS + slot) * ROW_BYTES, source, HALF, &shared_.full[slot]);
-      }
-      __syncwarp();
-    }
   }
 
   /// Waits until all that feed_correlated() has fed is used up.
@@ -345,15 +321,6 @@ class Feeder {
   }
 
  private:
-  __device__ unsigned char* pairs_of(const Run& run, int row) const {
-    return problem_.pairs + (int64_t(run.sample) * problem_.height + run.y + row) * (2 * ROW_BYTES);
-  }
-
-  static __device__ void store_global(unsigned char* pixel, const SplitPair (&pairs)[4]) {
-    *reinterpret_cast<uint4*>(pixel) = make_uint4(pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
-    *reinterpret_cast<uint4*>(pixel + ROW_BYTES) = make_uint4(pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
-  }
-
   /// Asks the cache for rows that will be loaded later: a batch in registers is too little to hide the memory behind.
   __device__ void prefetch(const Run& run, int begin, int rows) const {
     constexpr int LINE_FLOATS = 32, LANES = WARPGROUP_THREADS / MAX_INPUT_CHANNELS;
@@ -478,8 +445,7 @@ class Consumer {
     constexpr int MASK = RING_ROWS - 1;
     const int first = sequence_ + turn_, last = first + 2;
     barrier_wait(&shared_.full[last & MASK], last / RING_ROWS & 1);
-    // On behalf of the producer, whose stores the barrier has made visible here; copies need no fence.
-    if (!problem_.correlated) fence_shared_to_async();
+    fence_shared_to_async();  // on behalf of the producer, whose stores the barrier has made visible here
     sync_threads<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + group_);
     // The shuffle tells the compiler that the address is the warp's: descriptors then stay in uniform registers.
     const uint32_t address = shared_address(shared_.ring) + (first & MASK) * ROW_BYTES;

@@ -60,7 +60,6 @@ struct Problem {
   Frame* frames;         // [batch]
   Partial* partials;     // [batch][slots][MAX_CHANNELS]
   int* tiers;            // [batch]
-  unsigned char* pairs;  // [batch][height][part][pixel], what the first pass on correlations has made of the input
 
   __host__ __device__ int rows_per_sample() const { return strips * out_height; }
   __host__ __device__ int64_t total_rows() const { return int64_t(batch) * rows_per_sample(); }
