@@ -87,19 +87,26 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
       if (run.sample != sample) {
         sample = run.sample;
         use_frame_of(problem, shared, feeder, sample);
+        const bool first = repeated < 0 && samples == 0;
         if (repeated >= 0) {
           feeder.feed(run, 0, run.rows + 2);
           __syncthreads();
-        } else if (samples == 0) {  // the tensor cores have work while the constants are made; later, the sample before
+        } else if (first) {  // the tensor cores have work while the constants are made; later, the sample before
           ahead = min(FIRST_ROWS, run.rows + 2);
           feeder.feed(run, 0, ahead);
-          wait_for_all_blocks();
         }
         const int buffer = samples & 1, blocks = problem.last_block(sample) - problem.first_block(sample) + 1;
         const bool correlated = problem.correlated && repeated < 0;
         const int slots = correlated ? blocks : repeated < 0 ? blocks * CONSUMERS : CONSUMERS;
         barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
-        compute_constants(problem, shared, sample, slots, correlated, buffer);
+        // The first time also before the barrier, without partials: its code comes from cold memory then, while others
+        // still work.
+#pragma unroll 1
+        for (int known = first ? 0 : slots;; known = slots) {
+          compute_constants(problem, shared, sample, known, correlated, buffer);
+          if (known == slots) break;
+          wait_for_all_blocks();
+        }
         barrier_arrive(&shared.constants_full[buffer]);
         ++samples;
       }
