@@ -1,14 +1,15 @@
 // convolution 3x3 (up to 8 -> up to 64 channels) -> GroupNorm -> tanh -> hardswish -> + convolution -> logsumexp over
 // channels, fp32 in and out, on Hopper's tensor cores at fp32 accuracy.
 //
-// One persistent block per multiprocessor goes over its rows of the batch twice: the convolution for its statistics;
-// then, when all blocks are there, the same convolution again with the whole epilogue in registers. Samples that fp16
-// pairs cannot hold, normally none, are recomputed in plain fp32 at the end. Convolving twice costs less than half of
-// what writing and reading the convolution's 520 MB would. See conv_norm_logsumexp_wgmma.md.
+// One persistent block per multiprocessor goes over its rows of the batch twice: for its statistics, by correlations of
+// the input where the batch is large enough to fill the device, else by the convolution; then, when all blocks are
+// there, the convolution with the whole epilogue in registers. Samples whose statistics correlations do not give, and
+// those that fp16 pairs cannot hold, normally none, are recomputed at the end. See conv_norm_logsumexp_wgmma.md.
 #include <algorithm>
 
 #include <cooperative_groups.h>
 
+#include "conv_logsumexp/correlation.cuh"
 #include "conv_logsumexp/epilogue.cuh"
 #include "conv_logsumexp/exact.cuh"
 #include "conv_logsumexp/statistics.cuh"
@@ -22,8 +23,8 @@ constexpr int MOMENTS_LATE_STEPS = 7, RESULT_LATE_STEPS = 2;
 constexpr int BATCH = 16;       // elements that a thread takes through the epilogue together
 constexpr int FIRST_ROWS = 2 + 2 * CONSUMERS;  // input rows of two turns
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
-constexpr int PRODUCER_REGISTERS = 80;
-constexpr int CONSUMER_REGISTERS = 144;
+constexpr int PRODUCER_REGISTERS = 104;
+constexpr int CONSUMER_REGISTERS = 136;
 static_assert((PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS) * WARPGROUP_THREADS <= 65536, "register file");
 static_assert(sizeof(Shared<CONSUMERS>) + 128 <= 227 * 1024, "shared memory of a block");
 
@@ -37,52 +38,109 @@ __device__ __forceinline__ Shared<CONSUMERS>& shared_of_block() {
 /// Every thread of the grid, between the passes: all partial moments are written.
 __device__ __forceinline__ void wait_for_all_blocks() { cooperative_groups::this_grid().sync(); }
 
-__device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
+/// The sample's frame from memory, where the first pass has left it.
+__device__ void use_frame_of(const Problem& problem, Shared<CONSUMERS>& shared, Feeder<CONSUMERS>& feeder, int sample) {
+  sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
+  if (threadIdx.x % WARPGROUP_THREADS == 0) shared.frame = problem.frames[sample];
+  sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
+  feeder.use_frame();
+}
+
+/// The block's next sample of TIER_REPEAT after the given one, or -1. It is the block's that owns its first row.
+__device__ int next_to_repeat(const Problem& problem, int sample) {
+  if (!problem.correlated) return -1;
+  const int per_sample = problem.rows_per_sample();
+  const int end = (problem.first_row(blockIdx.x + 1) - 1) / per_sample + 1;
+  for (sample = max(sample + 1, problem.first_row(blockIdx.x) / per_sample); sample < end; ++sample) {
+    if (problem.first_block(sample) == int(blockIdx.x) && problem.tiers[sample] == TIER_REPEAT) return sample;
+  }
+  return -1;
+}
+
+/// The block's rows, then each sample to repeat: one walk for its moments, and one for its result. The first walk for
+/// moments is over correlations where the problem allows it.
+__device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
   Feeder<CONSUMERS> feeder(problem, shared);
   Run run;
+  int repeated = -1, samples = 0;
   Walk first_pass(problem);
-  for (int sample = -1; first_pass.next(problem, run);) {
+  int runs = 0;
+  for (int sample = -1; first_pass.next(problem, run); ++runs) {
     feeder.announce(run);
     if (run.sample != sample) {
       sample = run.sample;
       measure_frame(problem, shared, sample);
       feeder.use_frame();
     }
-    feeder.feed(run, 0, run.rows + 2);
-  }
-  Walk second_pass(problem);
-  int samples = 0;
-  for (int sample = -1; second_pass.next(problem, run);) {
-    feeder.announce(run);
-    int ahead = 0;
-    if (run.sample != sample) {
-      sample = run.sample;
-      sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
-      if (threadIdx.x % WARPGROUP_THREADS == 0) shared.frame = problem.frames[sample];
-      sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
-      feeder.use_frame();
-      if (samples == 0) {  // the tensor cores have work while the constants are made; later, the sample before
-        ahead = min(FIRST_ROWS, run.rows + 2);
-        feeder.feed(run, 0, ahead);
-        wait_for_all_blocks();
-      }
-      const int buffer = samples & 1;
-      barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
-      compute_constants(problem, shared, sample, buffer);
-      barrier_arrive(&shared.constants_full[buffer]);
-      ++samples;
+    if (problem.correlated) {
+      feeder.feed_correlated(run, runs == 0);
+    } else {
+      feeder.feed(run, 0, run.rows + 2);
     }
-    feeder.feed(run, ahead, run.rows + 2);
   }
+  if (problem.correlated) feeder.drain_correlated();
+  Walk walk(problem);
+  do {
+    for (int sample = -1; walk.next(problem, run);) {
+      feeder.announce(run);
+      int ahead = 0;
+      if (run.sample != sample) {
+        sample = run.sample;
+        use_frame_of(problem, shared, feeder, sample);
+        const bool first = repeated < 0 && samples == 0;
+        if (repeated >= 0) {
+          feeder.feed(run, 0, run.rows + 2);
+          __syncthreads();
+        } else if (first) {  // the tensor cores have work while the constants are made; later, the sample before
+          ahead = min(FIRST_ROWS, run.rows + 2);
+          feeder.feed(run, 0, ahead);
+        }
+        const int buffer = samples & 1, blocks = problem.last_block(sample) - problem.first_block(sample) + 1;
+        const bool correlated = problem.correlated && repeated < 0;
+        const int slots = correlated ? blocks : repeated < 0 ? blocks * CONSUMERS : CONSUMERS;
+        barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
+        // The first time also before the barrier, without partials: its code comes from cold memory then, while others
+        // still work.
+#pragma unroll 1
+        for (int known = first ? 0 : slots;; known = slots) {
+          compute_constants(problem, shared, sample, known, correlated, buffer);
+          if (known == slots) break;
+          wait_for_all_blocks();
+        }
+        barrier_arrive(&shared.constants_full[buffer]);
+        ++samples;
+      }
+      feeder.feed(run, ahead, run.rows + 2);
+    }
+    sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);  // one thread has written the tiers
+    repeated = next_to_repeat(problem, repeated);
+    if (repeated >= 0) walk = Walk(problem, repeated);
+  } while (repeated >= 0);
 }
 
-__device__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, int group) {
+__device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, int group) {
+  if (!problem.correlated) {
+    load_weights<CONSUMERS * WARPGROUP_THREADS>(problem, shared, 0);
+  } else {
+    if (group == EDGES_GROUP) load_weights<WARPGROUP_THREADS>(problem, shared, group * WARPGROUP_THREADS);
+    RunMoments<CONSUMERS>(problem, shared).all_runs(group == EDGES_GROUP);
+  }
   Consumer<CONSUMERS> consumer(problem, shared, group);
   MomentsOfRows moments(problem, group, CONSUMERS);
-  consumer.pass<MOMENTS_LATE_STEPS>(moments);
-  wait_for_all_blocks();
   Epilogue<CONSUMERS, BATCH> epilogue(problem, shared, group);
-  consumer.pass<RESULT_LATE_STEPS>(epilogue);
+  Walk walk(problem);
+  for (int repeated = -1;;) {
+    if (repeated >= 0 || !problem.correlated) consumer.pass<MOMENTS_LATE_STEPS>(moments, walk);
+    if (repeated < 0) {
+      wait_for_all_blocks();
+    } else {
+      __syncthreads();
+    }
+    consumer.pass<RESULT_LATE_STEPS>(epilogue, walk);
+    repeated = next_to_repeat(problem, repeated);
+    if (repeated < 0) break;
+    walk = Walk(problem, repeated);
+  }
   using Exact = ExactShared<CONSUMERS * WARPGROUP_THREADS>;
   static_assert(sizeof(Exact) <= RING_BYTES, "the exact path works in the ring's memory");
   recompute_exact_samples(problem, *reinterpret_cast<Exact*>(shared.ring));
@@ -107,6 +165,10 @@ int64_t plan(Problem& problem, int multiprocessors, void* workspace) {
   problem.rows_per_block = int(ceil_div(problem.total_rows(), int64_t(multiprocessors)));
   // A sample's rows touch at most two blocks more than they fill.
   problem.slots = (problem.rows_per_sample() / problem.rows_per_block + 2) * CONSUMERS;
+  // Correlations have to be worth what a run costs besides, and the samples to repeat must be as many as the blocks.
+  problem.correlated = problem.strips == 1 && problem.width >= 16 && problem.width <= TILE_PIXELS &&
+                       problem.height >= 32 && problem.height <= TILE_PIXELS &&
+                       problem.rows_per_sample() <= 2 * problem.rows_per_block;
   unsigned char* base = static_cast<unsigned char*>(workspace);
   problem.partials = reinterpret_cast<Partial*>(base);
   int64_t bytes = int64_t(problem.batch) * problem.slots * MAX_CHANNELS * int64_t(sizeof(Partial));

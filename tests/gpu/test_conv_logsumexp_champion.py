@@ -27,6 +27,11 @@ SHAPES = {  # batch, in_channels, height, width, out_channels, groups
     "three_strips": (3, 3, 17, 300, 40, 40),
     "many_tiny": (300, 8, 9, 9, 64, 16),
     "near_default": (5, 8, 65, 129, 48, 16),
+    # Enough of a batch for statistics from correlations of the input.
+    "correlated": (70, 8, 34, 36, 64, 16),
+    "correlated_uneven": (133, 5, 33, 61, 21, 7),
+    "correlated_widest": (100, 8, 40, 128, 64, 1),
+    "correlated_least": (140, 1, 32, 16, 2, 1),
 }
 
 
@@ -79,7 +84,7 @@ def test_shapes(name):
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 30.0, 1e3, 1e6])
-@pytest.mark.parametrize("name", ["small", "ragged"])
+@pytest.mark.parametrize("name", ["small", "ragged", "correlated"])
 def test_scales(name, scale):
     shape = SHAPES[name]
     check(images(shape, lambda x: (x - 0.5) * scale), parameters(shape[1], shape[4]), shape[5])
@@ -115,22 +120,25 @@ def ramp(x):
     return rows[:, None] + columns + 1e-3 * x
 
 
-def test_zero_sum_filters_on_a_ramp():
-    shape = SHAPES["small"]
+@pytest.mark.parametrize("name", ["small", "correlated"])
+def test_zero_sum_filters_on_a_ramp(name):
+    shape = SHAPES[name]
     weight, bias, gamma, beta = parameters(shape[1], shape[4])
     weight -= weight.mean((1, 2, 3), keepdim=True)
     check(images(shape, ramp), (weight, bias, gamma, beta), shape[5])
 
 
+@pytest.mark.parametrize("name", ["ragged", "correlated"])
 @pytest.mark.parametrize("value", [0.0, 0.7])
-def test_constant_images(value):
-    shape = SHAPES["ragged"]
+def test_constant_images(value, name):
+    shape = SHAPES[name]
     check(images(shape, lambda x: torch.full_like(x, value)), parameters(shape[1], shape[4]), shape[5])
 
 
 @pytest.mark.parametrize("value", [1e4, 1e7, float("inf"), float("-inf"), float("nan")])
-def test_one_wild_pixel_stays_in_its_sample(value):
-    shape = SHAPES["ragged"]
+@pytest.mark.parametrize("name", ["ragged", "correlated"])
+def test_one_wild_pixel_stays_in_its_sample(value, name):
+    shape = SHAPES[name]
     x = images(shape)
     x[1, 2, 20, 11] = value
     check(x, parameters(shape[1], shape[4]), shape[5])
@@ -138,8 +146,9 @@ def test_one_wild_pixel_stays_in_its_sample(value):
 
 @pytest.mark.parametrize("size", [1.0, 1e-4])
 @pytest.mark.parametrize("which", range(4))
-def test_a_nan_in_a_parameter_goes_where_it_goes_in_torch(which, size):
-    shape = SHAPES["small"]
+@pytest.mark.parametrize("name", ["small", "correlated"])
+def test_a_nan_in_a_parameter_goes_where_it_goes_in_torch(which, size, name):
+    shape = SHAPES[name]
     tensors = parameters(shape[1], shape[4])
     tensors[which].view(-1)[1] = float("nan")
     check(images(shape) * size, tensors, shape[5])

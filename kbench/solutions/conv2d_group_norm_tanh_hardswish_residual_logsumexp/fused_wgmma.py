@@ -1,10 +1,12 @@
-"""The whole chain in two passes of a tensor-core convolution, nothing but the result written to memory.
+"""The whole chain in one tensor-core convolution, after a pass for its statistics over the input.
 
 Approach: an implicit-GEMM 3x3 convolution on wgmma, each fp32 operand split into two fp16 (three products,
-fp32 sums: fp32's accuracy, no TF32), runs once for the group statistics (shifted sums) and once more for the
-result; normalisation, tanh, hardswish, residual and logsumexp happen in registers. Scales come from the data;
-samples that fp16 pairs cannot hold are flagged on the device and recomputed in plain fp32. Sizes outside 3x3
-filters and 8 -> 64 channels, and GPUs other than Hopper, go to our general kernels.
+fp32 sums: fp32's accuracy, no TF32) makes the result; normalisation, tanh, hardswish, residual and logsumexp happen
+in registers. The group statistics are a quadratic form of the weights and the input's correlations, which the tensor
+cores sum up first, to 4e-6 of a deviation; where a bound on rounding says less, and for batches too small to fill the
+device, they come from the convolution itself. Scales come from the data; samples that fp16 pairs cannot hold are
+flagged on the device and recomputed in plain fp32. Sizes outside 3x3 filters and 8 -> 64 channels, and GPUs other
+than Hopper, go to our general kernels.
 
 Backward: composed of torch operators (recomputes the chain, TF32 off), none of it custom.
 """

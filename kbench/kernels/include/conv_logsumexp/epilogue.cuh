@@ -36,7 +36,7 @@ __device__ __forceinline__ void gates(float (&values)[COUNT]) {
 #pragma unroll
   for (int i = 0; i < COUNT; ++i) values[i] = exp2_approximate(values[i]);
 #pragma unroll
-  for (int i = 0; i < COUNT; ++i) values[i] = fmaf(values[i], INVERSE_ROOT, INVERSE_ROOT);
+  for (int i = 0; i < COUNT; ++i) values[i] += INVERSE_ROOT;
 #pragma unroll
   for (int i = 0; i < COUNT; i += 2) inverse[i / 2] = reciprocal_approximate(values[i] * values[i + 1]);
 #pragma unroll
@@ -65,7 +65,7 @@ class Epilogue {
 
   __device__ void row(const Run& run, int y, const float (&values)[WGMMA_SUMS]) {
     if (!loaded_) load_constants();
-    if (sample_.tier == TIER_EXACT) return;
+    if (sample_.tier >= TIER_REPEAT) return;
     if (sample_.tier == TIER_GENERAL) {
       finish_row(true);
       exponentials_general(values);
@@ -118,7 +118,7 @@ class Epilogue {
     return fmaf(value, c.value_slope, c.value_offset);
   }
 
-  __device__ float* transposed(int row) { return shared_.transpose[group_][warp_][row]; }
+  __device__ float* transposed(int row) { return shared_.epilogue.transpose[group_][warp_][row]; }
 
   /// Sums of a thread's two channels per pixel, to this warp's transposition buffer.
   __device__ void exponentials_bounded(const float (&values)[WGMMA_SUMS]) {
@@ -144,7 +144,7 @@ class Epilogue {
   /// As above for any exponents: relative to the pixel's maximum over the warp's channels.
   __device__ void exponentials_general(const float (&values)[WGMMA_SUMS]) {
     float* target = transposed(lane_ >> 2) + 2 * (lane_ & 3);
-    float* maxima = shared_.warp_maxima[group_][buffer_][warp_] + 2 * (lane_ & 3);
+    float* maxima = shared_.epilogue.warp_maxima[group_][buffer_][warp_] + 2 * (lane_ & 3);
 #pragma unroll
     for (int batch = 0; batch < WGMMA_SUMS; batch += BATCH) {
       float x[BATCH], top[BATCH / 2];
@@ -187,18 +187,18 @@ class Epilogue {
       const float4 part = *reinterpret_cast<const float4*>(transposed(row) + 4 * lane_);
       total = make_float4(total.x + part.x, total.y + part.y, total.z + part.z, total.w + part.w);
     }
-    *reinterpret_cast<float4*>(shared_.warp_sums[group_][buffer_][warp_] + 4 * lane_) = total;
+    *reinterpret_cast<float4*>(shared_.epilogue.warp_sums[group_][buffer_][warp_] + 4 * lane_) = total;
   }
 
   __device__ float combine_warps(int pixel) const {
-    const float (&sums)[4][TILE_PIXELS] = shared_.warp_sums[group_][buffer_];
+    const float (&sums)[4][TILE_PIXELS] = shared_.epilogue.warp_sums[group_][buffer_];
     const float sum = (sums[0][pixel] + sums[1][pixel]) + (sums[2][pixel] + sums[3][pixel]);
     return (log2_approximate(sum) + sample_.offset) * LN_2;
   }
 
   __device__ float combine_warps_general(int pixel) const {
-    const float (&sums)[4][TILE_PIXELS] = shared_.warp_sums[group_][buffer_];
-    const float (&maxima)[4][TILE_PIXELS] = shared_.warp_maxima[group_][buffer_];
+    const float (&sums)[4][TILE_PIXELS] = shared_.epilogue.warp_sums[group_][buffer_];
+    const float (&maxima)[4][TILE_PIXELS] = shared_.epilogue.warp_maxima[group_][buffer_];
     const float top = fmaxf(fmaxf(maxima[0][pixel], maxima[1][pixel]), fmaxf(maxima[2][pixel], maxima[3][pixel]));
     float sum = 0.f;
 #pragma unroll

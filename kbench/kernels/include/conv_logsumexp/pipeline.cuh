@@ -20,6 +20,18 @@ constexpr int PRODUCER_BARRIER = 1;
 constexpr int FIRST_CONSUMER_BARRIER = 2;  // one per consumer warpgroup
 constexpr int FIRST_TURN_BARRIER = 6;      // likewise
 constexpr int CONSUMERS_BARRIER = 10;      // all of them
+// Of the first pass on correlations: its ring has stages of BATCH_ROWS rows, each with a barrier to give it back.
+constexpr int STAGES = RING_ROWS / BATCH_ROWS;
+constexpr int ZERO_ROW = RING_ROWS;  // a row of zeros in the ring's planes
+static_assert(STAGES * BATCH_ROWS <= ZERO_ROW, "no stage uses the row of zeros");
+constexpr int FIRST_STAGE_BARRIER = 11;
+constexpr int EDGES_TAKEN_BARRIER = 2, ZERO_ROW_BARRIER = 3, RUN_BARRIER = 4, LAGS_BARRIER = 5, LAGS_TAKEN_BARRIER = 9;
+static_assert(FIRST_STAGE_BARRIER + STAGES <= 16, "a block has 16 barriers");
+constexpr int LAG_TILES = 8, LAGS = 2 * LAG_TILES;  // 13 distances between taps, sums, and two tiles' halves to spare
+constexpr int LAG_WARPS = TILE_PIXELS / 16, CONSUMER_WARPS = LAG_WARPS + 4;
+constexpr int EDGES_GROUP = 2;                // the warpgroup for edges; 0 and 1 take the lags
+constexpr int EDGE_ROWS = 16;                 // of the columns at the edges, taken together
+constexpr int PAIRS = TAPS * (TAPS + 1) / 2;  // of taps
 // Pitch of the transposition buffer: rows 8 banks apart, so that 16 lanes' 8-byte stores hit 32 banks.
 constexpr int TRANSPOSE_PITCH = TILE_PIXELS + 8;
 
@@ -34,20 +46,61 @@ struct SampleConstants {
   int tier;
 };
 
+/// What makes up G of a pair of taps: offsets of floats within CorrelationShared.
+struct alignas(16) PairTerms {
+  uint16_t lag, columns[2], rows[2];      // 64 sums each: of the whole run, less those of the edges
+  uint16_t corners[4], other_corners[4];  // 8 channels each: their products, which two edges have taken off
+  uint8_t factor, taps, other_taps;
+};
+
+/// Of the first pass, see correlation.cuh; lags' sums are [channel][channel of the row before].
+struct CorrelationShared {
+  float weights[MAX_CHANNELS * WEIGHT_PITCH];
+  uint4 zero, ones;                  // a pixel outside the image, and one to sum others up
+  uint4 columns[2][4][TILE_PIXELS];  // high and low parts of the run's first two and last two columns
+  uint4 rows[2][4][TILE_PIXELS];     // and rows
+  union {
+    float lags[LAG_WARPS][LAGS][64];
+    struct {
+      float all_lags[LAGS][64];  // their sums, over the first
+      float gram[PAIRS][64];
+      double parts[CONSUMER_WARPS][2][MAX_CHANNELS];
+    };
+  };
+  float column_lags[4][LAGS][64];
+  float row_lags[6][6][64];
+  float corners[4][4][8];
+  float peaks[4];  // largest squared norm of three pixels below each other, of each warp of the producer
+  float sums[TAPS * 8], power[8], nothing[64];
+  PairTerms terms[PAIRS];
+};
+
+/// Of the second pass.
+template <int CONSUMERS>
+struct EpilogueShared {
+  alignas(16) float transpose[CONSUMERS][4][8][TRANSPOSE_PITCH];
+  alignas(16) float warp_sums[CONSUMERS][2][4][TILE_PIXELS];
+  alignas(16) float warp_maxima[CONSUMERS][2][4][TILE_PIXELS];
+};
+
 template <int CONSUMERS>
 struct alignas(128) Shared {
   alignas(128) unsigned char ring[RING_BYTES];
   alignas(128) WeightSlices weights;
-  alignas(16) float transpose[CONSUMERS][4][8][TRANSPOSE_PITCH];
-  alignas(16) float warp_sums[CONSUMERS][2][4][TILE_PIXELS];
-  alignas(16) float warp_maxima[CONSUMERS][2][4][TILE_PIXELS];
+  union {
+    CorrelationShared correlation;
+    EpilogueShared<CONSUMERS> epilogue;
+  };
   alignas(16) ChannelConstants channels[2][MAX_CHANNELS];
   double weight_sum[MAX_CHANNELS][MAX_INPUT_CHANNELS + 1];
   double channel_mean[MAX_CHANNELS];
   double channel_squares[MAX_CHANNELS];
+  float channel_weight[MAX_CHANNELS];
   uint64_t full[RING_ROWS], empty[RING_ROWS], constants_full[2], constants_empty[2];
+  uint64_t stage_full[STAGES], edges_full[TILE_PIXELS / EDGE_ROWS];
   float bias[MAX_CHANNELS], gamma[MAX_CHANNELS], beta[MAX_CHANNELS];
-  float weight_scale[MAX_CHANNELS], weight_l1[MAX_CHANNELS];
+  float weight_scale[MAX_CHANNELS], weight_l1[MAX_CHANNELS], weight_l2[MAX_CHANNELS];
+  float weight_l1_of[MAX_CHANNELS][MAX_INPUT_CHANNELS];
   float warp_scratch[4][4];
   Frame frame;
   SampleConstants samples[2];
@@ -63,40 +116,44 @@ __device__ void init_barriers(Shared<CONSUMERS>& shared) {
     barrier_init(&shared.constants_full[buffer], WARPGROUP_THREADS);
     barrier_init(&shared.constants_empty[buffer], CONSUMERS * WARPGROUP_THREADS);
   }
+  for (int stage = 0; stage < STAGES; ++stage) barrier_init(&shared.stage_full[stage], WARPGROUP_THREADS);
+  for (uint64_t& edges : shared.edges_full) barrier_init(&edges, WARPGROUP_THREADS);
+  constexpr uint32_t ONES = 0x3C003C00u;  // two of fp16
+  shared.correlation.zero = make_uint4(0u, 0u, 0u, 0u);
+  shared.correlation.ones = make_uint4(ONES, ONES, ONES, ONES);
   fence_barrier_init();
 }
 
 /// Brings the weights into shared memory, with each channel's scale, absolute sum and sums per input channel, and
-/// from there as fp16 slices. All consumers call it; the transposition buffer is not in use yet.
-template <int CONSUMERS>
-__device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) {
-  constexpr int THREADS = CONSUMERS * WARPGROUP_THREADS;
-  float* staged = &shared.transpose[0][0][0][0];
-  static_assert(MAX_CHANNELS * WEIGHT_PITCH * sizeof(float) <= sizeof(Shared<CONSUMERS>::transpose), "staging area");
+/// from there as fp16 slices. Called by THREADS threads, the first of which is `first`.
+template <int THREADS, int CONSUMERS>
+__device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared, int first) {
+  const int thread = threadIdx.x - first;
+  float* staged = shared.correlation.weights;
   const int own = problem.in_channels * TAPS;
   constexpr int EACH = MAX_CHANNELS * MAX_INPUT_CHANNELS * TAPS / THREADS;
   static_assert(EACH * THREADS == MAX_CHANNELS * MAX_INPUT_CHANNELS * TAPS, "no thread is left over");
   float values[EACH];  // all on their way at once: they come from cold memory
 #pragma unroll
   for (int i = 0; i < EACH; ++i) {
-    const int index = threadIdx.x + i * THREADS;
+    const int index = thread + i * THREADS;
     const int channel = index / (MAX_INPUT_CHANNELS * TAPS), k = index % (MAX_INPUT_CHANNELS * TAPS);
     values[i] = channel < problem.channels && k < own ? __ldg(problem.weight + channel * own + k) : 0.f;
   }
-  if (threadIdx.x < problem.channels) {
-    shared.bias[threadIdx.x] = __ldg(problem.bias + threadIdx.x);
-    shared.gamma[threadIdx.x] = __ldg(problem.gamma + threadIdx.x);
-    shared.beta[threadIdx.x] = __ldg(problem.beta + threadIdx.x);
+  if (thread < problem.channels) {
+    shared.bias[thread] = __ldg(problem.bias + thread);
+    shared.gamma[thread] = __ldg(problem.gamma + thread);
+    shared.beta[thread] = __ldg(problem.beta + thread);
   }
 #pragma unroll
   for (int i = 0; i < EACH; ++i) {
-    const int index = threadIdx.x + i * THREADS;
+    const int index = thread + i * THREADS;
     staged[index / (MAX_INPUT_CHANNELS * TAPS) * WEIGHT_PITCH + index % (MAX_INPUT_CHANNELS * TAPS)] = values[i];
   }
   sync_threads<THREADS>(CONSUMERS_BARRIER);
-  for (int i = threadIdx.x; i < MAX_CHANNELS * MAX_INPUT_CHANNELS; i += THREADS) {
+  for (int i = thread; i < MAX_CHANNELS * MAX_INPUT_CHANNELS; i += THREADS) {
     const int channel = i / MAX_INPUT_CHANNELS, input = i % MAX_INPUT_CHANNELS;
-    float largest = 0.f, l1 = 0.f;
+    float largest = 0.f, l1 = 0.f, l2 = 0.f;
     double sum = 0;
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap) {
@@ -106,18 +163,30 @@ __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) 
       sum += double(w);
     }
     shared.weight_sum[channel][input] = sum;
+    shared.weight_l1_of[channel][input] = l1;
 #pragma unroll
     for (int step = 1; step < MAX_INPUT_CHANNELS; step *= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+    }
+    const float scale = power_of_two_scale(largest, WEIGHT_EXPONENT);
+#pragma unroll
+    for (int tap = 0; tap < TAPS; ++tap) {
+      const float w = staged[channel * WEIGHT_PITCH + input * TAPS + tap] * scale;
+      l2 = fmaf(w, w, l2);
+    }
+#pragma unroll
+    for (int step = 1; step < MAX_INPUT_CHANNELS; step *= 2) {
       l1 += __shfl_xor_sync(~0u, l1, step);
+      l2 += __shfl_xor_sync(~0u, l2, step);
     }
     if (input == 0) {
-      shared.weight_scale[channel] = power_of_two_scale(largest, WEIGHT_EXPONENT);
+      shared.weight_scale[channel] = scale;
       shared.weight_l1[channel] = l1;
+      shared.weight_l2[channel] = sqrtf(l2);
     }
   }
   sync_threads<THREADS>(CONSUMERS_BARRIER);
-  for (int i = threadIdx.x; i < MAX_CHANNELS * TAPS; i += THREADS) {
+  for (int i = thread; i < MAX_CHANNELS * TAPS; i += THREADS) {
     const int channel = i % MAX_CHANNELS, tap = i / MAX_CHANNELS;
     const float* row = staged + channel * WEIGHT_PITCH + tap;
     const float scale = shared.weight_scale[channel];
@@ -150,6 +219,76 @@ class Feeder {
 #pragma unroll
     for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) origin_[c] = shared_.frame.origin[c] * shared_.frame.scale;
     scale_ = shared_.frame.scale;
+  }
+
+  /// Feeds all rows of an announced run to the first pass on correlations, with its edges kept aside.
+  __device__ void feed_correlated(const Run& run, bool first_run) {
+    const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
+    const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
+    const float* pixel = sample + uint32_t(run.y) * width + min(uint32_t(thread_), width - 1);
+    const int rows = run.rows + 2, from_right = problem_.width - 1 - thread_;
+    const bool edge = thread_ < 2 || from_right == 0 || from_right == 1;
+    CorrelationShared& own = shared_.correlation;
+    int edges = 0;  // rows whose edge columns are published
+    const uint32_t ring = shared_address(shared_.ring) + thread_ * PIXEL_BYTES;
+    const uint32_t column = shared_address(own.columns[0][thread_ < 2 ? thread_ : edge ? 3 - from_right : 0]);
+    const uint32_t edge_row = shared_address(&own.rows[0][0][thread_]);
+    float peak = 0.f, norm_before = 0.f, norm_before_that = 0.f;
+    float values[BATCH_ROWS][MAX_INPUT_CHANNELS], ready[BATCH_ROWS][MAX_INPUT_CHANNELS];
+    load(values, pixel, 0, rows - 1);
+    if (!first_run) sync_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
+#pragma unroll 1
+    for (int first = 0; first < rows; first += BATCH_ROWS, ++stage_) {
+      // All that has come is used before the next loads start, because a wait for one load is a wait for all. Those are
+      // on their way while this stage is made.
+#pragma unroll
+      for (int i = 0; i < BATCH_ROWS; ++i) {
+#pragma unroll
+        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+          ready[i][c] = scaled(values[i], c);
+          asm volatile("" : "+f"(ready[i][c])::"memory");
+        }
+      }
+      load(values, pixel, first + BATCH_ROWS, rows - 1);
+      const int slot = stage_ % STAGES;
+      if (stage_ >= STAGES) sync_threads<3 * WARPGROUP_THREADS>(FIRST_STAGE_BARRIER + slot);
+#pragma unroll
+      for (int i = 0; i < BATCH_ROWS; ++i) {
+        const int row = first + i;
+        SplitPair pairs[4];
+        float norm = 0.f;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(ready[i][2 * j], ready[i][2 * j + 1]);
+#pragma unroll
+        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) norm = fmaf(ready[i][c], ready[i][c], norm);
+        peak = fmaxf(peak, norm + norm_before + norm_before_that);
+        norm_before_that = norm_before;
+        norm_before = norm;
+        write(ring + (slot * BATCH_ROWS + i) * ROW_BYTES, pairs, true);
+        write(column + row * PIXEL_BYTES, pairs, edge && row < rows, sizeof(own.columns[0]));
+        write(edge_row + (row & 1) * ROW_BYTES, pairs, row < 2, sizeof(own.rows[0]));
+        write(edge_row + (row + 4 - rows & 3) * ROW_BYTES, pairs, row >= rows - 2 && row < rows, sizeof(own.rows[0]));
+      }
+      barrier_arrive(&shared_.stage_full[slot]);
+      for (; edges + EDGE_ROWS < rows && edges + EDGE_ROWS + 2 <= first + BATCH_ROWS; edges += EDGE_ROWS) {
+        barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+      }
+      const int ahead = first + PREFETCHED_ROWS;
+      prefetch(run, ahead, min(BATCH_ROWS, rows - ahead));
+    }
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
+    if (thread_ % 32 == 0) own.peaks[thread_ / 32] = peak;
+    // All of them, used or not: their parity is that of the run.
+    for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+  }
+
+  /// Waits until all that feed_correlated() has fed is used up.
+  __device__ void drain_correlated() {
+    for (int stage = max(0, stage_ - STAGES); stage < stage_; ++stage) {
+      sync_threads<3 * WARPGROUP_THREADS>(FIRST_STAGE_BARRIER + stage % STAGES);
+    }
+    sync_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
   }
 
   /// Asks the cache for a run's first rows, which then come while the sample's frame is made.
@@ -206,18 +345,23 @@ class Feeder {
 #pragma unroll
       for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
         const uint64_t bytes = uint64_t(plane_bytes) * uint32_t(min(c, problem_.in_channels - 1));
-        values[i][c] = __ldg(reinterpret_cast<const float*>(reinterpret_cast<const char*>(at) + bytes));
+        const char* source = reinterpret_cast<const char*>(at) + bytes;
+        asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(values[i][c]) : "l"(source));
       }
     }
   }
 
   __device__ void store(const float (&values)[MAX_INPUT_CHANNELS], int slot, bool keep) {
     SplitPair pairs[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(scaled(values, 2 * j), scaled(values, 2 * j + 1));
+    split(values, pairs);
     const uint32_t pixel = shared_address(shared_.ring) + slot * ROW_BYTES + thread_ * PIXEL_BYTES;
     write(pixel, pairs, keep);
     write(pixel + RING_ROWS * ROW_BYTES, pairs, keep && slot < 2);
+  }
+
+  __device__ void split(const float (&values)[MAX_INPUT_CHANNELS], SplitPair (&pairs)[4]) const {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(scaled(values, 2 * j), scaled(values, 2 * j + 1));
   }
 
   /// (value - origin) * scale, rounded once: the scale is a power of two.
@@ -225,9 +369,10 @@ class Feeder {
     return fmaf(values[c], scale_, -origin_[c]);
   }
 
-  static __device__ void write(uint32_t pixel, const SplitPair (&pairs)[4], bool keep) {
+  static __device__ void write(uint32_t pixel, const SplitPair (&pairs)[4], bool keep,
+                               uint32_t plane_bytes = RING_PLANE_BYTES) {
     store_shared_if(keep, pixel, pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
-    store_shared_if(keep, pixel + RING_PLANE_BYTES, pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+    store_shared_if(keep, pixel + plane_bytes, pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
   }
 
   /// 16 bytes to shared memory, without a branch around what makes them.
@@ -247,6 +392,7 @@ class Feeder {
   Shared<CONSUMERS>& shared_;
   int thread_;
   int sequence_ = 0;  // of the next ring row
+  int stage_ = 0;     // of the next stage of the first pass on correlations
   float origin_[MAX_INPUT_CHANNELS];
   float scale_ = 1.f;
 };
@@ -262,18 +408,17 @@ class Consumer {
  public:
   __device__ Consumer(const Problem& problem, Shared<CONSUMERS>& shared, int group)
       : problem_(problem), shared_(shared), group_(group), turn_(group), lane_(threadIdx.x % 32) {
-    load_weights(problem, shared);
     if (group == CONSUMERS - 1) pass_turn();  // the first turn is nobody's to give
   }
 
-  /// One pass over the block's rows: work.begin(sample), work.row(run, y, accumulators), work.end(sample), and
+  /// One pass over a walk's rows: work.begin(sample), work.row(run, y, accumulators), work.end(sample), and
   /// work.beside_products() before each row.
   template <int LATE, typename Work>
-  __device__ void pass(Work& work) {
+  __device__ void pass(Work& work, Walk walk) {
     float accumulators[WGMMA_SUMS];
-    Walk walk(problem_);
     Run run;
-    for (int sample = -1; walk.next(problem_, run);) {
+    int sample = -1;
+    while (walk.next(problem_, run)) {
       if (run.sample != sample) {
         if (sample >= 0) work.end(sample);
         sample = run.sample;
@@ -286,7 +431,7 @@ class Consumer {
       turn_ -= run.rows;
       sequence_ += run.rows + 2;
     }
-    work.end((problem_.first_row(blockIdx.x + 1) - 1) / problem_.rows_per_sample());
+    work.end(sample);
   }
 
  private:

@@ -30,13 +30,15 @@ struct alignas(16) Partial {
   float low;       // no value is below
   float high;      // no value is above
   float count;
+  float weight;    // of the moments' rounding error: see correlation.cuh
 };
 
 /// Which epilogue a sample gets.
 enum Tier : int {
   TIER_BOUNDED = 0,  // no clamp, and one maximum for the whole sample
   TIER_GENERAL = 1,  // clamped exponents, a maximum per pixel
-  TIER_EXACT = 2,    // out of range for fp16 pairs: recomputed in fp32 by exact.cuh
+  TIER_REPEAT = 2,   // correlations of the input do not give the moments: one block takes them from the convolution
+  TIER_EXACT = 3,    // out of range for fp16 pairs: recomputed in fp32 by exact.cuh
 };
 
 struct Problem {
@@ -54,6 +56,7 @@ struct Problem {
   int rows_per_block;    // output rows, strip by strip, that a block owns
   double inverse_pixels, inverse_group;  // 1 / pixels of a channel, 1 / channels of a group
   int slots;             // partials per sample and channel
+  bool correlated;       // the first pass works on correlations of the input
   Frame* frames;         // [batch]
   Partial* partials;     // [batch][slots][MAX_CHANNELS]
   int* tiers;            // [batch]
@@ -87,6 +90,9 @@ class Walk {
  public:
   __device__ explicit Walk(const Problem& problem)
       : row_(problem.first_row(blockIdx.x)), end_(problem.first_row(blockIdx.x + 1)) {}
+  /// All rows of one sample.
+  __device__ Walk(const Problem& problem, int sample)
+      : row_(sample * problem.rows_per_sample()), end_(row_ + problem.rows_per_sample()) {}
 
   __device__ bool next(const Problem& problem, Run& run) {
     if (row_ >= end_) return false;
@@ -99,6 +105,7 @@ class Walk {
     row_ += run.rows;
     return true;
   }
+  __device__ bool more() const { return row_ < end_; }
 
  private:
   int row_, end_;

@@ -89,6 +89,7 @@ class MomentsOfRows {
       partial.low = count_ > 0 ? shift_[half] - peak : INFINITY;
       partial.high = count_ > 0 ? shift_[half] + peak : -INFINITY;
       partial.count = float(count_);
+      partial.weight = 0.f;
     }
   }
 
