@@ -13,8 +13,10 @@ SUMMARY_BYTES = 1_000_000
 def render_annotations(report: GateReport) -> str:
     """Write at most ten workflow commands, the worst first; the last one counts those that do not fit."""
     notable = [case for case in worst_first(report.cases) if case.outcome is not GateOutcome.OK]
-    levels = ["warning" if case.outcome is GateOutcome.WARNED else "error" for case in notable]
-    lines = [_annotation(*each) for each in zip(levels, map(word_of, notable), map(_message, notable), strict=True)]
+    lines = [
+        _annotation("warning" if case.outcome is GateOutcome.WARNED else "error", word_of(case), _message(case))
+        for case in notable
+    ]
     if len(lines) > MOST_ANNOTATIONS:
         rest = len(lines) - (MOST_ANNOTATIONS - 1)
         lines = lines[: MOST_ANNOTATIONS - 1]
