@@ -219,7 +219,7 @@ class Evaluation:
             except DisturbedError as error:
                 if disturbed:
                     raise error.verdict from None
-                self._battery.note("timed_twice", f"the reference's time was refuted as well: {error}")
+                self._battery.note("timed_twice", str(error))
                 disturbed = True
             self._bound.renew()
 

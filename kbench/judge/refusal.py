@@ -19,7 +19,8 @@ class RefusalError(Exception):
         self.log = log
         self.diagnosis: Diagnosis | None = None
         self.excess = math.inf
-        """Of values that are wrong, the largest error in units of what is allowed."""
+        """Of values that are wrong, the largest error in units of what is allowed; of a claim that is refuted, how many
+        times longer a call takes by the judge's clock."""
 
     @property
     def explained(self) -> str:

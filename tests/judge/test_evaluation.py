@@ -18,6 +18,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.gate_clock import NotReplayableError
 from kbench.judge.timing.pairing import DisturbedError
 from kbench.judge.timing.profile import Profile
+from kbench.judge.timing.readings import Doubt
 
 HALF = Profile(
     seen=tuple(DeviceActivity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")),
@@ -169,7 +170,7 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
 
 
 def refused(status: Status) -> DisturbedError:
-    return DisturbedError(RefusalError(status, "claims too little"))
+    return DisturbedError(RefusalError(status, "claims too little"), Doubt.BESIDE)
 
 
 @pytest.mark.parametrize(

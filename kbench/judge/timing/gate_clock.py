@@ -207,11 +207,13 @@ class DeviceClock:
         """Say whose time is reported. Raises RefusalError where the events are refuted."""
         clock = clock_to_quote(event_ns, mine)
         if clock is None:
-            raise RefusalError(
+            refusal = RefusalError(
                 Status.TIMING_UNATTESTED,
                 f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
                 self._rounds["candidate"].trial.candidate.log,
             )
+            refusal.excess = mine.ns / max(1.0, event_ns)
+            raise refusal
         return clock
 
     def _require_separate(self, mine: Attested, usual: UsualDelays) -> None:

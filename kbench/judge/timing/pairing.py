@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kbench.core.clocks import GROSS
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.noise import between_processes
 from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
@@ -45,11 +46,18 @@ SHARED = (
 """Why nothing is said of a solution that the clock refutes."""
 
 
-class DisturbedError(Exception):
-    """A refusal by a clock that refutes the reference too, and what it comes to when that happens again."""
+WHY_AGAIN = {
+    Doubt.SLIGHT: "the claim was refuted by less than a factor of two",
+    Doubt.BESIDE: "the reference's time was refuted as well",
+    Doubt.ALONE: "the reference's time was refuted as well",
+}
 
-    def __init__(self, verdict: RefusalError):
-        super().__init__(verdict.reason)
+
+class DisturbedError(Exception):
+    """A refusal by the clock that may say nothing of the candidate, and what it comes to when that happens again."""
+
+    def __init__(self, verdict: RefusalError, doubt: Doubt):
+        super().__init__(f"{WHY_AGAIN[doubt]}: {verdict.reason}")
         self.verdict = verdict
 
 
@@ -88,7 +96,7 @@ class Pairing:
 
         Raises:
             RefusalError: a solution that is wrong or claims what the clock refutes.
-            DisturbedError: the clock refutes the reference as well, so that it is worth a second try.
+            DisturbedError: the clock refutes the reference as well, or the claim by little: worth a second try.
         """
         try:
             return self._timed(on_pair, on_timed)
@@ -96,12 +104,14 @@ class Pairing:
             doubt = Doubt.NONE
             if refusal.status is Status.TIMING_UNATTESTED:
                 doubt = self._clock.doubts_the_reference()
+                if doubt is Doubt.NONE and refusal.excess < GROSS:
+                    doubt = Doubt.SLIGHT
             if doubt is Doubt.NONE:
                 raise
             verdict = refusal.with_traceback(None)  # its frames hold the tensors of the call
             if doubt is Doubt.ALONE:
                 verdict = RefusalError(Status.HARNESS_ERROR, SHARED.format(reason=refusal.reason), refusal.log)
-            raise DisturbedError(verdict) from None
+            raise DisturbedError(verdict, doubt) from None
 
     def _timed(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         self._clock.prepare()

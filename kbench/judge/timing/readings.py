@@ -9,13 +9,15 @@ from kbench.core.clocks import Attested
 
 
 class Doubt(StrEnum):
-    """Whether a clock that refutes a candidate refutes the reference too."""
+    """Why a refusal by the clock may say nothing of the candidate, whose pairs are then timed once more."""
 
     NONE = "none"
+    SLIGHT = "slight"
+    """The claim is not grossly below the judge's time: on busy processors, each check of a process may be late."""
     BESIDE = "beside"
-    """In the rounds between the candidate's: whoever used the device then, perhaps the candidate itself."""
+    """The reference is refuted too, in the rounds between the candidate's, which may be the candidate's doing."""
     ALONE = "alone"
-    """After the candidate's death: another program uses the device."""
+    """The reference is refuted too, after the candidate's death: another program uses the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
