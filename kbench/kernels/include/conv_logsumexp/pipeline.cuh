@@ -116,8 +116,8 @@ __device__ void init_barriers(Shared<CONSUMERS>& shared) {
     barrier_init(&shared.constants_full[buffer], WARPGROUP_THREADS);
     barrier_init(&shared.constants_empty[buffer], CONSUMERS * WARPGROUP_THREADS);
   }
-  for (int stage = 0; stage < STAGES; ++stage) barrier_init(&shared.stage_full[stage], WARPGROUP_THREADS);
-  for (uint64_t& edges : shared.edges_full) barrier_init(&edges, WARPGROUP_THREADS);
+  for (int stage = 0; stage < STAGES; ++stage) barrier_init(&shared.stage_full[stage], 4);
+  for (uint64_t& edges : shared.edges_full) barrier_init(&edges, 4);
   constexpr uint32_t ONES = 0x3C003C00u;  // two of fp16
   shared.correlation.zero = make_uint4(0u, 0u, 0u, 0u);
   shared.correlation.ones = make_uint4(ONES, ONES, ONES, ONES);
@@ -235,7 +235,7 @@ class Feeder {
     const uint32_t edge_row = shared_address(&own.rows[0][0][thread_]);
     float peak = 0.f, norm_before = 0.f, norm_before_that = 0.f;
     float values[BATCH_ROWS][MAX_INPUT_CHANNELS], ready[BATCH_ROWS][MAX_INPUT_CHANNELS];
-    load(values, pixel, 0, rows - 1);
+    load<true>(values, pixel, 0, rows - 1);
     if (!first_run) sync_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
 #pragma unroll 1
     for (int first = 0; first < rows; first += BATCH_ROWS, ++stage_) {
@@ -249,7 +249,7 @@ class Feeder {
           asm volatile("" : "+f"(ready[i][c])::"memory");
         }
       }
-      load(values, pixel, first + BATCH_ROWS, rows - 1);
+      load<true>(values, pixel, first + BATCH_ROWS, rows - 1);
       const int slot = stage_ % STAGES;
       if (stage_ >= STAGES) sync_threads<3 * WARPGROUP_THREADS>(FIRST_STAGE_BARRIER + slot);
 #pragma unroll
@@ -269,18 +269,21 @@ class Feeder {
         write(edge_row + (row & 1) * ROW_BYTES, pairs, row < 2, sizeof(own.rows[0]));
         write(edge_row + (row + 4 - rows & 3) * ROW_BYTES, pairs, row >= rows - 2 && row < rows, sizeof(own.rows[0]));
       }
-      barrier_arrive(&shared_.stage_full[slot]);
+      __syncwarp();  // orders the warp's stores before one arrival; racecheck does not follow that
+      if (thread_ % 32 == 0) barrier_arrive(&shared_.stage_full[slot]);
       for (; edges + EDGE_ROWS < rows && edges + EDGE_ROWS + 2 <= first + BATCH_ROWS; edges += EDGE_ROWS) {
-        barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+        if (thread_ % 32 == 0) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
       }
       const int ahead = first + PREFETCHED_ROWS;
       prefetch(run, ahead, min(BATCH_ROWS, rows - ahead));
     }
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
-    if (thread_ % 32 == 0) own.peaks[thread_ / 32] = peak;
-    // All of them, used or not: their parity is that of the run.
-    for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+    if (thread_ % 32 == 0) {
+      own.peaks[thread_ / 32] = peak;
+      // All of them, used or not: their parity is that of the run.
+      for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+    }
   }
 
   /// Waits until all that feed_correlated() has fed is used up.
@@ -337,6 +340,8 @@ class Feeder {
   /// BATCH_ROWS rows of the thread's column from the given one on; rows beyond the last repeat it, and channels beyond
   /// the input's its last one: their weights are zero. Nothing here depends on a condition, nor does any use of what is
   /// loaded: a register whose last load may still be unused makes the next load wait for it.
+  /// IN_ORDER keeps the loads where they stand among stores and barriers.
+  template <bool IN_ORDER = false>
   __device__ void load(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float* pixel, int row, int last) const {
     const uint32_t plane_bytes = uint32_t(problem_.height) * problem_.width * uint32_t(sizeof(float));
 #pragma unroll
@@ -346,7 +351,11 @@ class Feeder {
       for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
         const uint64_t bytes = uint64_t(plane_bytes) * uint32_t(min(c, problem_.in_channels - 1));
         const char* source = reinterpret_cast<const char*>(at) + bytes;
-        asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(values[i][c]) : "l"(source));
+        if constexpr (IN_ORDER) {
+          asm volatile("ld.global.f32 %0, [%1];" : "=f"(values[i][c]) : "l"(source) : "memory");
+        } else {
+          asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(values[i][c]) : "l"(source));
+        }
       }
     }
   }
