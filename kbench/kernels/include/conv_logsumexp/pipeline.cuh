@@ -116,8 +116,8 @@ __device__ void init_barriers(Shared<CONSUMERS>& shared) {
     barrier_init(&shared.constants_full[buffer], WARPGROUP_THREADS);
     barrier_init(&shared.constants_empty[buffer], CONSUMERS * WARPGROUP_THREADS);
   }
-  for (int stage = 0; stage < STAGES; ++stage) barrier_init(&shared.stage_full[stage], 4);
-  for (uint64_t& edges : shared.edges_full) barrier_init(&edges, 4);
+  for (int stage = 0; stage < STAGES; ++stage) barrier_init(&shared.stage_full[stage], WARPGROUP_THREADS);
+  for (uint64_t& edges : shared.edges_full) barrier_init(&edges, WARPGROUP_THREADS);
   constexpr uint32_t ONES = 0x3C003C00u;  // two of fp16
   shared.correlation.zero = make_uint4(0u, 0u, 0u, 0u);
   shared.correlation.ones = make_uint4(ONES, ONES, ONES, ONES);
@@ -269,21 +269,18 @@ class Feeder {
         write(edge_row + (row & 1) * ROW_BYTES, pairs, row < 2, sizeof(own.rows[0]));
         write(edge_row + (row + 4 - rows & 3) * ROW_BYTES, pairs, row >= rows - 2 && row < rows, sizeof(own.rows[0]));
       }
-      __syncwarp();  // orders the warp's stores before one arrival; racecheck does not follow that
-      if (thread_ % 32 == 0) barrier_arrive(&shared_.stage_full[slot]);
+      barrier_arrive(&shared_.stage_full[slot]);
       for (; edges + EDGE_ROWS < rows && edges + EDGE_ROWS + 2 <= first + BATCH_ROWS; edges += EDGE_ROWS) {
-        if (thread_ % 32 == 0) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+        barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
       }
       const int ahead = first + PREFETCHED_ROWS;
       prefetch(run, ahead, min(BATCH_ROWS, rows - ahead));
     }
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
-    if (thread_ % 32 == 0) {
-      own.peaks[thread_ / 32] = peak;
-      // All of them, used or not: their parity is that of the run.
-      for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
-    }
+    if (thread_ % 32 == 0) own.peaks[thread_ / 32] = peak;
+    // All of them, used or not: their parity is that of the run.
+    for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
   }
 
   /// Waits until all that feed_correlated() has fed is used up.
