@@ -2,10 +2,12 @@
 // channels, fp32 in and out, on Hopper's tensor cores at fp32 accuracy.
 //
 // One persistent block per multiprocessor goes over its rows of the batch twice: for its statistics, by correlations of
-// the input where the batch is large enough to fill the device, else by the convolution; then, when all blocks are
-// there, the convolution with the whole epilogue in registers. Samples whose statistics correlations do not give, and
-// those that fp16 pairs cannot hold, normally none, are recomputed at the end. See conv_norm_logsumexp_wgmma.md.
+// the input where the batch is large enough to fill the device, else by the convolution; then, when all blocks that
+// share a sample with it are there, the convolution with the whole epilogue in registers. Samples whose statistics
+// correlations do not give, and those that fp16 pairs cannot hold, normally none, are recomputed at the end. See
+// conv_norm_logsumexp_wgmma.md.
 #include <algorithm>
+#include <utility>
 
 #include <cooperative_groups.h>
 
@@ -35,8 +37,51 @@ __device__ __forceinline__ Shared<CONSUMERS>& shared_of_block() {
   return *reinterpret_cast<Shared<CONSUMERS>*>(raw + ((128 - address % 128) % 128));
 }
 
-/// Every thread of the grid, between the passes: all partial moments are written.
-__device__ __forceinline__ void wait_for_all_blocks() { cooperative_groups::this_grid().sync(); }
+/// Between the passes. After convolutions every block waits for all. After correlations it waits only for those that share
+/// a sample with it: each has a word in memory for that, cleared at the start. All blocks arrive at the grid's barrier then
+/// and pass it before they look, so that nobody sees a word of an earlier launch.
+class Passes {
+ public:
+  /// Every thread of the grid, at the start.
+  __device__ explicit Passes(const Problem& problem) : problem_(problem) {
+    if (!problem.correlated) return;
+    if (threadIdx.x == 0) problem.published[blockIdx.x] = 0;
+    started_ = cooperative_groups::this_grid().barrier_arrive();
+  }
+
+  /// Every thread of the grid: the block's partial moments are written.
+  __device__ __forceinline__ void publish() {
+    if (!problem_.correlated) {
+      cooperative_groups::this_grid().sync();
+      return;
+    }
+    cooperative_groups::this_grid().barrier_wait(std::move(started_));
+    if (threadIdx.x == 0) {
+      __threadfence();
+      asm volatile("st.release.gpu.b32 [%0], 1;" ::"l"(problem_.published + blockIdx.x) : "memory");
+    }
+  }
+
+  /// The producer, then: those of all the block's samples are.
+  __device__ __forceinline__ void wait_for_partials() const {
+    if (!problem_.correlated) return;
+    const int per_sample = problem_.rows_per_sample();
+    const int first = problem_.first_block(problem_.first_row(blockIdx.x) / per_sample);
+    const int last = problem_.last_block((problem_.first_row(blockIdx.x + 1) - 1) / per_sample);
+    for (int block = first + int(threadIdx.x % WARPGROUP_THREADS); block <= last; block += WARPGROUP_THREADS) {
+      int there;
+      do {
+        asm volatile("ld.acquire.gpu.b32 %0, [%1];" : "=r"(there) : "l"(problem_.published + block) : "memory");
+      } while (there == 0);
+    }
+    __threadfence();
+    sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
+  }
+
+ private:
+  const Problem& problem_;
+  cooperative_groups::grid_group::arrival_token started_;
+};
 
 /// The sample's frame from memory, where the first pass has left it.
 __device__ void use_frame_of(const Problem& problem, Shared<CONSUMERS>& shared, Feeder<CONSUMERS>& feeder, int sample) {
@@ -59,7 +104,7 @@ __device__ int next_to_repeat(const Problem& problem, int sample) {
 
 /// The block's rows, then each sample to repeat: one walk for its moments, and one for its result. The first walk for
 /// moments is over correlations where the problem allows it.
-__device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
+__device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS>& shared, Passes& passes) {
   Feeder<CONSUMERS> feeder(problem, shared);
   Run run;
   int repeated = -1, samples = 0;
@@ -105,7 +150,8 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
         for (int known = first ? 0 : slots;; known = slots) {
           compute_constants(problem, shared, sample, known, correlated, buffer);
           if (known == slots) break;
-          wait_for_all_blocks();
+          passes.publish();
+          passes.wait_for_partials();
         }
         barrier_arrive(&shared.constants_full[buffer]);
         ++samples;
@@ -118,7 +164,7 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
   } while (repeated >= 0);
 }
 
-__device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, int group) {
+__device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, Passes& passes, int group) {
   if (!problem.correlated) {
     load_weights<CONSUMERS * WARPGROUP_THREADS>(problem, shared, 0);
   } else {
@@ -132,7 +178,7 @@ __device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS
   for (int repeated = -1;;) {
     if (repeated >= 0 || !problem.correlated) consumer.pass<MOMENTS_LATE_STEPS>(moments, walk);
     if (repeated < 0) {
-      wait_for_all_blocks();
+      passes.publish();
     } else {
       __syncthreads();
     }
@@ -150,13 +196,14 @@ __global__ void __launch_bounds__(THREADS, 1) conv_logsumexp_kernel(const __grid
   Shared<CONSUMERS>& shared = shared_of_block();
   if (threadIdx.x == 0) init_barriers(shared);
   __syncthreads();
+  Passes passes(problem);
   const int group = threadIdx.x / WARPGROUP_THREADS;
   if (group == CONSUMERS) {
     give_registers<PRODUCER_REGISTERS>();
-    produce(problem, shared);
+    produce(problem, shared, passes);
   } else {
     take_registers<CONSUMER_REGISTERS>();
-    compute(problem, shared, group);
+    compute(problem, shared, passes, group);
   }
 }
 
@@ -164,6 +211,7 @@ __global__ void __launch_bounds__(THREADS, 1) conv_logsumexp_kernel(const __grid
 int64_t plan(Problem& problem, int multiprocessors, void* workspace) {
   problem.rows_per_block = int(ceil_div(problem.total_rows(), int64_t(multiprocessors)));
   // A sample's rows touch at most two blocks more than they fill.
+  // With correlations that is at most CONSUMERS blocks, and at least as many slots remain for a sample to repeat.
   problem.slots = (problem.rows_per_sample() / problem.rows_per_block + 2) * CONSUMERS;
   // Correlations have to be worth what a run costs besides, and the samples to repeat must be as many as the blocks.
   problem.correlated = problem.strips == 1 && problem.width >= 16 && problem.width <= TILE_PIXELS &&
@@ -175,7 +223,9 @@ int64_t plan(Problem& problem, int multiprocessors, void* workspace) {
   problem.frames = reinterpret_cast<Frame*>(base + bytes);
   bytes += int64_t(problem.batch) * int64_t(sizeof(Frame));
   problem.tiers = reinterpret_cast<int*>(base + bytes);
-  return bytes + int64_t(problem.batch) * int64_t(sizeof(int));
+  bytes += int64_t(problem.batch) * int64_t(sizeof(int));
+  problem.published = reinterpret_cast<int*>(base + bytes);
+  return bytes + int64_t(multiprocessors) * int64_t(sizeof(int));
 }
 
 bool supported(const Problem& p, int64_t kernel_size, int64_t groups) {

@@ -91,8 +91,8 @@ __device__ void normalise(const Problem& problem, const AnyShared& shared, int c
   inverse_deviation = rsqrt(squares * (problem.inverse_pixels * problem.inverse_group) + problem.eps);
 }
 
-/// Computes a sample's constants into the given buffer, from its first `slots` partials. All of the producer warpgroup;
-/// shared.frame is the sample's.
+/// Computes a sample's constants into the given buffer, from `slots` partials. All of the producer warpgroup; shared.frame
+/// is the sample's, and `correlated` says whether the partials are of correlations.
 template <int CONSUMERS>
 __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& shared, int sample, int slots,
                                   bool correlated, int buffer) {
@@ -101,7 +101,8 @@ __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& sha
   double step = 0, bias = 0;  // convolution = step * accumulator + bias
   float low = 0.f, high = 0.f;
   if (real) {
-    const Partial* partials = problem.partials + int64_t(sample) * problem.slots * MAX_CHANNELS + channel;
+    const int skipped = problem.correlated && !correlated ? CONSUMERS : 0;  // a repeated sample's: see MomentsOfRows
+    const Partial* partials = problem.partials + (int64_t(sample) * problem.slots + skipped) * MAX_CHANNELS + channel;
     const ChannelMoments moments(partials, slots, problem.inverse_pixels);
     low = moments.low;
     high = moments.high;

@@ -235,7 +235,7 @@ class Feeder {
     const uint32_t edge_row = shared_address(&own.rows[0][0][thread_]);
     float peak = 0.f, norm_before = 0.f, norm_before_that = 0.f;
     float values[BATCH_ROWS][MAX_INPUT_CHANNELS], ready[BATCH_ROWS][MAX_INPUT_CHANNELS];
-    load(values, pixel, 0, rows - 1);
+    load<true>(values, pixel, 0, rows - 1);
     if (!first_run) sync_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
 #pragma unroll 1
     for (int first = 0; first < rows; first += BATCH_ROWS, ++stage_) {
@@ -249,7 +249,7 @@ class Feeder {
           asm volatile("" : "+f"(ready[i][c])::"memory");
         }
       }
-      load(values, pixel, first + BATCH_ROWS, rows - 1);
+      load<true>(values, pixel, first + BATCH_ROWS, rows - 1);
       const int slot = stage_ % STAGES;
       if (stage_ >= STAGES) sync_threads<3 * WARPGROUP_THREADS>(FIRST_STAGE_BARRIER + slot);
 #pragma unroll
@@ -337,6 +337,8 @@ class Feeder {
   /// BATCH_ROWS rows of the thread's column from the given one on; rows beyond the last repeat it, and channels beyond
   /// the input's its last one: their weights are zero. Nothing here depends on a condition, nor does any use of what is
   /// loaded: a register whose last load may still be unused makes the next load wait for it.
+  /// IN_ORDER keeps the loads where they stand among stores and barriers.
+  template <bool IN_ORDER = false>
   __device__ void load(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float* pixel, int row, int last) const {
     const uint32_t plane_bytes = uint32_t(problem_.height) * problem_.width * uint32_t(sizeof(float));
 #pragma unroll
@@ -346,7 +348,11 @@ class Feeder {
       for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
         const uint64_t bytes = uint64_t(plane_bytes) * uint32_t(min(c, problem_.in_channels - 1));
         const char* source = reinterpret_cast<const char*>(at) + bytes;
-        asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(values[i][c]) : "l"(source));
+        if constexpr (IN_ORDER) {
+          asm volatile("ld.global.f32 %0, [%1];" : "=f"(values[i][c]) : "l"(source) : "memory");
+        } else {
+          asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(values[i][c]) : "l"(source));
+        }
       }
     }
   }

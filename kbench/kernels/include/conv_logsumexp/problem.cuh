@@ -60,6 +60,7 @@ struct Problem {
   Frame* frames;         // [batch]
   Partial* partials;     // [batch][slots][MAX_CHANNELS]
   int* tiers;            // [batch]
+  int* published;        // [block]: whether its first pass on correlations is over
 
   __host__ __device__ int rows_per_sample() const { return strips * out_height; }
   __host__ __device__ int64_t total_rows() const { return int64_t(batch) * rows_per_sample(); }

@@ -74,7 +74,9 @@ class MomentsOfRows {
   }
 
   __device__ void end(int sample) {
-    const int slot = (int(blockIdx.x) - problem_.first_block(sample)) * groups_ + group_;
+    // A repeated sample's behind those of correlations, which the sample's other blocks may not have read yet.
+    const int repeated = problem_.correlated ? groups_ : 0;
+    const int slot = (int(blockIdx.x) - problem_.first_block(sample)) * groups_ + group_ + repeated;
     Partial* partials = problem_.partials + (int64_t(sample) * problem_.slots + slot) * MAX_CHANNELS;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
