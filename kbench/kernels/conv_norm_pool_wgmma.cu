@@ -42,6 +42,15 @@ __device__ __forceinline__ void initialise(Shared& shared) {
 }
 static_assert(MAX_ROUNDS / 32 == WRITER_THREADS, "what a thread of the writer has to set up");
 
+/// By the writer: the scales and the first sample's shifts, which everybody waits for.
+__device__ __forceinline__ void sample_first(const Arguments& arguments, const Share& share, Shared& shared) {
+  const Producer sampler(arguments, share, shared);
+  float pixel[WARP_CHANNELS];
+  sampler.load_pixels(0, pixel);
+  initialise(shared);
+  sampler.publish_scales(pixel);
+}
+
 __device__ __forceinline__ void arrive_cluster() {
   KBENCH_ASM_SM90("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -70,7 +79,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_co
       wait_cluster();
     } else {
       give_registers<WRITER_REGISTERS>();
-      initialise(shared);
+      sample_first(arguments, share, shared);
       prefetch_first(arguments, share);
       arrive_cluster();
       wait_cluster();

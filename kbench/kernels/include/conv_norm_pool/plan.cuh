@@ -143,6 +143,7 @@ struct Share {
 struct GroupSums {
   double value, square, shifted_square;
 };
+constexpr int GROUP_SUMS = sizeof(GroupSums) / sizeof(double);
 
 struct Shared {
   alignas(128) unsigned char ring[RING_BYTES];   // input rows, split, channel-minor: the B operands

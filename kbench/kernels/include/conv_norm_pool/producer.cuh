@@ -1,5 +1,6 @@
 // The producer warpgroup: input rows from global memory to split, channel-minor rows in the ring.
 //
+// The writer samples the first round's pixels, while the first rows are on their way here; later ones are sampled here.
 // A warp takes a row of each chunk, a lane four neighbouring columns, 16 bytes a load where the image allows it: few
 // instructions, since every warp's delay the others'. The next chunk's values are on their way in registers, behind
 // prefetches to L2. Rows are published by ordinary stores and a fence, before the next loads start.
@@ -19,39 +20,62 @@ constexpr int MAX_INPUT_EXPONENT = 96;
 constexpr int WARP_CHANNELS = MAX_IN_CHANNELS / PRODUCER_WARPS;  // whose pixels a warp samples
 constexpr int PREFETCHED_CHUNKS = 3;  // beyond the one in registers
 
-/// A place in the sequence of a block's chunks.
-struct ChunkCursor {
-  int chunk = 0, tile = 0, round = 0;
+/// A number that the compiler does not work out somewhere else: in front of a loop it would take registers, and delay
+/// the first rows.
+template <typename Number>
+__device__ __forceinline__ Number here(Number number) {
+  if constexpr (sizeof(Number) == 8) {
+    asm volatile("" : "+l"(number));
+  } else {
+    asm volatile("" : "+r"(number));
+  }
+  return number;
+}
 
-  __device__ __forceinline__ void advance(const Share& share) {
-    if (++chunk < share.chunks()) return;
-    chunk = 0;
-    if (++tile < share.tiles) return;
-    tile = 0;
-    ++round;
+/// Where a sample and the first column of a tile lie. Offsets in a sample are 32 bits: a plane whose pooled values fit
+/// has less than 80 k pixels.
+struct TileSource {
+  const char* sample;
+  int column;
+
+  __device__ __forceinline__ TileSource(const Arguments& arguments, const Share& share, int round, int tile)
+      : sample(reinterpret_cast<const char*>(arguments.x) + int64_t(share.sample(round)) * sample_bytes(arguments)),
+        column(tile * TILE_OWNED) {}
+
+  static __device__ __forceinline__ int sample_bytes(const Arguments& arguments) {
+    return arguments.in_channels * arguments.height * arguments.width * int(sizeof(float));
   }
 };
 
 /// Asks L2 for a chunk that will be loaded later: 8 channels x 4 rows x 4 lines of 128 bytes, a thread each.
-__device__ __forceinline__ void prefetch(const Arguments& arguments, const Share& share, const ChunkCursor& at) {
-  if (at.round >= share.rounds) return;
-  const int thread = threadIdx.x % WARPGROUP_THREADS, channel = min(thread / 16, arguments.in_channels - 1);
-  const int row = min(share.first_row + POOL * at.chunk + thread / 4 % 4, arguments.height - 1);
-  const int column = min(at.tile * TILE_OWNED + thread % 4 * 32, arguments.width - 1);
-  const int64_t plane = int64_t(share.sample(at.round)) * arguments.in_channels + channel;
-  const float* from = arguments.x + (plane * arguments.height + row) * arguments.width + column;
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
-}
+class Prefetcher {
+ public:
+  __device__ __forceinline__ Prefetcher(const Arguments& arguments, const Share& share) : arguments_(arguments) {
+    const int thread = threadIdx.x % WARPGROUP_THREADS, channel = min(thread / 16, arguments.in_channels - 1);
+    plane_row_ = channel * arguments.height;
+    row_ = share.first_row + thread / 4 % 4;
+    column_ = thread % 4 * 32;
+  }
+
+  __device__ __forceinline__ void ask(const TileSource& from, int chunk) const {
+    const int row = min(row_ + POOL * chunk, arguments_.height - 1) + plane_row_;
+    const int column = min(from.column + column_, arguments_.width - 1);
+    const uint32_t offset = uint32_t(row * arguments_.width + column) * uint32_t(sizeof(float));
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from.sample + offset));
+  }
+
+ private:
+  const Arguments& arguments_;
+  int plane_row_, row_, column_;
+};
 
 /// By the writer, while the producer starts: the chunks that follow its first.
 __device__ __forceinline__ void prefetch_first(const Arguments& arguments, const Share& share) {
   if (share.units == 0) return;
-  ChunkCursor at;
+  const TileSource from(arguments, share, 0, 0);
+  const Prefetcher prefetcher(arguments, share);
 #pragma unroll 1
-  for (int i = 0; i < PREFETCHED_CHUNKS; ++i) {
-    at.advance(share);
-    prefetch(arguments, share, at);
-  }
+  for (int chunk = 1; chunk <= PREFETCHED_CHUNKS; ++chunk) prefetcher.ask(from, chunk);
 }
 
 class Producer {
@@ -65,56 +89,112 @@ class Producer {
         lane_(threadIdx.x % WARP_THREADS),
         wide_(arguments.width % POOL == 0 && reinterpret_cast<uintptr_t>(arguments.x) % sizeof(float4) == 0) {}
 
+  /// Pixels that stand for the band: one in each of 32 layers of rows, the columns in scattered order.
+  __device__ __forceinline__ void load_pixels(int round, float (&pixel)[WARP_CHANNELS]) const {
+    const TileSource from(arguments_, share_, round, 0);
+    const int row = share_.first_row + (share_.rows + HALO) * (2 * lane_ + 1) / (2 * SAMPLED_PIXELS);
+    const int column = arguments_.width * (lane_ * 11 % SAMPLED_PIXELS) / SAMPLED_PIXELS;
+    const uint32_t offset = uint32_t(row * arguments_.width + column) * uint32_t(sizeof(float));
+#pragma unroll
+    for (int i = 0; i < WARP_CHANNELS; ++i) {
+      const char* from_channel = of_channel(from.sample + offset, warp_ * WARP_CHANNELS + i);
+      pixel[i] = share_.rows > 0 ? __ldg(reinterpret_cast<const float*>(from_channel)) : 0.0f;
+    }
+  }
+
+  __device__ __forceinline__ static void find_means(const float (&pixel)[WARP_CHANNELS],
+                                                    float (&mean)[WARP_CHANNELS]) {
+#pragma unroll
+    for (int i = 0; i < WARP_CHANNELS; ++i) {
+      mean[i] = warp_sum(pixel[i]) / SAMPLED_PIXELS;
+      if (!isfinite(mean[i])) mean[i] = 0.0f;
+    }
+  }
+
+  /// The power of two per channel that brings the sampled pixels to 2^5 .. 2^6; what the others do is checked later. And
+  /// the first round's shifts: see enter_round.
+  __device__ __forceinline__ void publish_scales(const float (&pixel)[WARP_CHANNELS]) const {
+    float mean[WARP_CHANNELS];
+    find_means(pixel, mean);
+#pragma unroll
+    for (int i = 0; i < WARP_CHANNELS; ++i) {
+      const uint32_t bits = __reduce_max_sync(ALL_LANES, magnitude_bits(pixel[i] - mean[i]));
+      const int wanted = SAMPLED_EXPONENT - binary_exponent(__uint_as_float(bits));
+      const int exponent = bits == 0 ? 0 : max(-MAX_INPUT_EXPONENT, min(MAX_INPUT_EXPONENT, wanted));
+      if (lane_ == 0) {
+        const int channel = warp_ * WARP_CHANNELS + i;
+        shared_.input_factor[channel] = power_of_two(exponent);
+        shared_.input_exponent[channel] = exponent;
+        shared_.live[channel] = bits != 0;
+        shared_.shift[0][channel] = mean[i];
+        shared_.input_offset[0][channel] = -mean[i] * power_of_two(exponent);
+      }
+    }
+    __syncwarp();
+    arrive_threads<BLOCK_THREADS>(SCALES_READY);
+  }
+
   __device__ __forceinline__ void run() {
-    float pixel[WARP_CHANNELS];
-    load_pixels(0, pixel);
+    float pixel[WARP_CHANNELS] = {0.0f, 0.0f};
     clear_sums();
     Values values;
+    const Prefetcher prefetcher(arguments_, share_);
     const int chunks = share_.chunks();
-    ChunkCursor at, next, soon;
-    for (int i = 0; i < PREFETCHED_CHUNKS; ++i) soon.advance(share_);  // the writer asks for these
-    for (int sequence = 0; share_.rounds > at.round; ++sequence) {
-      const bool are_sums = at.chunk == chunks - 1;
-      if (are_sums) {
-        load_edges(values, at);
-      } else if (chunks > 0) {
-        load(values, at);
+    int sequence = 0;
+    for (int round = 0; round < share_.rounds; ++round) {
+      const bool more = round + 1 < share_.rounds;
+      for (int tile = 0; tile < share_.tiles; ++tile) {
+        const bool last_tile = tile == share_.tiles - 1;
+        const TileSource from(arguments_, share_, round, tile);
+        const uint32_t columns = column_offset(from);
+#pragma unroll 1
+        for (int chunk = 0; chunk < max(1, chunks); ++chunk, ++sequence) {
+          const bool are_sums = chunk == chunks - 1;
+          if (are_sums) {
+            load_edges(values, from);
+          } else if (chunks > 0) {
+            load(values, from, columns, chunk);
+          }
+          if (sequence > 0) {
+            // Behind the last rows of a tile come those of the next one.
+            const int soon = chunk + PREFETCHED_CHUNKS;
+            if (soon < chunks - 1) {
+              prefetcher.ask(from, soon);
+            } else if (!last_tile || more) {
+              const TileSource next(arguments_, share_, last_tile ? round + 1 : round, last_tile ? 0 : tile + 1);
+              prefetcher.ask(next, soon - (chunks - 1));
+            }
+          }
+          // Not sooner: at the start everybody waits for rows, and code that runs for the first time is slow.
+          if (are_sums && last_tile && more) load_pixels(round + 1, pixel);
+          if (tile == 0 && chunk == 0) {
+            if (sequence == 0) {  // the writer has sampled the first round
+              sync_threads<BLOCK_THREADS>(INITIALISED);
+              sync_threads<BLOCK_THREADS>(SCALES_READY);
+            } else {
+              enter_round(round, pixel);
+            }
+            if (chunks == 0) return;  // nothing ties this warpgroup to the writer's rounds: parities would be mistaken
+            magnitude_[0] = magnitude_[1] = magnitude_[2] = magnitude_[3] = __float2half2_rn(0.0f);
+          }
+          const int slot = sequence % CHUNKS;
+          const bool halo = chunk == chunks - 2;
+          barrier_wait(&shared_.empty[slot], uint32_t(sequence / CHUNKS & 1) ^ 1u);
+          if (are_sums) {
+            store_sums(values, round, slot);
+          } else if (warp_ < HALO || !halo) {
+            const int row = POOL * chunk + warp_;
+            store(values, round, slot, row < share_.rows + HALO);
+          }
+          if (halo && last_tile) {
+            publish_magnitudes(round);
+            barrier_arrive(&shared_.measured[round % 2]);
+          }
+          fence_shared_to_async();
+          __syncwarp();
+          if (lane_ == 0) barrier_arrive(&shared_.full[slot]);
+        }
       }
-      if (sequence > 0) {
-        soon.advance(share_);
-        prefetch(arguments_, share_, soon);
-      }
-      // Not sooner: at the start everybody waits for rows, and code that runs for the first time is slow.
-      if (at.tile == share_.tiles - 1 && at.chunk == chunks - 1 && at.round + 1 < share_.rounds) {
-        load_pixels(at.round + 1, pixel);
-      }
-      if (at.tile == 0 && at.chunk == 0) {
-        if (sequence == 0) sync_threads<BLOCK_THREADS>(INITIALISED);
-        float mean[WARP_CHANNELS];
-        find_means(pixel, mean);
-        if (sequence == 0) find_scales(pixel, mean);
-        if (chunks == 0) return;  // nothing ties this warpgroup to the writer's rounds, and parities would be mistaken
-        enter_round(at.round, mean);
-        magnitude_[0] = magnitude_[1] = magnitude_[2] = magnitude_[3] = __float2half2_rn(0.0f);
-      }
-      const int slot = sequence % CHUNKS;
-      const bool halo = at.chunk == chunks - 2;
-      next.advance(share_);
-      barrier_wait(&shared_.empty[slot], uint32_t(sequence / CHUNKS & 1) ^ 1u);
-      if (are_sums) {
-        store_sums(values, at.round, slot);
-      } else if (warp_ < HALO || !halo) {
-        const int row = POOL * at.chunk + warp_;
-        store(values, at.round, slot, row < share_.rows + HALO);
-      }
-      if (halo && at.tile == share_.tiles - 1) {
-        publish_magnitudes(at.round);
-        barrier_arrive(&shared_.measured[at.round % 2]);
-      }
-      fence_shared_to_async();
-      __syncwarp();
-      if (lane_ == 0) barrier_arrive(&shared_.full[slot]);
-      at = next;
     }
   }
 
@@ -126,28 +206,28 @@ class Producer {
     return lane_ % PHASE_PIXELS * PHASES + lane_ / PHASE_PIXELS * POOL;
   }
 
-  __device__ __forceinline__ const float* plane(int round, int channel) const {
-    const int64_t planes = int64_t(share_.sample(round)) * arguments_.in_channels + channel;
-    return arguments_.x + planes * arguments_.height * arguments_.width;
+  /// First byte of the lane's columns in a row; where they are not 16 aligned bytes, their first column.
+  __device__ __forceinline__ uint32_t column_offset(const TileSource& from) const {
+    const int first = from.column + first_column();
+    return wide_ ? uint32_t(min(first, arguments_.width - POOL)) * uint32_t(sizeof(float)) : uint32_t(first);
   }
 
-  /// The same pixel of a later channel, or of the last. In bytes: an addition of a uniform number, and nothing else.
-  __device__ __forceinline__ const float* next_plane(const float* pixel, int channel) const {
-    const uint64_t plane_bytes = uint64_t(sizeof(float)) * uint32_t(arguments_.height * arguments_.width);
-    const uint64_t bytes = plane_bytes * uint32_t(min(channel, arguments_.in_channels - 1));
-    return reinterpret_cast<const float*>(reinterpret_cast<const char*>(pixel) + bytes);
+  /// The same byte of another channel than the first, or of the last.
+  __device__ __forceinline__ const char* of_channel(const char* byte, int channel) const {
+    const uint32_t plane_bytes = uint32_t(arguments_.height * arguments_.width) * uint32_t(sizeof(float));
+    return byte + plane_bytes * uint32_t(min(channel, arguments_.in_channels - 1));
   }
 
   /// This warp's row of a chunk. Rows past the image repeat its last: nothing reads them.
-  __device__ __forceinline__ void load(Values& values, const ChunkCursor& at) const {
-    const int row = min(share_.first_row + POOL * at.chunk + warp_, arguments_.height - 1);
-    const int first = at.tile * TILE_OWNED + first_column(), width = arguments_.width;
-    const float* from = plane(at.round, 0) + row * width;
+  __device__ __forceinline__ void load(Values& values, const TileSource& from, uint32_t columns, int chunk) const {
+    const int width = arguments_.width;
+    const int row = min(share_.first_row + POOL * chunk + warp_, arguments_.height - 1);
+    const uint32_t row_offset = uint32_t(row * width) * uint32_t(sizeof(float));
     if (wide_) {
-      from += min(first, width - POOL);
+      const char* first = here(from.sample + (row_offset + columns));
 #pragma unroll
       for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
-        const float4 four = __ldg(reinterpret_cast<const float4*>(next_plane(from, channel)));
+        const float4 four = __ldg(reinterpret_cast<const float4*>(of_channel(first, channel)));
         values[channel][0] = four.x;
         values[channel][1] = four.y;
         values[channel][2] = four.z;
@@ -156,25 +236,26 @@ class Producer {
     } else {
 #pragma unroll
       for (int i = 0; i < POOL; ++i) {
-        const float* pixel = from + min(first + i, width - 1);
+        const uint32_t offset = row_offset + uint32_t(min(int(columns) + i, width - 1)) * uint32_t(sizeof(float));
+        const char* first = here(from.sample + offset);
 #pragma unroll
         for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
-          values[channel][i] = __ldg(next_plane(pixel, channel));
+          values[channel][i] = __ldg(reinterpret_cast<const float*>(of_channel(first, channel)));
         }
       }
     }
   }
 
   /// A thread's column of the rows that not every filter row meets: the first two and the last two of the band.
-  __device__ __forceinline__ void load_edges(Values& values, const ChunkCursor& at) const {
-    const int column = min(at.tile * TILE_OWNED + sum_column(), arguments_.width - 1);
-    const float* from = plane(at.round, 0) + share_.first_row * arguments_.width + column;
+  __device__ __forceinline__ void load_edges(Values& values, const TileSource& from) const {
+    const int column = min(from.column + sum_column(), arguments_.width - 1);
 #pragma unroll
     for (int i = 0; i < 2 * HALO; ++i) {
-      const float* pixel = from + (i < HALO ? i : share_.rows + i - HALO) * arguments_.width;
+      const int row = share_.first_row + (i < HALO ? i : share_.rows + i - HALO);
+      const char* first = from.sample + uint32_t(here(row * arguments_.width + column)) * uint32_t(sizeof(float));
 #pragma unroll
       for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
-        values[channel][i] = __ldg(next_plane(pixel, channel));
+        values[channel][i] = __ldg(reinterpret_cast<const float*>(of_channel(first, channel)));
       }
     }
   }
@@ -285,48 +366,11 @@ class Producer {
     }
   }
 
-  /// Pixels that stand for the band: one in each of 32 layers of rows, the columns in scattered order.
-  __device__ __forceinline__ void load_pixels(int round, float (&pixel)[WARP_CHANNELS]) const {
-    const int row = share_.first_row + (share_.rows + HALO) * (2 * lane_ + 1) / (2 * SAMPLED_PIXELS);
-    const int column = arguments_.width * (lane_ * 11 % SAMPLED_PIXELS) / SAMPLED_PIXELS;
-#pragma unroll
-    for (int i = 0; i < WARP_CHANNELS; ++i) {
-      const int channel = min(warp_ * WARP_CHANNELS + i, arguments_.in_channels - 1);
-      pixel[i] = share_.rows > 0 ? __ldg(plane(round, channel) + row * arguments_.width + column) : 0.0f;
-    }
-  }
-
-  __device__ __forceinline__ static void find_means(const float (&pixel)[WARP_CHANNELS],
-                                                    float (&mean)[WARP_CHANNELS]) {
-#pragma unroll
-    for (int i = 0; i < WARP_CHANNELS; ++i) {
-      mean[i] = warp_sum(pixel[i]) / SAMPLED_PIXELS;
-      if (!isfinite(mean[i])) mean[i] = 0.0f;
-    }
-  }
-
-  /// The power of two per channel that brings the sampled pixels to 2^5 .. 2^6; what the others do is checked later.
-  __device__ __forceinline__ void find_scales(const float (&pixel)[WARP_CHANNELS],
-                                              const float (&mean)[WARP_CHANNELS]) {
-#pragma unroll
-    for (int i = 0; i < WARP_CHANNELS; ++i) {
-      const uint32_t bits = __reduce_max_sync(ALL_LANES, magnitude_bits(pixel[i] - mean[i]));
-      const int wanted = SAMPLED_EXPONENT - binary_exponent(__uint_as_float(bits));
-      const int exponent = bits == 0 ? 0 : max(-MAX_INPUT_EXPONENT, min(MAX_INPUT_EXPONENT, wanted));
-      if (lane_ == 0) {
-        const int channel = warp_ * WARP_CHANNELS + i;
-        shared_.input_factor[channel] = power_of_two(exponent);
-        shared_.input_exponent[channel] = exponent;
-        shared_.live[channel] = bits != 0;
-      }
-    }
-    __syncwarp();
-    arrive_threads<PRODUCER_THREADS + CONSUMER_THREADS>(SCALES_READY);
-  }
-
   /// A value near each channel's mean, so that sums of squares stay free of cancellation. Of a constant channel it is
   /// the constant: 32 equal summands, added in pairs, give an exact mean.
-  __device__ __forceinline__ void enter_round(int round, const float (&mean)[WARP_CHANNELS]) {
+  __device__ __forceinline__ void enter_round(int round, const float (&pixel)[WARP_CHANNELS]) {
+    float mean[WARP_CHANNELS];
+    find_means(pixel, mean);
     barrier_wait(&shared_.reusable[round % 2], uint32_t(round / 2 % 2) ^ 1u);
 #pragma unroll
     for (int i = 0; i < WARP_CHANNELS; ++i) {

@@ -43,6 +43,8 @@ struct Outgoing {
   int first, step, begin, end;
 };
 
+constexpr int CHANNELS_AT_ONCE = 2;  // whose loads do not wait for one another
+
 /// Four neighbours at a time, where values lie in shared memory as they do in the output. A few at either end go alone.
 __device__ __forceinline__ void write_quads(const Arguments& arguments, const Shared& shared, Outgoing out) {
   const int lane = threadIdx.x % WARP_THREADS, plane = arguments.pooled_height() * arguments.pooled_width();
@@ -51,20 +53,44 @@ __device__ __forceinline__ void write_quads(const Arguments& arguments, const Sh
   const int alone = lane < 4 ? out.begin + lane : first + 4 * (quads - 1) + lane;  // lanes 0 .. 2, and 4 .. 6
   const bool has_one = alone < out.end && (lane < 4 ? lane < head : lane < 8);
 #pragma unroll 1
-  for (int channel = out.first; channel < arguments.out_channels; channel += out.step) {
-    const float factor = shared.factor[channel], offset = shared.offset[channel];
-    if (has_one) out.to[alone] = finished(arguments, out.from[alone], factor, offset);
+  for (int channel = out.first; channel < arguments.out_channels; channel += CHANNELS_AT_ONCE * out.step) {
+    float factor[CHANNELS_AT_ONCE], offset[CHANNELS_AT_ONCE], one[CHANNELS_AT_ONCE];
+    bool exists[CHANNELS_AT_ONCE];
+#pragma unroll
+    for (int k = 0; k < CHANNELS_AT_ONCE; ++k) {
+      exists[k] = channel + k * out.step < arguments.out_channels;
+      if (exists[k]) {
+        factor[k] = shared.factor[channel + k * out.step];
+        offset[k] = shared.offset[channel + k * out.step];
+        if (has_one) one[k] = out.from[k * out.step * POOLED_PITCH + alone];
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < CHANNELS_AT_ONCE; ++k) {
+      if (exists[k] && has_one) out.to[k * out.step * plane + alone] = finished(arguments, one[k], factor[k], offset[k]);
+    }
 #pragma unroll 1
     for (int quad = lane; quad < quads; quad += WARP_THREADS) {
-      float4 four = *reinterpret_cast<const float4*>(out.from + first + 4 * quad);
-      four.x = finished(arguments, four.x, factor, offset);
-      four.y = finished(arguments, four.y, factor, offset);
-      four.z = finished(arguments, four.z, factor, offset);
-      four.w = finished(arguments, four.w, factor, offset);
-      __stcs(reinterpret_cast<float4*>(out.to + first + 4 * quad), four);
+      const float* from = out.from + first + 4 * quad;
+      float* to = out.to + first + 4 * quad;
+      float4 four[CHANNELS_AT_ONCE];
+#pragma unroll
+      for (int k = 0; k < CHANNELS_AT_ONCE; ++k) {
+        if (exists[k]) four[k] = *reinterpret_cast<const float4*>(from + k * out.step * POOLED_PITCH);
+      }
+#pragma unroll
+      for (int k = 0; k < CHANNELS_AT_ONCE; ++k) {
+        if (exists[k]) {
+          four[k].x = finished(arguments, four[k].x, factor[k], offset[k]);
+          four[k].y = finished(arguments, four[k].y, factor[k], offset[k]);
+          four[k].z = finished(arguments, four[k].z, factor[k], offset[k]);
+          four[k].w = finished(arguments, four[k].w, factor[k], offset[k]);
+          __stcs(reinterpret_cast<float4*>(to + k * out.step * plane), four[k]);
+        }
+      }
     }
-    out.to += out.step * plane;
-    out.from += out.step * POOLED_PITCH;
+    out.to += CHANNELS_AT_ONCE * out.step * plane;
+    out.from += CHANNELS_AT_ONCE * out.step * POOLED_PITCH;
   }
 }
 
@@ -121,7 +147,8 @@ class Writer {
         share_(share),
         shared_(shared),
         channel_(thread),
-        exists_(thread < arguments.out_channels) {}
+        exists_(thread < arguments.out_channels),
+        group_channels_(arguments.out_channels / arguments.groups) {}
 
   __device__ __forceinline__ void run() {
     read_parameters();
@@ -169,9 +196,10 @@ class Writer {
     gain_ = double(arguments_.gamma[channel_]) * arguments_.scale[channel_];
     beta_ = double(arguments_.beta[channel_]) * arguments_.scale[channel_];
     negative_ = is_negative(arguments_, channel_);
-    const int group_channels = arguments_.out_channels / arguments_.groups;
-    inverse_count_ = 1.0 / (double(group_channels) * arguments_.out_height() * arguments_.out_width());
+    group_ = channel_ / group_channels_;
+    inverse_count_ = 1.0 / (double(group_channels_) * arguments_.out_height() * arguments_.out_width());
     const float* weight = arguments_.weight + channel_ * arguments_.in_channels * KERNEL * KERNEL;
+#pragma unroll 1
     for (int input = 0; input < arguments_.in_channels; ++input) {
       float value[KERNEL * KERNEL];
 #pragma unroll
@@ -186,6 +214,7 @@ class Writer {
   /// The value that a product of zero stands for.
   __device__ __forceinline__ double find_centre(int buffer) const {
     double sum = bias_;
+#pragma unroll 1
     for (int input = 0; exists_ && input < arguments_.in_channels; ++input) {
       sum = fma(double(shared_.shift[buffer][input]), shared_.weight_sums[input][channel_], sum);
     }
@@ -195,6 +224,7 @@ class Writer {
   /// Whether the scales chosen from a few pixels held for all of this band, and the parameters can be folded.
   __device__ __forceinline__ bool band_fits(int buffer) const {
     bool fits = fabs(gain_) <= MAX_GAIN && isfinite(beta_);
+#pragma unroll 1
     for (int input = 0; input < arguments_.in_channels; ++input) {
       const float largest = __uint_as_float(shared_.magnitude[buffer][input]);  // a NaN fails both comparisons
       fits = fits && (shared_.live[input] ? largest >= MIN_SCALED && largest <= SPLIT_MAX : largest == 0.0f);
@@ -219,20 +249,18 @@ class Writer {
                                         fits ? square : INFINITY};
     }
     sync_threads<WRITER_THREADS>(WRITERS);
-    if (channel_ >= arguments_.groups) return;
-    const int group_channels = arguments_.out_channels / arguments_.groups;
-    GroupSums total = {0.0, 0.0, 0.0};
-    for (int channel = channel_ * group_channels; channel < (channel_ + 1) * group_channels; ++channel) {
-      total.value += shared_.channel_sums[channel].value;
-      total.square += shared_.channel_sums[channel].square;
-      total.shifted_square += shared_.channel_sums[channel].shifted_square;
-    }
-    for (int rank = 0; rank < share_.cluster_blocks; ++rank) {
-      GroupSums* to = &shared_.group_sums[buffer][share_.rank][channel_];
-      uint64_t* barrier = &shared_.exchanged[buffer];
-      store_cluster(&to->value, total.value, barrier, rank);
-      store_cluster(&to->square, total.square, barrier, rank);
-      store_cluster(&to->shifted_square, total.shifted_square, barrier, rank);
+#pragma unroll 1
+    for (int i = channel_; i < GROUP_SUMS * arguments_.groups; i += WRITER_THREADS) {
+      const int group = i / GROUP_SUMS, kind = i % GROUP_SUMS;
+      const double* next = &shared_.channel_sums[group * group_channels_].value + kind;
+      double total = 0.0;
+#pragma unroll 1
+      for (int left = group_channels_; left > 0; --left, next += GROUP_SUMS) total += *next;
+      double* to = &shared_.group_sums[buffer][share_.rank][group].value + kind;
+#pragma unroll 1
+      for (int rank = 0; rank < share_.cluster_blocks; ++rank) {
+        store_cluster(to, total, &shared_.exchanged[buffer], rank);
+      }
     }
   }
 
@@ -240,12 +268,12 @@ class Writer {
   __device__ __forceinline__ void find_factors(int round, double centre) {
     if (!exists_) return;
     const int buffer = round % 2;
-    const int group_channels = arguments_.out_channels / arguments_.groups, group = channel_ / group_channels;
     GroupSums total = {0.0, 0.0, 0.0};
+#pragma unroll 1
     for (int rank = 0; rank < share_.cluster_blocks; ++rank) {
-      total.value += shared_.group_sums[buffer][rank][group].value;
-      total.square += shared_.group_sums[buffer][rank][group].square;
-      total.shifted_square += shared_.group_sums[buffer][rank][group].shifted_square;
+      total.value += shared_.group_sums[buffer][rank][group_].value;
+      total.square += shared_.group_sums[buffer][rank][group_].square;
+      total.shifted_square += shared_.group_sums[buffer][rank][group_].shifted_square;
     }
     const double mean = total.value * inverse_count_;
     const double spread = total.square * inverse_count_ - mean * mean;
@@ -264,6 +292,8 @@ class Writer {
   Shared& shared_;
   const int channel_;
   const bool exists_;
+  const int group_channels_;
+  int group_ = 0;
   bool negative_ = false;
   double bias_ = 0.0, gain_ = 0.0, beta_ = 0.0, inverse_count_ = 0.0;
 };
