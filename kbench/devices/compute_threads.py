@@ -24,6 +24,7 @@ class ComputeThreads:
         self._work = torch.empty(CHUNK * torch.get_num_threads())
         self._work.zero_()  # the first parallel operation starts them
         self._threads = [os.getpid(), *sorted(_tasks() - before)]
+        self._processors = by_core(os.sched_getaffinity(0))
 
     def spread(self) -> None:
         """Have each thread awake on a processor of its own, and free to leave it.
@@ -32,9 +33,8 @@ class ComputeThreads:
         """
         present = _tasks()
         allowed = {thread: os.sched_getaffinity(thread) for thread in self._threads if thread in present}
-        processors = by_core(os.sched_getaffinity(0))
         for number, thread in enumerate(allowed):
-            os.sched_setaffinity(thread, {processors[number % len(processors)]})
+            os.sched_setaffinity(thread, {self._processors[number % len(self._processors)]})
         self._work.zero_()  # a thread that sleeps goes to its processor when it wakes up, and waits there for more work
         for thread, where in allowed.items():
             os.sched_setaffinity(thread, where)

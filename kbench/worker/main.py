@@ -255,8 +255,7 @@ class Worker:
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
-        if slots:
-            self._timer.start()
+        self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
         described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
         with torch_no_grad(), filled:
