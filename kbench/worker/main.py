@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
-from kbench.devices.timer import Timer, poison_pool
+from kbench.devices.timer import Timer, poison_pool, start_on
 from kbench.sandbox import rungs
 from kbench.wire import precision_switches
 from kbench.wire.autograd import differentiable, owned
@@ -255,7 +255,8 @@ class Worker:
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
-        self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
+        if slots and not backend(self._device).queues_calls:
+            start_on(slots[0])
         described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
         with torch_no_grad(), filled:

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import itertools
 import math
+import os
 import weakref
 from collections import Counter
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 
 from kbench.core.clocks import Attested
 from kbench.core.model import Status, Timing
+from kbench.devices.timer import start_on
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import pairing
 from kbench.judge.timing.host_clock import calls_of_a_sample
@@ -338,6 +340,13 @@ def test_settled(values, within, expected):
 )
 def test_calls_of_one_sample_on_a_cpu(fastest_ns, slots, calls):
     assert calls_of_a_sample(fastest_ns, slots) == calls
+
+
+def test_a_processor_is_where_one_starts_and_no_cage():
+    before = os.sched_getaffinity(0)
+    for number in range(2 * len(before)):
+        start_on(number)
+        assert os.sched_getaffinity(0) == before
 
 
 @pytest.mark.parametrize(
