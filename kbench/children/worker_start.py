@@ -81,9 +81,9 @@ STEADY_HOST = {
     # OpenMP threads that spin while they wait lose their turn on a shared processor: PyTorch's LayerNorm, 40 us on its
     # own, took 15 ms beside other programs (2 threads on 2 busy cores).
     "OMP_WAIT_POLICY": "PASSIVE",
-    # Not at once, though: on a virtual machine where each wake-up of an idle processor took 80 us, chains of short
-    # operations took 3.4 times as long in the judge as in a worker; why not in both was not found out.
-    "GOMP_SPINCOUNT": "1000",
+    # Not at once, though: a thread that sleeps between two operations may wake up on the other one's processor, where
+    # the first of a burst had one each (`compute_threads`). 15,000 are about 0.2 ms.
+    "GOMP_SPINCOUNT": "15000",
     # Freed memory stays mapped, so that sixteen results in a row cost no more page faults each than one does.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 40),

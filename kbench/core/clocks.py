@@ -7,7 +7,8 @@ On a GPU a round of K calls is queued behind a gate that the judge opens, and en
 The constant (the gate opens, the contexts switch, the flag is seen) is measured with the reference's worker, in rounds
 without a call. On an H200 it is 153 us and varies by 0.5 us between rounds (results/calibration/README.md).
 
-On a CPU a worker's claim is held against the slope of the judge's wall time over back-to-back calls.
+On a CPU the judge's clock runs around each request of calls in a row. What lies between it and the sum of the worker's
+own times is known from the reference's worker, whose requests take turns with the candidate's.
 """
 
 import math
@@ -37,7 +38,14 @@ REFUTED_BELOW = 0.9
 CLOCK_FLOOR_NS = 10_000
 """Differences of two clocks' readings below this say nothing about either."""
 PROVED_FROM = 0.9
-"""Share of the judge's slope that a claim must reach to count as proved."""
+"""Share of the judge's time on a CPU that a claim must reach to be reported."""
+DOUBTFUL_FROM = 0.7
+"""A claim on a CPU below this share of the least that the judge's clock leaves is refuted."""
+DELIVERY_NS = 100_000
+"""Chosen. By how much longer an honest result may take to deliver than the reference's."""
+BATCHED_NS = 300_000
+"""Below it, one call alone on a CPU cannot be told from one of several that are computed as one: a single request
+varies by 0.1 ms."""
 GROSS = 2.0
 GROSS_NS = 1_000_000
 """Excess over a claim, as a factor and in time, that a disturbance cannot explain."""
@@ -88,7 +96,8 @@ class Attested:
     ns: float
     half_width_ns: float
     least_ns: float = math.inf
-    """What the quickest of rounds shows at the least: a busy machine holds rounds up, and hurries none."""
+    """On a GPU what the quickest of rounds shows at the least: a busy machine holds rounds up, and hurries none. On a
+    CPU the lower end of the interval over bursts."""
 
 
 def constant_of(empty: Sequence[Round]) -> Constant:
@@ -216,24 +225,72 @@ def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:
     return "failed" if bound_ns > max(GROSS * claim_ns, claim_ns + GROSS_NS) else "weak"
 
 
-def attest_claim(
-    claim_ns: float, quiet_ns: float, slope_ns: float, *, slack_ns: float = CLOCK_FLOOR_NS, doubtful_from: float
-) -> str:
-    """Hold a claimed time per call on a CPU against the judge's own clock: `held`, `weak` or `failed`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """One request of calls in a row on a CPU, in ns per call: by the worker's clock, and by the judge's around it."""
 
-    `slope_ns` is of the wall time over back-to-back calls. `slack_ns` is what delivering a result may add to each call,
-    and a claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
+    median_ns: float
+    mean_ns: float
+    wall_ns: float
 
-    The slope is of the shortest wall times, the claim a median: where other programs lengthen most calls, a false claim
-    would hide in the difference. So it counts as proved only if what the quickest calls claim (`quiet_ns`) does, too.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOverhead:
+    """What lies between the two clocks on a CPU, as the reference's worker shows, which runs trusted code."""
+
+    ns: float
+    """Per call: delivering its result, and its share of the request."""
+    half_width_ns: float
+    saved_ns: float
+    """What a candidate could save of it: it may write its results right to where the judge looks for them."""
+    stretch: float
+    """The mean of a burst over its median: a cold first call, and other programs."""
+
+
+def request_overhead(reference: Sequence[Burst], empty_ns: float) -> RequestOverhead:
+    """Return what surrounds the reference's calls; a request without any takes `empty_ns` for each of a burst's calls.
+
+    Raises ValueError for no burst.
     """
+    overheads = [each.wall_ns - each.mean_ns for each in reference]
+    stretch = median(each.mean_ns / max(1.0, each.median_ns) for each in reference)
+    return RequestOverhead(
+        ns=median(overheads),
+        half_width_ns=_half_width(overheads),
+        saved_ns=max(0.0, median(overheads) - empty_ns),
+        stretch=max(1.0, stretch),
+    )
 
-    def proved(ns: float) -> bool:
-        return ns >= PROVED_FROM * slope_ns or (slope_ns - ns <= CLOCK_FLOOR_NS and 2 * ns >= slope_ns)
 
-    if proved(claim_ns):
-        return "held" if proved(quiet_ns) else "weak"
-    return "weak" if claim_ns >= doubtful_from * slope_ns or slope_ns - claim_ns <= slack_ns else "failed"
+def attest_bursts(claim_ns: float, candidate: Sequence[Burst], overhead: RequestOverhead) -> Attested:
+    """Return the time per call that the judge's clock leaves of bursts whose claims have the median `claim_ns`.
+
+    Bursts of both arms take turns, deliver results of the same size and meet the same other programs, so that what
+    surrounds the calls of one surrounds those of the other. Each burst is held against its own claim, since what other
+    programs take of it is in both. A quarter of bursts that claim less widens the interval. Raises ValueError for none.
+    """
+    excess = sorted((each.wall_ns - overhead.ns) / overhead.stretch / max(1.0, each.median_ns) for each in candidate)
+    middle, upper = median(excess), excess[3 * len(excess) // 4]
+    unsure_ns = overhead.half_width_ns / overhead.stretch
+    interval = median_interval(excess)
+    least = excess[0] if interval is None else interval.low
+    return Attested(
+        ns=max(1.0, claim_ns * middle),
+        half_width_ns=claim_ns * max(_half_width(excess), upper - middle) + unsure_ns + overhead.saved_ns,
+        least_ns=claim_ns * least - unsure_ns,
+    )
+
+
+def attest_claim(claim_ns: float, attested: Attested) -> str:
+    """Hold a claimed time per call on a CPU against the judge's own: `held`, `weak` or `failed`.
+
+    `weak` is a time that the judge knows badly, or a claim that is in doubt but not refuted: an honest solution's
+    result may take longer to deliver than the reference's, for its layout.
+    """
+    if claim_ns >= PROVED_FROM * attested.ns:
+        return "held" if attested.half_width_ns <= HELD_WITHIN * attested.ns and claim_ns >= BATCHED_NS else "weak"
+    refuted = claim_ns < DOUBTFUL_FROM * attested.least_ns and attested.least_ns - claim_ns > DELIVERY_NS
+    return "failed" if refuted else "weak"
 
 
 def _half_width(values: Sequence[float]) -> float:

@@ -175,11 +175,11 @@ class Timing:
 
     samples: tuple[Sample, ...] = field(repr=False)
     timer: str
-    """Clock of the samples: `events` (the worker's), `gate` and `wall` (the judge's), or `host` (the worker's CPU)."""
+    """Clock of the samples: `events` (the worker's), `gate` and `wall` (the judge's), or `host` (the worker's, CPU)."""
     l2: str
     """`flushed` before each round, whose calls have inputs and outputs of their own; `warm`; or `none` on a CPU."""
     attested_ns: float | None = None
-    """Time per call by the judge's clock: of rounds behind its gate; on a CPU the slope of wall time over calls."""
+    """Time per call by the judge's clock: of rounds behind its gate; on a CPU of requests less their overhead."""
     attested_half_width_ns: float | None = None
     """How far from the truth that can be."""
     attestation: str = "none"

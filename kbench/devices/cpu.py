@@ -12,6 +12,7 @@ from typing import Any
 
 from kbench.core.model import Environment
 from kbench.devices import selection
+from kbench.devices.compute_threads import ComputeThreads
 from kbench.devices.memory import SharedMemory
 from kbench.devices.timer import Call, TimedCall
 
@@ -102,6 +103,11 @@ class HostTimer:
 
     def __init__(self) -> None:
         self._now = time.perf_counter_ns  # now, before any solution is imported
+        self._threads = ComputeThreads()
+
+    def start(self) -> None:
+        """Have the threads that compute begin on a processor each."""
+        self._threads.spread()
 
     def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once; submit time and call time are the same thing here."""

@@ -4,7 +4,6 @@ Rounds of many calls behind the judge's gate are in `kbench.worker.queued_calls`
 """
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -35,6 +34,9 @@ class Timer(Protocol):
 
     name: str
 
+    def start(self) -> None:
+        """Prepare this process for calls in a row: whoever is timed begins as whoever it is compared with did."""
+
     def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once and return the time of the call."""
 
@@ -43,17 +45,6 @@ class Timer(Protocol):
 
     def forget(self) -> None:
         """Let go of captured graphs: their inputs lie elsewhere now, or other numbers are among them."""
-
-
-def start_on(number: int) -> None:
-    """Go to processor `number` (counted round those allowed), and be free to leave it.
-
-    Two processes whose times are compared begin where the other one did: what else runs there slows both.
-    """
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {sorted(allowed)[number % len(allowed)]})
-    # Not pinned: threads that a call starts would be, too.
-    os.sched_setaffinity(0, allowed)
 
 
 def poison_pool(outputs: "Sequence[Tensor]") -> None:

@@ -184,7 +184,7 @@ class Candidate:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         backend(self._config.device).synchronize()
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
-        message = {"op": "call", "slots": list(slots), "attest": False, "late": False, "filled": False, **how}
+        message = {"op": "call", "slots": list(slots), "poison": True, "late": False, "filled": False, **how}
         self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s=timeout_s)
@@ -193,6 +193,7 @@ class Candidate:
             return Reply(
                 event_ns=wire_field(answer, "event_ns", int, minimum=0),
                 submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
+                sum_ns=wire_field(answer, "sum_ns", int, minimum=0),
                 wall_ns=wall_ns,
                 slots=slots,
                 numbers=self._numbers(answer, expected),

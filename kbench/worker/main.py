@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
-from kbench.devices.timer import Timer, poison_pool, start_on
+from kbench.devices.timer import Timer, poison_pool
 from kbench.sandbox import rungs
 from kbench.wire import precision_switches
 from kbench.wire.autograd import differentiable, owned
@@ -251,17 +251,16 @@ class Worker:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
         Each result is copied and freed before the next call, or with `late` after the last one. Times are medians of
-        the calls alone. With `attest` nothing else happens: it is for the judge's clock. `filled`: as the backend says.
+        the calls alone, and their sum. `poison`: free memory, before each call. `filled`: as the backend says.
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
-        if slots and not backend(self._device).queues_calls:
-            start_on(slots[0])
+        self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
         described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
         with torch_no_grad(), filled:
             for slot in slots:
-                poison_pool(() if message["attest"] else self._outputs[slot])
+                poison_pool(self._outputs[slot] if message["poison"] else ())
                 with Stage("forward"):
                     measured = self._timer.measure(self._forward, slot)
                 results.append(measured.output)
@@ -273,7 +272,7 @@ class Worker:
             described += map(self._deliver, slots, results)
             backend(self._device).synchronize()
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
-        return {**times, "outputs": described}
+        return {**times, "sum_ns": sum(event_ns), "outputs": described}
 
     def do_round(self, message: Message) -> Message:
         """Call the model on the given slots in a row, behind the judge's gate or not, and tell where results lie.

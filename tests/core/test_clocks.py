@@ -12,18 +12,22 @@ from kbench.core.clocks import (
     SWITCH_NS,
     VISIBLE_NS,
     Attested,
+    Burst,
     Constant,
     QuotedClock,
+    RequestOverhead,
     Round,
     Showing,
     UsualDelays,
     attest,
+    attest_bursts,
     attest_claim,
     attest_single,
     clock_to_quote,
     computed_together,
     constant_of,
     per_call_ns,
+    request_overhead,
     usual_borne_out,
     usual_of,
 )
@@ -253,39 +257,75 @@ def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, n
         assert claim * ns >= REFUTED_BELOW * ns
 
 
-@pytest.mark.parametrize(
-    ("claim_us", "slope_us", "expected"),
-    [
-        (4000, 4100, "held"),
-        (4000, 3000, "held"),
-        (3200, 4000, "weak"),
-        (2800, 4000, "weak"),
-        (2799, 4000, "failed"),
-        (2000, 4000, "failed"),
-        (900, 995, "held"),
-        (10, 19, "held"),  # apart by less than what two clocks differ by
-        (9, 19, "weak"),
-        (20, 110, "weak"),  # apart by no more than handing over a result takes
-        (20, 121, "failed"),
-    ],
-)
-def test_attest_on_a_host(claim_us, slope_us, expected) -> None:
-    claim_ns = 1e3 * claim_us
-    assert attest_claim(claim_ns, claim_ns, 1e3 * slope_us, slack_ns=100_000, doubtful_from=0.7) == expected
+def bursts(*claims_us: float, mean: float = 1.0, overhead_us: float = 50.0) -> list[Burst]:
+    """Bursts of these medians, whose means are so much longer."""
+    return [
+        Burst(median_ns=1e3 * us, mean_ns=1e3 * us * mean, wall_ns=1e3 * (us * mean + overhead_us)) for us in claims_us
+    ]
+
+
+def test_what_surrounds_calls_is_taken_from_the_reference():
+    overhead = request_overhead(bursts(990, 1000, 1010, mean=1.5), empty_ns=20_000)
+    assert (overhead.ns, overhead.saved_ns, overhead.stretch) == pytest.approx((50_000, 30_000, 1.5))
+    quiet = request_overhead(bursts(1000, mean=0.8), empty_ns=80_000)
+    assert (quiet.saved_ns, quiet.stretch) == (0, 1)
+
+
+OVERHEAD = RequestOverhead(ns=50_000, half_width_ns=3_000, saved_ns=30_000, stretch=1.5)
 
 
 @pytest.mark.parametrize(
-    ("claim_ns", "quiet_ns", "verdict"),
+    ("shares", "median_us", "judge_us", "least_us", "unsure_us"),
     [
-        (1_000_000, 980_000, "held"),
-        (1_400_000, 1_000_000, "held"),
-        (1_000_000, 720_000, "weak"),
-        (1_000_000, 995_000, "held"),
-        (500_000, 490_000, "failed"),
+        ([1.0] * 8, 400, 400, 400, 0),
+        ([0.1] * 8, 40, 400, 400, 0),
+        ([1.0] * 5 + [0.1] * 3, 400, 400, 400, 3600),  # what is claimed less of some is seen
+        ([1.0] * 3 + [0.1] * 5, 40, 400, 40, 180),
     ],
 )
-def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(claim_ns, quiet_ns, verdict) -> None:
-    assert attest_claim(claim_ns, quiet_ns, 1_000_000, doubtful_from=0.7) == verdict
+def test_each_burst_is_held_against_its_own_claim(shares, median_us, judge_us, least_us, unsure_us):
+    claims = [
+        replace(each, median_ns=each.median_ns * share)
+        for each, share in zip(bursts(*[400] * 8, mean=1.5), shares, strict=True)
+    ]
+    found = attest_bursts(1e3 * median_us, claims, OVERHEAD)
+    assert found.ns == pytest.approx(1e3 * judge_us)
+    assert found.least_ns == pytest.approx(1e3 * (least_us - 2))
+    assert found.half_width_ns == pytest.approx(1e3 * (unsure_us + 32))
+
+
+def test_what_other_programs_take_of_a_burst_is_in_its_claim_and_its_wall_time():
+    busy = [400, 1200, 390, 2800, 410, 900, 400, 405]
+    honest = attest_bursts(407_500, bursts(*busy, mean=1.5), OVERHEAD)
+    assert (honest.ns, honest.least_ns) == pytest.approx((407_500, 405_500))
+    liar = [replace(each, median_ns=each.median_ns / 10) for each in bursts(*busy, mean=1.5)]
+    assert attest_bursts(40_750, liar, OVERHEAD).least_ns == pytest.approx(405_500)
+
+
+def test_what_is_less_than_nothing_says_nothing():
+    assert attest_bursts(1_000, bursts(1, overhead_us=-30), OVERHEAD).ns == 1
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "judge_us", "half_us", "least_us", "expected"),
+    [
+        (4000, 4000, 100, 3950, "held"),
+        (4000, 3000, 100, 2950, "held"),
+        (3600, 4000, 100, 3950, "held"),
+        (3599, 4000, 100, 3950, "weak"),
+        (4000, 4000, 801, 3950, "weak"),  # the judge hardly knows
+        (299, 299, 1, 298, "weak"),  # too short to tell a batch by a single call
+        (2800, 4000, 100, 4000, "weak"),
+        (2799, 4000, 100, 4000, "failed"),
+        (2764, 4000, 100, 3950, "failed"),
+        (2799, 4000, 900, 3900, "weak"),
+        (20, 121, 1, 120, "weak"),  # apart by no more than a layout may add to handing over a result
+        (20, 122, 1, 121, "failed"),
+    ],
+)
+def test_attest_on_a_host(claim_us, judge_us, half_us, least_us, expected) -> None:
+    attested = Attested(ns=1e3 * judge_us, half_width_ns=1e3 * half_us, least_ns=1e3 * least_us)
+    assert attest_claim(1e3 * claim_us, attested) == expected
 
 
 @pytest.mark.parametrize(

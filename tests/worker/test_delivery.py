@@ -47,14 +47,14 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
     return made
 
 
-@pytest.mark.parametrize("attest", [False, True])
+@pytest.mark.parametrize("poison", [False, True])
 @pytest.mark.parametrize("model", [fresh, nested, OneBuffer()], ids=["fresh", "nested", "one buffer"])
-def test_every_result_of_a_request_arrives(worker: Worker, model: Any, attest: bool) -> None:
+def test_every_result_of_a_request_arrives(worker: Worker, model: Any, poison: bool) -> None:
     worker._model = model
     for slots in ([0, 1, 2, 3], [2], [3, 1]):
         for target in worker._outputs:
             target[0].fill_(-1)
-        answer = worker.do_call({"slots": slots, "attest": attest, "late": False, "filled": False})
+        answer = worker.do_call({"slots": slots, "poison": poison, "late": False, "filled": False})
         assert len(answer["outputs"]) == len(slots)
         for slot in slots:
             assert worker._outputs[slot][0].tolist() == [2.0 * slot] * 3
@@ -65,7 +65,7 @@ def test_every_result_of_a_request_arrives(worker: Worker, model: Any, attest: b
 )
 def test_results_that_are_taken_late_are_what_is_left_of_them(worker: Worker, model: Any, found: list[float]) -> None:
     worker._model = model
-    answer = worker.do_call({"slots": [1, 2, 3], "attest": False, "late": True, "filled": False})
+    answer = worker.do_call({"slots": [1, 2, 3], "poison": True, "late": True, "filled": False})
     assert len(answer["outputs"]) == 3
     assert [worker._outputs[slot][0][0].item() for slot in (1, 2, 3)] == found
 

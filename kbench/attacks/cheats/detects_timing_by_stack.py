@@ -16,7 +16,7 @@ def is_timed():
     frame = sys._getframe()
     while frame is not None:
         message = frame.f_locals.get("message")
-        if isinstance(message, dict) and (message.get("attest") or message.get("gated")):
+        if isinstance(message, dict) and (message.get("poison") is False or message.get("gated")):
             return True
         if frame.f_code.co_name in {"queue_calls", "time_calls", "benchmark", "do_bench"}:
             return True

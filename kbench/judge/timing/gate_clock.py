@@ -141,7 +141,7 @@ class DeviceClock:
         event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
         return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.seen.calls)
 
-    def prove(self, event_ns: float) -> None:
+    def prove(self, event_ns: float, pairs: int) -> None:  # noqa: ARG002 - all rounds are alike
         """Do what needs the candidate alive: refuse gross claims and calls computed together, time plain loops.
 
         Raises:

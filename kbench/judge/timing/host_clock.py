@@ -1,16 +1,26 @@
 """The clock on a CPU: the monotonic clock around each call in either worker, held against the judge's own.
 
-Both arms are called in workers of their own, by the same requests; each is stopped while the other is called.
+Both arms are called in workers of their own, by the same requests; each is stopped while the other is called. So the
+judge's clock sees the claimed calls themselves, and the reference's worker shows what else is in a request.
 """
 
+import math
 import secrets
 import statistics
 import time
 
-from kbench.core.clocks import Attested
+from kbench.core.clocks import (
+    PROVED_FROM,
+    Burst,
+    RequestOverhead,
+    attest_bursts,
+    attest_claim,
+    attest_single,
+    request_overhead,
+)
+from kbench.core.model import Status
 from kbench.judge.exchange import Trial, secret_seed
-from kbench.judge.timing.attestation import ATTEST_COUNTS, Attestation
-from kbench.judge.timing.other_load import OtherLoad
+from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt, Reply
 
 CALLS = 15
@@ -22,6 +32,14 @@ REST_S = 2e-3
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Fewer than this many requests come before the one that ends in the kill; the number is random."""
+SINGLES = 6
+"""Most requests of one call that are held against calls in a row; the shortest counts, since others lengthen it."""
+EMPTY_NS = 2_000_000
+"""Most time of an empty request; a worker could lengthen it, so that a call seems to add less."""
+FIRST_SLACK_NS = 200_000
+"""Most time that waking up adds to the first call of a request, beside the factor `FIRST_CALL`."""
+CONGESTED_FROM = 1.25
+"""Factor by which calls of the reference exceed their median where other programs use the processor."""
 
 
 class HostClock:
@@ -34,39 +52,65 @@ class HostClock:
         self._trials = {"candidate": candidate, "reference": reference}
         self._calls = 1
         self._conclusion: Conclusion | None = None
-        self._claims: dict[str, list[int]] = {"candidate": [], "reference": []}
+        self._bursts: dict[str, list[Burst]] = {arm: [] for arm in self._trials}
 
     def prepare(self) -> None:
         """Find how many calls make one sample."""
         times = {arm: [self.read(arm).event_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}
         fastest = min(statistics.median(of_arm) for of_arm in times.values())
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
-        self._claims = {"candidate": [], "reference": []}
+        self._bursts = {arm: [] for arm in self._trials}
 
     def read(self, arm: str) -> ArmSample:
         """Time a few calls of an arm in a row, each on fresh inputs, and take their median."""
-        count = self._trials[arm].arena.count
-        start = secrets.randbelow(count)
-        reply = self._ask(arm, [(start + n) % count for n in range(self._calls)])
-        event_ns = max(1, reply.event_ns)
-        self._claims[arm].append(event_ns)
-        judge_ns = round(reply.wall_ns / self._calls)
-        return ArmSample(event_ns=event_ns, judge_ns=judge_ns, submit_ns=reply.submit_ns, calls=self._calls)
+        reply = self._ask(arm, self._timed_slots())
+        event_ns, wall_ns = max(1, reply.event_ns), reply.wall_ns / self._calls
+        self._bursts[arm].append(Burst(median_ns=event_ns, mean_ns=reply.sum_ns / self._calls, wall_ns=wall_ns))
+        return ArmSample(event_ns=event_ns, judge_ns=round(wall_ns), submit_ns=reply.submit_ns, calls=self._calls)
 
-    def prove(self, event_ns: float) -> None:  # noqa: ARG002 - the claims themselves are held
-        """Hold the candidate's claims against the slope of the judge's wall time. Raises RefusalError."""
-        others = OtherLoad(self._trials["reference"].candidate.pid)
-        attesting = Attestation(self._trials["candidate"].arena, self.wall, self._claims, others)
-        slope_ns, attestation = attesting.run(self._trials["candidate"].candidate.log)
-        walls = {arm: statistics.median(claims) for arm, claims in self._claims.items()}
+    def prove(self, event_ns: float, pairs: int) -> None:
+        """Hold the candidate's claims in the last `pairs` against the judge's clock. Raises RefusalError."""
+        empty_ns = min(self._ask("reference", []).wall_ns for _ in range(SINGLES)) / self._calls
+        overhead = request_overhead(self._bursts["reference"][-pairs:], empty_ns)
+        attested = attest_bursts(event_ns, self._bursts["candidate"][-pairs:], overhead)
+        verdict = attest_claim(event_ns, attested)
+        if verdict == "failed":
+            raise self._refuted(event_ns, attested.ns)
+        if self._calls > 1:
+            single_ns, by_one = self._single(event_ns, overhead)
+            if by_one == "failed":
+                raise self._refuted(event_ns, single_ns)
+            verdict = by_one if by_one != "held" else verdict
+        believed = event_ns >= PROVED_FROM * attested.ns
         self._conclusion = Conclusion(
-            clock="host",
-            attestation=attestation,
-            # On a busy machine more calls may seem to take less time than fewer: that says nothing.
-            attested=Attested(ns=slope_ns, half_width_ns=attesting.half_width_ns) if slope_ns > 0 else None,
-            wall_ns=walls,
-            flags=frozenset({"congested"} if attesting.congested else ()),
+            clock="host" if believed else "wall",
+            attestation=verdict,
+            attested=attested,
+            missing_ns=0.0 if believed else attested.ns - event_ns,
+            wall_ns={arm: statistics.median(each.median_ns for each in bursts) for arm, bursts in self._bursts.items()},
+            flags=frozenset({"congested"} if overhead.stretch >= CONGESTED_FROM else ()),
         )
+
+    def _single(self, claim_ns: float, overhead: RequestOverhead) -> tuple[float, str]:
+        """Return what one call adds to an empty request, and what that makes of the claim."""
+        empty, one = float(EMPTY_NS), math.inf
+        for _ in range(SINGLES):
+            empty = min(empty, self._ask("candidate", []).wall_ns)
+            one = min(one, self._ask("candidate", [self._trials["candidate"].arena.random_slot()]).wall_ns)
+            single_ns = one - empty - overhead.ns
+            verdict = attest_single(claim_ns, single_ns, slack_ns=FIRST_SLACK_NS)
+            if verdict == "held":
+                break
+        return single_ns, verdict
+
+    def _refuted(self, claim_ns: float, judge_ns: float) -> RefusalError:
+        refusal = RefusalError(
+            Status.TIMING_UNATTESTED,
+            f"the solution claims {claim_ns / 1e3:.1f} us a call; the judge's clock says {judge_ns / 1e3:.1f} us",
+            self._trials["candidate"].candidate.log,
+        )
+        refusal.excess = judge_ns / max(1.0, claim_ns)
+        return refusal
 
     def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
         """Return what was proved while the candidate lived."""
@@ -76,17 +120,14 @@ class HostClock:
     def kill_verify(self) -> None:
         """After a last request that looks like any other, kill the worker; check what nobody can write any more.
 
-        It comes at random after some more that the judge's clock looks on, and is one of these itself or a timed one.
+        It comes at random after some more, and all of them look like timed ones or like single calls.
         """
         trial = self._trials["candidate"]
         # Whoever folded the parameters once and for all, when they had not changed for a while, is found out here.
         trial.candidate.vary_weights(trial.reference, secret_seed())
-        counts = [k for k in ATTEST_COUNTS if k <= trial.arena.count]
-        for _ in range(secrets.randbelow(LAST_REQUESTS)):
-            self._ask("candidate", list(range(secrets.choice(counts))), attest=True)
-        attest = bool(secrets.randbelow(2))
-        slots = list(range(secrets.choice(counts))) if attest else [trial.arena.random_slot()]
-        self._ask("candidate", slots, attest=attest, kill=True)
+        for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
+            slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
+            self._ask("candidate", slots, kill=last)
 
     def slower_beside(self, paired_ns: float) -> bool:  # noqa: ARG002
         """Return False: on a CPU the candidate is stopped while the reference is called."""
@@ -99,16 +140,17 @@ class HostClock:
     def close(self) -> None:
         """Do nothing: nothing is mapped."""
 
-    def wall(self, arm: str, calls: int) -> int:
-        """Return the judge's wall time of `calls` calls in a row in ns, each on fresh inputs, all outputs checked."""
-        return self._ask(arm, list(range(calls)), attest=True).wall_ns
+    def _timed_slots(self) -> list[int]:
+        count = self._trials["candidate"].arena.count
+        start = secrets.randbelow(count)
+        return [(start + n) % count for n in range(self._calls)]
 
-    def _ask(self, arm: str, slots: list[int], *, attest: bool = False, kill: bool = False) -> Reply:
+    def _ask(self, arm: str, slots: list[int], *, kill: bool = False) -> Reply:
         trial = self._trials[arm]
         reference = trial.reference
         expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
         time.sleep(REST_S)
-        reply = trial.call(expected, attest=attest, slots=slots, kill=kill)
+        reply = trial.call(expected, poison=False, slots=slots, kill=kill)
         for slot, wanted in zip(slots, expected, strict=True):
             if arm == "candidate":
                 trial.judge_values(slot, wanted)

@@ -22,11 +22,15 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A worker's claim about one call, beside what the judge's own clock saw."""
+    """A worker's claim about calls in a row, beside what the judge's own clock saw."""
 
     event_ns: int
+    """The median of the calls."""
     submit_ns: int
+    sum_ns: int
+    """All calls together."""
     wall_ns: int
+    """The whole request, with what surrounds the calls."""
     slots: tuple[int, ...]
     numbers: tuple[tuple[Any, ...], ...]
     """Per slot, the Python numbers with a fraction among the results, as tensors."""
@@ -68,4 +72,6 @@ class Conclusion:
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)
     """By arm."""
+    missing_ns: float = 0.0
+    """What is added to each time that the candidate claims, where the judge's time is reported in its place (CPU)."""
     flags: frozenset[str] = frozenset()

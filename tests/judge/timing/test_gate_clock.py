@@ -26,6 +26,7 @@ CONSTANT_NS = 153_000
 PLAIN_NS = 200_000
 HOST_NS = 4_000
 COPY_NS = 3_000
+PAIRS = 8
 
 
 class Arm:
@@ -163,7 +164,7 @@ def test_the_constant_is_of_the_references_worker(clock_of):
 
 
 def concluded(clock: DeviceClock, event_ns: float) -> Conclusion:
-    clock.prove(event_ns)
+    clock.prove(event_ns, PAIRS)
     clock.kill_verify()
     return clock.conclude(event_ns)
 
@@ -241,7 +242,7 @@ def test_single_calls_that_wait_for_another_program_are_not_called_computed_toge
     clock = clock_of(candidate, reference)
     paired(clock)
     with pytest.raises(RefusalError, match="computed together"):
-        clock.prove(7_000)
+        clock.prove(7_000, PAIRS)
     assert clock.doubts_the_reference() is doubts
 
 
@@ -264,7 +265,7 @@ def test_a_single_call_hides_nothing_that_others_do_not(clock_of, monkeypatch, w
     monkeypatch.setattr(candidate, "gated", gated)
     clock._calls["candidate"] = 2
     with pytest.raises(RefusalError, match="computed together"):
-        clock.prove(260_000)
+        clock.prove(260_000, PAIRS)
 
 
 def test_who_is_refused_before_the_reference_was_timed_is_refused(clock_of):

@@ -1,29 +1,188 @@
-"""What a host's clock makes of a slope, without workers."""
+"""The clock on a CPU, with workers that take and claim what a test says: liars, busy machines, and calls in a batch."""
 
+import itertools
+import statistics
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kbench.core.clocks import DOUBTFUL_FROM
+from kbench.core.model import Status
+from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import host_clock
-from kbench.judge.timing.host_clock import HostClock
+from kbench.judge.timing.host_clock import CALLS, LAST_REQUESTS, HostClock, calls_of_a_sample
+from kbench.judge.timing.readings import Conclusion, Reply
+
+REQUEST_US, DELIVERY_US = 150.0, 30.0
+PAIRS = 8
 
 
-@pytest.mark.parametrize(("slope_ns", "attested_ns"), [(62_000.0, 62_000.0), (-13_600.0, None)])
-def test_a_slope_below_zero_says_nothing(monkeypatch: pytest.MonkeyPatch, slope_ns: float, attested_ns: float | None):
-    class Found:
-        half_width_ns, congested = 1_000.0, False
+class Worker:
+    """A trial whose calls take `call_us` and whose worker claims `claimed(call_us)` of each."""
 
-        def __init__(self, *_: Any):
-            pass
+    def __init__(
+        self,
+        call_us: float,
+        claimed: Callable[[float], float] = lambda us: us,
+        *,
+        busy: Callable[[], float] = lambda: 1.0,
+        in_a_row_us: float | None = None,
+        slots: int = 16,
+        delivery_us: float = DELIVERY_US,
+    ):
+        self.call_us, self.claimed, self.busy, self.delivery_us = call_us, claimed, busy, delivery_us
+        self.in_a_row_us = call_us if in_a_row_us is None else in_a_row_us
+        self.arena = SimpleNamespace(count=slots, random_slot=lambda: slots - 1)
+        self.reference = SimpleNamespace(arguments=lambda _seed: (), expect=lambda _arguments: None)
+        self.candidate = SimpleNamespace(log="its log", vary_weights=lambda *_: self.asked.append("weights"))
+        self.asked: list[Any] = []
+        self.checked = 0
 
-        def run(self, _log: str) -> tuple[float, str]:
-            return slope_ns, "weak"
+    def call(self, _expected: Any, *, slots: list[int], poison: bool, kill: bool) -> Reply:
+        assert not poison, "the reference's poison would be part of what surrounds its calls"
+        self.asked.append((*slots, "kill") if kill else tuple(slots))
+        each_us = self.in_a_row_us if len(slots) > 1 else self.call_us
+        times_us = [each_us * self.busy() for _ in slots]
+        claims_us = [self.claimed(us) for us in times_us]
+        wall_us = REQUEST_US * self.busy() + sum(us + self.delivery_us for us in times_us)
+        median_ns = round(1e3 * statistics.median(claims_us or [0]))
+        return Reply(
+            event_ns=median_ns,
+            submit_ns=median_ns,
+            sum_ns=round(1e3 * sum(claims_us)),
+            wall_ns=round(1e3 * wall_us),
+            slots=tuple(slots),
+            numbers=(),
+        )
 
-    monkeypatch.setattr(host_clock, "Attestation", Found)
-    trial: Any = SimpleNamespace(arena=None, candidate=SimpleNamespace(log="", pid=1))
-    clock = HostClock(trial, trial)
-    clock._claims = {"candidate": [60_000], "reference": [60_000]}
-    clock.prove(60_000)
-    attested = clock.conclude(60_000).attested
-    assert (attested.ns if attested is not None else None) == attested_ns
+    def judge_values(self, *_: Any) -> None:
+        self.checked += 1
+
+    compare = judge_values
+
+    def results(self, _slot: int) -> list[Any]:
+        return []
+
+
+@pytest.fixture(autouse=True)
+def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_clock, "REST_S", 0.0)
+
+
+def timed(candidate: Worker, reference: Worker) -> tuple[HostClock, float]:
+    """Return the clock after some pairs, and the median of what the candidate claims."""
+    clock: Any = HostClock(candidate, reference)  # type: ignore[arg-type]
+    clock.prepare()
+    clock.read("candidate"), clock.read("reference")  # not among the pairs that count
+    samples = [(clock.read("reference"), clock.read("candidate")) for _ in range(PAIRS)]
+    return clock, statistics.median(mine.event_ns for _, mine in samples)
+
+
+def proved(candidate: Worker, reference: Worker) -> Conclusion:
+    clock, claim_ns = timed(candidate, reference)
+    clock.prove(claim_ns, PAIRS)
+    return clock.conclude(claim_ns)
+
+
+@pytest.mark.parametrize(
+    ("call_us", "reference_us", "attestation"),
+    [
+        (5000, 5000, "held"),
+        (1000, 4000, "held"),
+        (4000, 1000, "held"),
+        (310, 310, "held"),
+        (290, 290, "weak"),  # a batch of calls so short would not be found out
+        (20, 20, "weak"),
+    ],
+)
+def test_honest_claims(call_us: float, reference_us: float, attestation: str) -> None:
+    found = proved(Worker(call_us), Worker(reference_us))
+    assert (found.clock, found.attestation, found.missing_ns, found.flags) == ("host", attestation, 0, frozenset())
+    assert found.attested is not None
+    assert found.attested.ns == pytest.approx(1e3 * call_us, abs=1)
+    assert found.attested.half_width_ns == pytest.approx(1e3 * DELIVERY_US, abs=1), "the copy may have been saved"
+    assert found.wall_ns == {"candidate": 1e3 * call_us, "reference": 1e3 * reference_us}
+
+
+@pytest.mark.parametrize(
+    ("share", "slots", "ends"),
+    [
+        (0.95, 16, ("host", "held")),
+        (0.88, 16, ("wall", "weak")),  # not refuted, and not believed
+        (0.72, 16, ("wall", "weak")),
+        (0.68, 16, None),
+        (0.1, 16, None),
+        (0.0, 16, None),
+        (0.88, 1, ("wall", "weak")),
+        (0.1, 1, None),
+    ],
+)
+def test_who_claims_less_gains_nothing(share: float, slots: int, ends: tuple[str, str] | None) -> None:
+    liar, reference = Worker(4000, lambda us: share * us, slots=slots), Worker(4000, slots=slots)
+    if ends is None:
+        with pytest.raises(RefusalError, match=r"us a call; the judge's clock says 4000\.0 us") as refused:
+            proved(liar, reference)
+        assert (refused.value.status, refused.value.log) == (Status.TIMING_UNATTESTED, "its log")
+        assert refused.value.excess > 1 / DOUBTFUL_FROM
+    else:
+        found = proved(liar, reference)
+        assert (found.clock, found.attestation) == ends
+        assert found.missing_ns == pytest.approx(4e6 * (1 - share) if found.clock == "wall" else 0, abs=1)
+
+
+@pytest.mark.parametrize("claimed", [lambda us: us, lambda us: us / 10], ids=["honest", "a tenth"])
+@pytest.mark.parametrize("call_us", [400.0, 4000.0])
+def test_other_programs_excuse_no_claim(call_us: float, claimed: Callable[[float], float]) -> None:
+    """Calls of either arm take 1, 2 or 6 times as long, in turns: the mean of a burst exceeds its median."""
+    candidate = Worker(call_us, claimed, busy=itertools.cycle([1, 1, 6, 2, 1]).__next__)
+    reference = Worker(call_us, busy=itertools.cycle([1, 2, 1, 1, 6]).__next__)
+    if claimed(1.0) == 1.0:
+        found = proved(candidate, reference)
+        assert found.clock == "host"
+        assert found.flags == {"congested"}
+    else:
+        with pytest.raises(RefusalError):
+            proved(candidate, reference)
+
+
+def test_a_claim_of_what_cannot_be_refuted_is_not_believed() -> None:
+    """90 us are less than what a result's layout may add to its delivery."""
+    found = proved(Worker(90, lambda us: us / 30), Worker(90))
+    assert (found.clock, found.attestation) == ("wall", "weak")
+    assert found.missing_ns == pytest.approx(87e3, abs=1)
+
+
+def test_a_result_that_takes_longer_to_deliver_is_no_lie() -> None:
+    found = proved(Worker(1000, delivery_us=DELIVERY_US + 95), Worker(1000))
+    assert (found.clock, found.attestation) == ("host", "held")
+
+
+def test_calls_that_are_computed_as_one_are_held_against_a_single_one() -> None:
+    with pytest.raises(RefusalError, match=r"claims 1000\.0 us a call; the judge's clock says 3970\.0"):
+        proved(Worker(4000, in_a_row_us=1000), Worker(4000))
+    assert proved(Worker(1500, in_a_row_us=1000), Worker(1500)).attestation == "held", "a first call is cold"
+
+
+def test_the_last_request_looks_like_others_and_every_result_is_checked() -> None:
+    candidate, reference = Worker(1000), Worker(1000)
+    clock, claim_ns = timed(candidate, reference)
+    clock.prove(claim_ns, PAIRS)
+    before = len(candidate.asked)
+    clock.kill_verify()
+    assert candidate.asked[before] == "weights"
+    last = candidate.asked[before + 1 :]
+    assert 1 <= len(last) <= LAST_REQUESTS
+    assert [slots[-1] == "kill" for slots in last] == [False] * (len(last) - 1) + [True]
+    assert {len([slot for slot in slots if slot != "kill"]) for slots in last} <= {1, CALLS}
+    asked = [slot for slots in candidate.asked if slots != "weights" for slot in slots if slot != "kill"]
+    assert candidate.checked == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("fastest_ns", "slots", "calls"),
+    [(5e4, 16, 15), (4e6, 16, 5), (6e6, 16, 3), (3e7, 16, 1), (1e6, 1, 1), (0, 16, 15), (0, 4, 4)],
+)
+def test_as_many_calls_in_a_row_as_fit(fastest_ns: float, slots: int, calls: int) -> None:
+    assert calls_of_a_sample(fastest_ns, slots) == calls

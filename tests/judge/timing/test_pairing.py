@@ -4,7 +4,6 @@ import contextlib
 import gc
 import itertools
 import math
-import os
 import weakref
 from collections import Counter
 from types import SimpleNamespace
@@ -14,10 +13,8 @@ import pytest
 
 from kbench.core.clocks import Attested
 from kbench.core.model import Status, Timing
-from kbench.devices.timer import start_on
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import pairing
-from kbench.judge.timing.host_clock import calls_of_a_sample
 from kbench.judge.timing.pairing import (
     ENOUGH_PAIRS,
     SETTLE_PAIRS,
@@ -68,8 +65,9 @@ class Clock:
         ns = self._ns[arm] if arm == "reference" else round(self._ns[arm] * next(self._wobble))
         return ArmSample(event_ns=ns, judge_ns=JUDGE_NS[arm], submit_ns=7_000, calls=32)
 
-    def prove(self, event_ns: float) -> None:
+    def prove(self, event_ns: float, pairs: int) -> None:
         self.said.append(f"prove {event_ns:.0f}")
+        self.proved_pairs = pairs
         if isinstance(self._conclusion, Exception):
             raise self._conclusion
 
@@ -167,6 +165,7 @@ def test_pairs_that_show_that_the_arms_have_settled_count(pairs, more):
     assert clock.said.index("prove 100000") - 1 == 2 * (2 * SETTLE_PAIRS + more)
     assert [(s.block, s.sequence) for s in samples] == [(n // 4, n) for n in range(len(samples))]
     assert pairs <= len(samples) / 2 <= pairs + 1
+    assert clock.proved_pairs == len(samples) / 2, "the claims of those that count are held"
     assert [s.arm for s in samples] == clock.said[1:][-4 - len(samples) : -4]
 
 
@@ -254,6 +253,11 @@ def test_where_events_are_not_believed_the_judges_times_are_quoted(clock):
     assert (timing.timer, timing.l2) == (clock, "flushed")
 
 
+def test_what_claims_are_short_of_is_added_to_the_candidates_alone():
+    timing = run(Clock(Conclusion(clock="wall", attestation="weak", attested=HELD.attested, missing_ns=4_000.4)))
+    assert {(s.arm, s.t_event_ns) for s in timing.samples} == {("reference", 200_000), ("candidate", 104_000)}
+
+
 def test_what_the_judges_clock_concludes_is_in_the_record():
     timing = run(Clock())
     assert (timing.attested_ns, timing.attested_half_width_ns, timing.attestation) == (104_000.0, 900.0, "held")
@@ -335,21 +339,6 @@ def test_settled(values, within, expected):
 
 
 @pytest.mark.parametrize(
-    ("fastest_ns", "slots", "calls"),
-    [(50_000, 16, 15), (4_000_000, 16, 5), (6_000_000, 16, 3), (30_000_000, 16, 1), (1_000_000, 1, 1), (0, 16, 15)],
-)
-def test_calls_of_one_sample_on_a_cpu(fastest_ns, slots, calls):
-    assert calls_of_a_sample(fastest_ns, slots) == calls
-
-
-def test_a_processor_is_where_one_starts_and_no_cage():
-    before = os.sched_getaffinity(0)
-    for number in range(2 * len(before)):
-        start_on(number)
-        assert os.sched_getaffinity(0) == before
-
-
-@pytest.mark.parametrize(
     ("status", "doubt", "excess", "ends"),
     [
         (Status.TIMING_UNATTESTED, Doubt.NONE, math.inf, None),  # by another rule than the claim's
@@ -381,7 +370,7 @@ def test_nothing_of_a_try_that_does_not_count_is_held_while_the_next_one_runs(do
     held = []
 
     class Refuses(Clock):
-        def prove(self, event_ns: float) -> None:
+        def prove(self, event_ns: float, pairs: int) -> None:
             large = Large()
             held.append(weakref.ref(large))
             raise RefusalError(Status.TIMING_UNATTESTED, "results changed after the check")

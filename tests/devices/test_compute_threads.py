@@ -1,0 +1,98 @@
+"""Threads that compute begin on a processor each, and are pinned to none."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+from kbench.children.worker_start import STEADY_HOST
+from kbench.devices import compute_threads
+from kbench.devices.compute_threads import ComputeThreads, by_core
+
+IN_A_FRESH_PROCESS = """
+import os
+from pathlib import Path
+import torch
+torch.set_num_threads(2)
+from kbench.devices.compute_threads import ComputeThreads
+
+def last_ran_on(thread):  # proc(5), stat, field 39
+    return Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[36]
+
+let_go, seen = os.sched_setaffinity, []
+
+def watched(thread, where):
+    if len(where) > 1 and not seen:
+        seen.extend(map(last_ran_on, threads._threads))
+    let_go(thread, where)
+
+os.sched_setaffinity = watched
+threads = ComputeThreads()
+for _ in range(3):
+    seen.clear()
+    threads.spread()
+    print(*seen)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_each_thread_is_on_a_processor_of_its_own() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", IN_A_FRESH_PROCESS],
+        env={**os.environ, **STEADY_HOST},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    where = [line.split() for line in found.stdout.splitlines()]
+    assert [len(set(each)) for each in where] == [2, 2, 2]
+
+
+def test_threads_are_free_to_leave_it() -> None:
+    threads = ComputeThreads()
+    before = {thread: os.sched_getaffinity(thread) for thread in threads._threads}
+    threads.spread()
+    assert {thread: os.sched_getaffinity(thread) for thread in threads._threads} == before
+
+
+def test_a_thread_that_a_solution_has_ended_is_left_out() -> None:
+    threads = ComputeThreads()
+    threads._threads.append(1)  # of another process, as a number that was given anew could be
+    threads.spread()
+
+
+def test_threads_of_others_are_not_moved() -> None:
+    asleep = threading.Event()
+    thread = threading.Thread(target=asleep.wait)
+    thread.start()
+    assert thread.native_id not in ComputeThreads()._threads
+    asleep.set()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("siblings", "order"),
+    [
+        ({0: "0", 1: "1"}, [0, 1]),
+        ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, [0, 2, 1, 3]),
+        ({0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, [0, 1, 2, 3]),
+        ({4: "0,4", 5: "1,5"}, [4, 5]),
+        ({0: "0-1"}, [0, 1]),  # of the other one nothing is told
+    ],
+)
+def test_processors_of_different_cores_come_first(siblings, order, tmp_path, monkeypatch) -> None:
+    for number, text in siblings.items():
+        (tmp_path / str(number)).write_text(text + "\n")
+    monkeypatch.setattr(compute_threads, "TOPOLOGY", str(tmp_path / "{}"))
+    assert by_core(set(order)) == order
+
+
+def test_results_do_not_change() -> None:
+    values = torch.randn(300, 2048)
+    expected = torch.softmax(values, 1)
+    ComputeThreads().spread()
+    assert torch.equal(torch.softmax(values, 1), expected)
