@@ -1,8 +1,5 @@
 """`kbench compare`: from saved runs to a verdict per case, in every format."""
 
-import csv
-import io
-import json
 import re
 from pathlib import Path
 
@@ -68,13 +65,13 @@ def test_solutions_of_one_run(kbench, golden):
 
 
 def test_machine_formats(kbench, runs, golden):
-    document = json.loads(kbench("compare", "main", "pr-42", "--json").out)
+    document = kbench("compare", "main", "pr-42", "--json").document
     assert document["counts"]["slower"] == 1
     slower = next(line for line in document["results"] if line["verdict"]["status"] == "slower")
     assert slower["verdict"]["ratio"] == pytest.approx(1.078, rel=1e-3)
     assert slower["second_opinion"] == pytest.approx(1.078, rel=1e-3), "docs/statistics.md says where it is"
     assert "timings" not in slower["new"]
-    rows = list(csv.DictReader(io.StringIO(kbench("compare", "main", "pr-42", "--format", "csv").out)))
+    rows = kbench("compare", "main", "pr-42", "--format", "csv").rows
     assert [row["verdict"] for row in rows] == ["new_fail", "slower", "newly_fixed", "faster", "same"]
     golden("compare.md", kbench("compare", "main", "pr-42", "--format", "md").out.rstrip("\n"))
 
@@ -89,10 +86,10 @@ def test_wall_times_are_compared_when_asked_for(kbench):
     assert "wall time below −0.5 %" in text
     assert "100" in text
     assert "of limit" not in text, "the limit is one of the device's time"
-    document = json.loads(kbench("compare", "main", "pr-42", "--time", "wall", "--json").out)
+    document = kbench("compare", "main", "pr-42", "--time", "wall", "--json").document
     assert document["time"] == "wall"
     assert document["results"][0]["verdict"]["ratio"] == pytest.approx(0.8, rel=1e-3)
-    (row,) = csv.DictReader(io.StringIO(kbench("compare", "old", "main", "--time", "wall", "--format", "csv").out))
+    (row,) = kbench("compare", "old", "main", "--time", "wall", "--format", "csv").rows
     assert (row["verdict"], row["reason"], row["time"]) == ("not_comparable", "the old run has no wall times", "wall")
 
 
@@ -110,9 +107,7 @@ def test_only_and_sort(kbench, runs):
 def test_a_wider_margin_forgives(kbench, runs):
     verdicts = {
         row["solution"]: row["verdict"]
-        for row in csv.DictReader(
-            io.StringIO(kbench("compare", "main", "pr-42", "--format", "csv", "--slower", "20%").out)
-        )
+        for row in kbench("compare", "main", "pr-42", "--format", "csv", "--slower", "20%").rows
     }
     assert verdicts["quick"] == "same"
 
@@ -133,13 +128,13 @@ def test_errors(kbench, runs, arguments, code, message):
     done = kbench("compare", *arguments)
     assert done.code == code
     assert message in done.err
-    assert json.loads(kbench("compare", *arguments, "--json").out)["reason"].count(message) == 1
+    assert kbench("compare", *arguments, "--json").document["reason"].count(message) == 1
 
 
 def test_any_gpu_shows_ratios_without_verdicts(kbench, runs):
     make_run(RESULTS, "other-gpu", {"fast": times(2)}, gpu_name="NVIDIA A100")
     done = kbench("compare", "main", "other-gpu", "--any-gpu", "--format", "csv")
-    row = next(row for row in csv.DictReader(io.StringIO(done.out)) if row["solution"] == "fast")
+    row = next(row for row in done.rows if row["solution"] == "fast")
     assert (row["verdict"], float(row["ratio"])) == ("not_comparable", pytest.approx(2, rel=1e-3))
 
 
