@@ -9,6 +9,7 @@ import pytest
 from kbench.core.errors import ExitCode, PluginError, UsageError
 from kbench.core.model import Status
 from kbench.plugins import places, registry, source
+from kbench.plugins.registry import Entry
 from kbench.run import plan
 from kbench.storage.settings import Settings
 
@@ -26,6 +27,12 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
+
+
+@pytest.fixture
+def problem(tmp_path) -> Entry:
+    """A problem in a file of its own."""
+    return registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
 
 
 def test_a_name_is_one_line_that_a_terminal_may_show(tmp_path):
@@ -96,8 +103,7 @@ def test_entry_points_name_folders_and_files_without_importing_them(tmp_path, mo
 def test_an_unknown_problem_names_the_nearest(name, hint):
     with pytest.raises(UsageError) as caught:
         registry.find_problem(name, NO_PATHS)
-    assert caught.value.hint == hint
-    assert caught.value.exit_code == ExitCode.USAGE
+    assert (caught.value.hint, caught.value.exit_code) == (hint, ExitCode.USAGE)
 
 
 def test_an_unknown_solution_names_the_nearest():
@@ -129,19 +135,17 @@ def test_a_file_that_is_no_problem_says_why(tmp_path, text, message):
         registry.find_problem(write(tmp_path / "p.py", text), NO_PATHS)
 
 
-OTHERS = [
-    ("task.yml", "lang: py\nfiles:\n  - {a: b}\n", "is not Python source", "beside it"),
-    ("kernel.cu", "__global__ void f(float* x) {}", "is not Python source", "kbench new solution"),
-    (
-        "reference.py",
-        "def ref_kernel(data): ...\ndef generate_input(size, seed): ...\n",
-        "no class `Model`",
-        "custom_kernel",
-    ),
-]
+GPU_MODE = "def ref_kernel(data): ...\ndef generate_input(size, seed): ...\n"
 
 
-@pytest.mark.parametrize(("name", "text", "message", "hint"), OTHERS)
+@pytest.mark.parametrize(
+    ("name", "text", "message", "hint"),
+    [
+        ("task.yml", "lang: py\nfiles:\n  - {a: b}\n", "is not Python source", "beside it"),
+        ("kernel.cu", "__global__ void f(float* x) {}", "is not Python source", "kbench new solution"),
+        ("reference.py", GPU_MODE, "no class `Model`", "custom_kernel"),
+    ],
+)
 def test_a_file_of_another_format_is_told_what_to_do(tmp_path, name, text, message, hint):
     with pytest.raises(PluginError, match=message) as caught:
         registry.find_problem(write(tmp_path / name, text), NO_PATHS)
@@ -172,8 +176,7 @@ OTHER_NAME = "import torch\nclass Config: pass\nclass FastPlus(torch.nn.Module):
     ("text", "name"),
     [(ALONE, "Model"), (FUNCTION, "kernel_function"), (OTHER_NAME, "FastPlus"), (SUBMISSION, "custom_kernel")],
 )
-def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_asked(tmp_path, text, name):
-    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_asked(tmp_path, text, name, problem):
     path = write(tmp_path / "mine.py", text)
     with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
         registry.find_solution(problem, path, NO_PATHS)
@@ -203,15 +206,13 @@ def test_a_solution_in_the_problems_own_file_comes_first(tmp_path):
     assert "both" not in [one.name for one in registry.solutions(problem, NO_PATHS)]
 
 
-def test_two_candidates_are_not_chosen_between(tmp_path):
-    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+def test_two_candidates_are_not_chosen_between(tmp_path, problem):
     with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
         registry.find_solution(problem, write(tmp_path / "mine.py", ALONE + FUNCTION), NO_PATHS)
     assert caught.value.hint == "name the solution: `--entry Model`, or `--entry kernel_function`"
 
 
-def test_who_names_the_entry_wins_over_the_file_and_the_file_over_the_settings(tmp_path):
-    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+def test_who_names_the_entry_wins_over_the_file_and_the_file_over_the_settings(tmp_path, problem):
     text = f'"""Two."""\n# kbench: entry = Model\n{ALONE}class ModelNew: pass\n{FUNCTION}'
     path = write(tmp_path / "mine.py", text)
     wanted = Settings(entry="kernel_function")
@@ -223,8 +224,7 @@ def test_who_names_the_entry_wins_over_the_file_and_the_file_over_the_settings(t
         registry.find_solution(problem, plain, NO_PATHS, entry="Nope")
 
 
-def test_a_solution_whose_head_names_its_entry_is_listed(tmp_path):
-    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+def test_a_solution_whose_head_names_its_entry_is_listed(tmp_path, problem):
     write(tmp_path / "plus" / "alone.py", ALONE)
     write(tmp_path / "plus" / "named.py", f"# kbench: entry = Model\n{ALONE}")
     assert "named" in [one.name for one in registry.solutions(problem, NO_PATHS)]
@@ -410,9 +410,8 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_a_hostile_file_is_unusable_and_the_others_are_listed(tmp_path, name):
+def test_a_hostile_file_is_unusable_and_the_others_are_listed(tmp_path, name, problem):
     text, message = UNUSABLE[name]
-    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
     write(tmp_path / "plus" / "good.py", SOLUTION)
     path = write(tmp_path / "plus" / f"{name}.py", text + CLASS)
     listed = {e.name: e.summary for e in registry.solutions(problem, NO_PATHS) if e.builtin is None}
@@ -453,10 +452,6 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
         with pytest.raises(PluginError, match="cannot be read"):
             source.parse(tmp_path / f"{name}.py")
     assert registry.problems(Settings(paths=(tmp_path,)))
-
-
-def test_devices_may_be_one_word(tmp_path):
-    assert source.parse(write(tmp_path / "s.py", "DEVICES = 'cpu'")).devices == ("cpu",)
 
 
 def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
