@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.flag_values import parse_overrides
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.run import code_of_statuses
@@ -48,7 +47,7 @@ def main(flags: ProfileFlags) -> int:
         settings,
         device=flags.device,
         cases=(flags.case,) if flags.case is not None else (),
-        overrides=parse_overrides(flags.set_ or []),
+        overrides=shared_flags.parse_overrides(flags.set_ or []),
         allow_tf32=flags.allow_tf32,
         trusted=flags.trusted,
         save=False,

@@ -19,7 +19,7 @@ import pytest
 import kbench as package
 from kbench import doctor
 from kbench.cli.app import COMMANDS, EXIT_CODES, main
-from kbench.cli.help_groups import GROUPS
+from kbench.cli.command import GROUPS
 from kbench.cli.run import RunFlags, VerifyFlags
 from kbench.cli.sweep import SweepFlags
 from kbench.core.errors import ExitCode
