@@ -196,13 +196,13 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
 
 
 def started(body: str) -> subprocess.Popen[str]:
-    """Start `kbench run --json` with this body of `run`, and wait until it says that it is ready."""
+    """Start `kbench run --json` with this body of `run`, and wait until that says that it is ready."""
     code = (
         "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
         # A shell's background jobs ignore the one, what runs below `nohup` the other.
         "signal.signal(signal.SIGINT, signal.default_int_handler); signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "def say(text):\n    sys.stderr.write(text + '\\n'); sys.stderr.flush()\n"
-        f"def run(*_):\n    say('ready')\n    {body}\n"
+        f"def run(*_):\n    {body}\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
@@ -213,7 +213,7 @@ def started(body: str) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupts_end_with_130(number):
-    child = started("time.sleep(600); yield")
+    child = started("say('ready'); time.sleep(600); yield")
     child.send_signal(number)
     out, _ = child.communicate(timeout=120)
     assert child.returncode == 130
@@ -221,7 +221,9 @@ def test_interrupts_end_with_130(number):
 
 
 def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends():
-    child = started("try: time.sleep(600); yield\n    finally: say('ending'); time.sleep(0.5); say('ended')")
+    child = started(
+        "try: say('ready'); time.sleep(600); yield\n    finally: say('ending'); time.sleep(0.5); say('ended')"
+    )
     child.send_signal(signal.SIGINT)
     assert child.stderr.readline() == "ending\n"
     child.send_signal(signal.SIGTERM)

@@ -36,13 +36,7 @@ def regressed(kbench):
     make_run(
         RESULTS,
         "pr-42",
-        {
-            "quick": times(1.078),
-            "broken": [],
-            "fixed": STEADY,
-            "fast": times(0.9),
-            "steady": times(1.0001),
-        },
+        {"quick": times(1.078), "broken": [], "fixed": STEADY, "fast": times(0.9), "steady": times(1.0001)},
     )
 
 
@@ -173,10 +167,7 @@ def test_confirm_measures_flagged_cases_again(kbench, monkeypatch, tmp_path):
     done = kbench("gate", "pr", "--confirm", "--json", "-v")
     assert "time    slow  small  process 0  ok" in done.err, "the second look shows its progress"
     document = done.document
-    assert {line["solution"]: line["verdict"] for line in document["results"]} == {
-        "quick": "unclear",
-        "slow": "slower",
-    }
+    assert {line["solution"]: line["verdict"] for line in document["results"]} == {"quick": "unclear", "slow": "slower"}
     assert document["confirmed"]
     assert asked[0][1] >= 5
 
@@ -225,15 +216,6 @@ def test_more_processes_than_anybody_measures_are_not_advised(kbench):
     assert done.code == 4
     assert "100 processes would not decide" in done.out
     assert "hint: measure on a quieter machine, or ask for less with `--slower`" in done.out
-
-
-def test_an_edited_baseline_is_refused(kbench):
-    baseline(kbench, {"fast": STEADY})
-    samples = next((RESULTS / "baselines").rglob("*.samples.csv"))
-    samples.write_text(samples.read_text().replace("150000000", "150000001", 1))
-    done = kbench("gate", "main")
-    assert done.code == 2
-    assert "does not hold the samples" in done.err
 
 
 @pytest.mark.parametrize(

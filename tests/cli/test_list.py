@@ -25,11 +25,7 @@ def test_problems_with_their_cases_and_solutions(kbench):
 
 def test_quiet_lists_names_for_scripts(kbench):
     assert "group_norm" in kbench("list", "-q").out.splitlines()
-    assert kbench("list", "group_norm", "-q").out.splitlines()[-3:] == [
-        "eager",
-        "compile",
-        "compile-max-autotune",
-    ]
+    assert kbench("list", "group_norm", "-q").out.splitlines()[-3:] == ["eager", "compile", "compile-max-autotune"]
 
 
 def test_cases_show_every_constant(kbench):

@@ -253,19 +253,7 @@ def test_json_spells_out_what_json_lacks(kbench, fake_run):
 def test_flags_win_over_settings_and_settings_over_defaults(kbench, fake_run, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.kbench.run]\nprocesses = 5\nprecision = 0.02\n")
     calls = fake_run(*fakes.events(fakes.passed()))
-    kbench(
-        "run",
-        "group_norm",
-        "eager",
-        "--precision",
-        "1%",
-        "--case",
-        "s*",
-        "--set",
-        "dim1=37",
-        "--timeout",
-        "2m",
-    )
+    kbench("run", "group_norm", "eager", "--precision", "1%", "--case", "s*", "--set", "dim1=37", "--timeout", "2m")
     _, solutions, options = calls[0]
     assert [entry.name for entry in solutions] == ["eager"]
     assert (options.processes, options.max_processes, options.precision) == (5, 10, 0.01)
@@ -327,11 +315,7 @@ def test_a_run_that_judged_nothing_says_that_it_is_not_the_latest(kbench, fake_r
         ([fakes.failed(Status.SKIPPED, "too large")], False, 5),
         ([fakes.passed(), fakes.failed(Status.SKIPPED, "too large", case="b")], False, 0),
         ([fakes.failed(Status.REFERENCE_FAILED, "get_inputs raised")], False, 2),
-        (
-            [fakes.failed(Status.HARNESS_ERROR, "judge died"), fakes.failed(Status.CRASHED, "", case="b")],
-            False,
-            70,
-        ),
+        ([fakes.failed(Status.HARNESS_ERROR, "judge died"), fakes.failed(Status.CRASHED, "", case="b")], False, 70),
         ([fakes.failed(Status.CRASHED, "SIGSEGV"), fakes.failed(Status.NOT_VERIFIED, "", case="b")], True, 1),
     ],
 )

@@ -78,11 +78,7 @@ def test_the_right_case_is_named_and_the_worst_comes_first(tmp_path: Path) -> No
     old = make_run(tmp_path, "main", dict.fromkeys(names, FIVE))
     new = make_run(tmp_path, "pr", {"a": by(0.02), "b": FIVE, "c": [], "d": by(0.09)})
     result = gate(new, old)
-    assert [case.name for case in result.failed] == [
-        "group_norm/c/small",
-        "group_norm/d/small",
-        "group_norm/a/small",
-    ]
+    assert [case.name for case in result.failed] == ["group_norm/c/small", "group_norm/d/small", "group_norm/a/small"]
     assert result.counts == {Answer.SLOWER: 2, Answer.SAME: 1, Answer.NEW_FAIL: 1}
 
 
@@ -243,11 +239,7 @@ def test_creep_is_bounded_by_the_pinned_release(tmp_path: Path) -> None:
 def test_an_accepted_slowdown_passes_with_a_warning(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
     result = gate(run, main, accepted=[acceptance()], today=TODAY)
-    assert (only(result).outcome, only(result).accepted, result.exit_code) == (
-        GateOutcome.WARNED,
-        acceptance(),
-        0,
-    )
+    assert (only(result).outcome, only(result).accepted, result.exit_code) == (GateOutcome.WARNED, acceptance(), 0)
 
 
 def test_an_acceptance_of_a_case_that_is_nowhere_is_said(main: Run, tmp_path: Path) -> None:
@@ -260,8 +252,7 @@ def test_an_acceptance_of_a_case_that_is_nowhere_is_said(main: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "offered",
-    [acceptance(up_to=0.03), acceptance(up_to=math.nan), acceptance(until=date(2026, 11, 20))],
+    "offered", [acceptance(up_to=0.03), acceptance(up_to=math.nan), acceptance(until=date(2026, 11, 20))]
 )
 def test_beyond_its_bound_or_date_it_does_not(main: Run, tmp_path: Path, offered: Acceptance) -> None:
     run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
@@ -322,9 +313,7 @@ def test_three_arms_without_a_baseline_file(main: Run) -> None:
     found = measurements(main)
     contests = {
         CaseKey("group_norm", name, "small"): Contest(
-            old=found[A],
-            new=found[A],
-            differences=tuple(float(np.log1p(share)) + w for w in (-1e-4, 0, 1e-4)),
+            old=found[A], new=found[A], differences=tuple(float(np.log1p(share)) + w for w in (-1e-4, 0, 1e-4))
         )
         for name, share in [("a", 0.03), ("b", 0.0)]
     }

@@ -97,8 +97,7 @@ def test_entry_points_name_folders_and_files_without_importing_them(tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("grup_norm", "did you mean `group_norm`?"), ("zzz", "`kbench list` shows all problems")],
+    ("name", "hint"), [("grup_norm", "did you mean `group_norm`?"), ("zzz", "`kbench list` shows all problems")]
 )
 def test_an_unknown_problem_names_the_nearest(name, hint):
     with pytest.raises(UsageError) as caught:

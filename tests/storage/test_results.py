@@ -21,13 +21,7 @@ from kbench.storage import csvfile, details, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.ranges import LARGEST
-from kbench.storage.results import (
-    ROW_COLUMNS,
-    ROW_TYPES,
-    RunWriter,
-    default_stem,
-    read_run,
-)
+from kbench.storage.results import ROW_COLUMNS, ROW_TYPES, RunWriter, default_stem, read_run
 from kbench.storage.runfiles import samples_path
 from kbench.storage.saved_runs import find_path, find_run, list_runs
 
@@ -66,11 +60,7 @@ texts = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=
     dirty=st.booleans(),
 )
 def test_any_row_survives(
-    tmp_path_factory: pytest.TempPathFactory,
-    reason: str,
-    speedup: float | None,
-    median: int | None,
-    dirty: bool,
+    tmp_path_factory: pytest.TempPathFactory, reason: str, speedup: float | None, median: int | None, dirty: bool
 ) -> None:
     row = make_row(reason=reason, speedup=speedup, time_ns_median=median, git_dirty=dirty)
     with RunWriter(tmp_path_factory.mktemp("any"), "any") as writer:
