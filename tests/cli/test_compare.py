@@ -4,25 +4,20 @@ import re
 from pathlib import Path
 
 import pytest
-from records import make_run
+from records import FIVE, make_run, times
 
 RESULTS = Path("results")
 H200 = Path(__file__).parents[2] / "results" / "h200"
-OLD = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
-FAST = {"fast": OLD}
-
-
-def times(factor: float) -> list[float]:
-    return [ratio * factor for ratio in OLD]
+FAST = {"fast": FIVE}
 
 
 @pytest.fixture
 def runs(tmp_path):
-    make_run(RESULTS, "main", {"fast": OLD, "steady": OLD, "fixed": [], "broken": OLD, "quick": OLD})
+    make_run(RESULTS, "main", {"fast": FIVE, "steady": FIVE, "fixed": [], "broken": FIVE, "quick": FIVE})
     make_run(
         RESULTS,
         "pr-42",
-        {"fast": times(0.9), "steady": times(1.0001), "fixed": OLD, "broken": [], "quick": times(1.078)},
+        {"fast": times(0.9), "steady": times(1.0001), "fixed": FIVE, "broken": [], "quick": times(1.078)},
     )
 
 
@@ -48,7 +43,7 @@ def test_verbose_draws_intervals_and_quiet_keeps_the_summary(kbench, runs, golde
 
 
 def test_a_mean_of_times_that_no_clock_confirms_has_two_digits(kbench):
-    make_run(RESULTS, "old", {"fast": OLD}, attestation="weak")
+    make_run(RESULTS, "old", {"fast": FIVE}, attestation="weak")
     make_run(RESULTS, "new", {"fast": times(0.4)}, attestation="weak")
     done = kbench("compare", "old", "new").out
     assert done.splitlines()[-1] == "1 case: 1 faster · geometric mean ~2.5× faster"
@@ -56,7 +51,7 @@ def test_a_mean_of_times_that_no_clock_confirms_has_two_digits(kbench):
 
 
 def test_solutions_of_one_run(kbench, golden):
-    make_run(RESULTS, "main", {"eager": OLD, "mine": times(0.8)})
+    make_run(RESULTS, "main", {"eager": FIVE, "mine": times(0.8)})
     golden("compare_solutions.txt", kbench("compare", "main").out.rstrip("\n"))
     assert (
         "error: main has no solution `mien`\n\nhint: did you mean `mine`?"
@@ -139,7 +134,7 @@ def test_any_gpu_shows_ratios_without_verdicts(kbench, runs):
 
 
 def test_one_solution_alone_is_nothing_to_compare(kbench):
-    make_run(Path("results"), "alone", {"only": [0.5, 0.5002, 0.4999]}, wobble=0.001)
+    make_run(Path("results"), "alone", {"only": FIVE[:3]}, wobble=0.001)
     done = kbench("compare", "alone")
     assert done.code == 5
     assert "`only` is all there is: nothing to compare it with" in done.err

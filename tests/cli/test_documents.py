@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from records import make_run
+from records import FIVE, make_run
 
 from kbench import doctor
 from kbench.doctor import Check, Health
@@ -14,9 +14,8 @@ ACCEPT = ("--until", "2099-12-31", "--up-to", "5%", "--reason", "meant")
 @pytest.fixture
 def saved():
     """Two runs whose `fast` solution takes half of the reference's time, the first of them a baseline."""
-    ratios = [0.5, 0.5002, 0.4999]
     for name in ("old", "new"):
-        make_run(Path("results"), name, {"fast": ratios}, wobble=0.001)
+        make_run(Path("results"), name, {"fast": FIVE[:3]}, wobble=0.001)
 
 
 def document(kbench, *arguments):
@@ -66,7 +65,7 @@ def test_findings_of_the_doctor_are_what_is_not_ok(kbench, monkeypatch):
 
 def test_findings_of_a_gate_are_its_warnings(kbench, saved):
     for name in ("base", "now"):
-        make_run(Path("results"), name, {"fast": [0.5, 0.5002, 0.4999], "noisy": [0.4, 0.5, 0.7]}, wobble=0.001)
+        make_run(Path("results"), name, {"fast": FIVE[:3], "noisy": [0.4, 0.5, 0.7]}, wobble=0.001)
     kbench("baseline", "set", "base")
     found = document(kbench, "gate", "now")
     assert [finding["kind"] for finding in found["findings"]] == ["warning"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
-from records import make_run
+from records import FIVE, make_run, times
 
 from kbench.compare import measurements
 from kbench.core.events import StageFinished
@@ -17,11 +17,6 @@ from kbench.storage import csvfile
 
 RESULTS = Path("results")
 WALLS = [104_000, 104_030, 103_980, 104_010, 104_020]
-STEADY = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
-
-
-def times(factor: float) -> list[float]:
-    return [ratio * factor for ratio in STEADY]
 
 
 def baseline(kbench, solutions: dict) -> None:
@@ -32,16 +27,16 @@ def baseline(kbench, solutions: dict) -> None:
 @pytest.fixture
 def regressed(kbench):
     """Five cases: one slower, one newly failing, one fixed, one faster, one the same."""
-    baseline(kbench, {"quick": STEADY, "broken": STEADY, "fixed": [], "fast": STEADY, "steady": STEADY})
+    baseline(kbench, {"quick": FIVE, "broken": FIVE, "fixed": [], "fast": FIVE, "steady": FIVE})
     make_run(
         RESULTS,
         "pr-42",
-        {"quick": times(1.078), "broken": [], "fixed": STEADY, "fast": times(0.9), "steady": times(1.0001)},
+        {"quick": times(1.078), "broken": [], "fixed": FIVE, "fast": times(0.9), "steady": times(1.0001)},
     )
 
 
 def test_the_same_run_passes(kbench):
-    baseline(kbench, {"fast": STEADY})
+    baseline(kbench, {"fast": FIVE})
     done = kbench("gate", "main")
     assert done.code == 0
     assert done.out.startswith("GATE PASSED  1 of 1 cases judged, main against main")
@@ -95,7 +90,7 @@ def test_a_margin_forgives_and_an_override_forgives_one_case(kbench, regressed, 
 
 
 def test_an_accepted_slow_down_passes_and_is_said(kbench):
-    baseline(kbench, {"quick": STEADY})
+    baseline(kbench, {"quick": FIVE})
     make_run(RESULTS, "pr", {"quick": times(1.05)})
     assert kbench("gate", "pr").code == 1
     words = ("--run", "pr", "--up-to", "8%", "--until", "2999-01-01", "--reason", "ok")
@@ -110,7 +105,7 @@ def test_an_accepted_slow_down_passes_and_is_said(kbench):
 
 
 def test_the_hint_of_a_failed_gate_can_be_typed(kbench):
-    baseline(kbench, {"quick": STEADY})
+    baseline(kbench, {"quick": FIVE})
     make_run(RESULTS, "pr", {"quick": times(2.5)})
     failed = kbench("gate", "pr").out
     typed = re.search(r"`kbench (baseline accept .*)`", failed)[1]
@@ -123,9 +118,9 @@ def test_the_hint_of_a_failed_gate_can_be_typed(kbench):
 
 def test_either_time_can_be_held(kbench, tmp_path):
     """The device's time is the same; a plain loop takes 10 % longer."""
-    baseline(kbench, {"fast": STEADY})
-    make_run(RESULTS, "pr", {"fast": STEADY}, wall_ns=[wall * 1.1 for wall in WALLS])
-    make_run(RESULTS, "old", {"fast": STEADY}, wall_ns=None, ref_wall_ns=None)
+    baseline(kbench, {"fast": FIVE})
+    make_run(RESULTS, "pr", {"fast": FIVE}, wall_ns=[wall * 1.1 for wall in WALLS])
+    make_run(RESULTS, "old", {"fast": FIVE}, wall_ns=None, ref_wall_ns=None)
     assert kbench("gate", "pr").code == 0
     wall = kbench("gate", "pr", "--time", "wall")
     assert wall.code == 1
@@ -146,7 +141,7 @@ def test_either_time_can_be_held(kbench, tmp_path):
 
 
 def test_confirm_measures_flagged_cases_again(kbench, monkeypatch, tmp_path):
-    baseline(kbench, {"quick": STEADY, "slow": STEADY})
+    baseline(kbench, {"quick": FIVE, "slow": FIVE})
     make_run(RESULTS, "pr", {"quick": times(1.05), "slow": times(1.05)})
     fresh = make_run(tmp_path / "fresh", "again", {"quick": times(1.0), "slow": times(1.05)})
     asked = []
@@ -175,14 +170,14 @@ def test_confirm_measures_flagged_cases_again(kbench, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("run", "arguments", "code", "message"),
     [
-        ({"other": STEADY}, (), 3, "in the baseline, but not in the run"),
-        ({"other": STEADY}, ("--missing", "warn"), 5, "new: the baseline does not have it"),
-        ({"fast": STEADY}, ("--baseline", "mian"), 3, "did you mean `main`?"),
-        ({"fast": STEADY}, ("--unclear", "perhaps"), 2, "Invalid value for '--unclear'"),
+        ({"other": FIVE}, (), 3, "in the baseline, but not in the run"),
+        ({"other": FIVE}, ("--missing", "warn"), 5, "new: the baseline does not have it"),
+        ({"fast": FIVE}, ("--baseline", "mian"), 3, "did you mean `main`?"),
+        ({"fast": FIVE}, ("--unclear", "perhaps"), 2, "Invalid value for '--unclear'"),
     ],
 )
 def test_what_cannot_be_judged_is_not_green(kbench, run, arguments, code, message):
-    baseline(kbench, {"fast": STEADY})
+    baseline(kbench, {"fast": FIVE})
     make_run(RESULTS, "pr", run)
     done = kbench("gate", "pr", *arguments)
     assert done.code == code
@@ -190,8 +185,8 @@ def test_what_cannot_be_judged_is_not_green(kbench, run, arguments, code, messag
 
 
 def test_one_unclear_case_of_two_is_a_warning_and_strict_makes_it_4(kbench):
-    baseline(kbench, {"fast": STEADY, "steady": STEADY})
-    make_run(RESULTS, "pr", {"fast": STEADY[:1], "steady": STEADY})
+    baseline(kbench, {"fast": FIVE, "steady": FIVE})
+    make_run(RESULTS, "pr", {"fast": FIVE[:1], "steady": FIVE})
     done = kbench("gate", "pr")
     assert (done.code, done.out.split()[:2]) == (0, ["GATE", "PASSED"])
     assert "1 unclear, not counted" in done.out
@@ -199,8 +194,8 @@ def test_one_unclear_case_of_two_is_a_warning_and_strict_makes_it_4(kbench):
 
 
 def test_a_gate_with_unclear_cases_alone_is_inconclusive(kbench):
-    baseline(kbench, {"fast": STEADY})
-    make_run(RESULTS, "pr", {"fast": STEADY[:1]})
+    baseline(kbench, {"fast": FIVE})
+    make_run(RESULTS, "pr", {"fast": FIVE[:1]})
     done = kbench("gate", "pr")
     assert done.code == 4
     assert done.out.startswith("INCONCLUSIVE  1 of 1 cases unclear")
@@ -209,7 +204,7 @@ def test_a_gate_with_unclear_cases_alone_is_inconclusive(kbench):
 
 
 def test_more_processes_than_anybody_measures_are_not_advised(kbench):
-    noisy = [value * factor for value, factor in zip(STEADY, (0.9, 1.1, 0.95, 1.05, 1.0), strict=False)]
+    noisy = [value * factor for value, factor in zip(FIVE, (0.9, 1.1, 0.95, 1.05, 1.0), strict=False)]
     baseline(kbench, {"fast": noisy})
     make_run(RESULTS, "pr", {"fast": [1.004 * value for value in noisy]})
     done = kbench("gate", "pr")
@@ -222,7 +217,7 @@ def test_more_processes_than_anybody_measures_are_not_advised(kbench):
     "column", ["time_ns_median", "ref_time_ns_median", "speedup", "samples", "sm_clock_mhz", "percent_of_limit"]
 )
 def test_an_edited_figure_is_refused_on_either_side(kbench, column):
-    baseline(kbench, {"fast": STEADY})
+    baseline(kbench, {"fast": FIVE})
     kept = next(path for path in (RESULTS / "baselines").rglob("main/*.csv") if ".samples" not in path.name)
     for path, command in ((kept, ("gate", "main")), (RESULTS / "main.csv", ("baseline", "set", "main"))):
         whole = path.read_text()
@@ -239,7 +234,7 @@ def test_an_edited_figure_is_refused_on_either_side(kbench, column):
 
 def test_baseline_show_lists_what_set_made(kbench):
     assert "no baseline yet" in kbench("baseline", "show").err
-    baseline(kbench, {"fast": STEADY})
+    baseline(kbench, {"fast": FIVE})
     line = kbench("baseline", "show").out.splitlines()[1]
     assert line.split() == ["main", "nvidia-h200", "group_norm", "a1b2c3d", "fast", "small"]
     assert kbench("baseline", "show", "--json").document["results"][0]["name"] == "main"
@@ -254,7 +249,7 @@ def test_baseline_show_lists_what_set_made(kbench):
     ],
 )
 def test_what_cannot_be_accepted(refused, case, until, told):
-    make_run(RESULTS, "pr", {"quick": STEADY})
+    make_run(RESULTS, "pr", {"quick": FIVE})
     words = ("--up-to", "5%", "--reason", "x", "--run", "pr", "--until", until)
     code, err = refused("baseline", "accept", case, *words)
     assert code == 2
@@ -262,7 +257,7 @@ def test_what_cannot_be_accepted(refused, case, until, told):
 
 
 def test_without_any_baseline_the_environment_is_to_blame(refused):
-    make_run(RESULTS, "pr", {"fast": STEADY})
+    make_run(RESULTS, "pr", {"fast": FIVE})
     code, err = refused("gate", "pr")
     assert code == 3
     assert "`kbench baseline set pr`" in err

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from pages import Page
-from records import make_run
+from records import FIVE, make_run
 from sweeping import passed, task
 
 from kbench.build.sources import source_sha256
@@ -16,7 +16,7 @@ from kbench.storage.details import CaseDetails, RunDetails
 from kbench.sweep.journal import Header, Journal
 
 RESULTS = Path("results")
-RATIOS = [0.5, 0.5002, 0.4999]
+RATIOS = FIVE[:3]
 INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
 PROBLEM = "class Model: ...\n\n\ndef get_inputs(): ...\n\n\ndef get_init_inputs(): ...\n"
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}'

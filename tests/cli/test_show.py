@@ -4,13 +4,13 @@ import csv
 from pathlib import Path
 
 import pytest
-from records import make_run
+from records import FIVE, make_run
 
 from kbench.storage import details
 from kbench.storage.details import CaseDetails, RunDetails
 
 RESULTS = Path("results")
-RATIOS = [0.5, 0.5002, 0.4999]
+RATIOS = FIVE[:3]
 INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
 
 
