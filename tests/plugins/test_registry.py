@@ -1,5 +1,6 @@
 """The registry finds plugins in all their places, reads them without running them, and words its errors."""
 
+import functools
 import os
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -96,20 +97,37 @@ def test_entry_points_name_folders_and_files_without_importing_them(tmp_path, mo
     assert registry.find_solution(problem, "one", NO_PATHS).path.name == "single.py"
 
 
+OWN = "a file of your own needs its path"
+
+
 @pytest.mark.parametrize(
-    ("name", "hint"), [("grup_norm", "did you mean `group_norm`?"), ("zzz", "`kbench list` shows all problems")]
+    ("of", "name", "message", "hint"),
+    [
+        (None, "grup_norm", "no problem named `grup_norm`", "did you mean `group_norm`?"),
+        (None, "zzz", "no problem named `zzz`", "`kbench list` shows all problems"),
+        ("group_norm", "eagre", "`group_norm` has no solution named `eagre`", "did you mean `eager`?"),
+        (None, "./plsu.py", "no problem file plsu.py", "did you mean `plus.py`?"),
+        (None, "./xyz.py", "no problem file xyz.py", "check the path"),
+        (None, "absent/plus.py", "no problem file absent/plus.py", "the folder does not exist: absent"),
+        (None, "solutions/", "solutions is a folder, not a problem", "give a file in it, such as `solutions/NAME.py`"),
+        (None, "plus", "no problem named `plus`", f"{OWN}: `plus.py`"),
+        ("plus.py", "plus", "`plus` has no solution named `plus`", f"{OWN}: `plus.py`"),
+        ("group_norm", "mine", "has no solution named `mine`", f"{OWN}: `solutions/group_norm/mine.py`"),
+        (None, "notes.txt", "notes.txt is not a Python file, so it is not a problem", "its name must end in `.py`"),
+        ("plus.py", "notes.txt", "is not a Python file, so it is not a solution", "its name must end in `.py`"),
+    ],
 )
-def test_an_unknown_problem_names_the_nearest(name, hint):
-    with pytest.raises(UsageError) as caught:
-        registry.find_problem(name, NO_PATHS)
+def test_what_is_not_found_is_told_with_what_is_near(tmp_path, monkeypatch, problem, of, name, message, hint):
+    monkeypatch.chdir(tmp_path)
+    write(Path("notes.txt"), "hello")
+    write(Path("solutions/group_norm/mine.py"), SOLUTION)
+    find = registry.find_problem
+    if of is not None:
+        find = functools.partial(registry.find_solution, registry.find_problem(of, NO_PATHS))
+    with pytest.raises((UsageError, PluginError)) as caught:
+        find(name, NO_PATHS)
+    assert message in caught.value.message
     assert (caught.value.hint, caught.value.exit_code) == (hint, ExitCode.USAGE)
-
-
-def test_an_unknown_solution_names_the_nearest():
-    problem = registry.find_problem("group_norm", NO_PATHS)
-    with pytest.raises(UsageError, match="`group_norm` has no solution named `eagre`") as caught:
-        registry.find_solution(problem, "eagre", NO_PATHS)
-    assert caught.value.hint == "did you mean `eager`?"
 
 
 def test_a_name_that_two_files_share_is_refused(tmp_path):
@@ -251,52 +269,6 @@ def test_the_head_of_a_file_may_name_its_entry(tmp_path, text, entry):
 def test_what_runs_as_a_script_alone_is_no_constant(tmp_path):
     text = 'rows = 4\nif __name__ == "__main__":\n    rows = 8\n    test = 1\nif rows:\n    cols = 2\n'
     assert source.parse(write(tmp_path / "mine.py", text)).constants == {"rows": 4, "cols": 2}
-
-
-def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
-    write(tmp_path / "plus.py", PROBLEM)
-    with pytest.raises(UsageError, match="no problem file") as caught:
-        registry.find_problem(tmp_path / "plsu.py", NO_PATHS)
-    assert caught.value.hint == f"did you mean `{tmp_path / 'plus.py'}`?"
-    for name, hint in (
-        ("xyz.py", "check the path"),
-        ("absent/plus.py", f"the folder does not exist: {tmp_path / 'absent'}"),
-    ):
-        with pytest.raises(UsageError) as caught:
-            registry.find_problem(tmp_path / name, NO_PATHS)
-        assert caught.value.hint == hint
-    with pytest.raises(PluginError, match="is a folder"):
-        registry.find_problem(str(tmp_path) + "/", NO_PATHS)
-
-
-def test_a_file_of_another_kind_says_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "plus.py", PROBLEM)
-    write(tmp_path / "notes.txt", "hello")
-    problem = registry.find_problem("./plus.py", NO_PATHS)
-    with pytest.raises(PluginError, match=r"notes.txt is not a Python file, so it is not a problem"):
-        registry.find_problem("notes.txt", NO_PATHS)
-    with pytest.raises(PluginError, match=r"notes.txt is not a Python file, so it is not a solution"):
-        registry.find_solution(problem, "notes.txt", NO_PATHS)
-
-
-def test_a_file_named_without_its_ending_is_hinted_at(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "plus.py", PROBLEM)
-    with pytest.raises(UsageError) as caught:
-        registry.find_problem("plus", NO_PATHS)
-    assert caught.value.hint == "a file of your own needs its path: `plus.py`"
-    with pytest.raises(UsageError) as caught:
-        registry.find_solution(registry.find_problem("plus.py", NO_PATHS), "plus", NO_PATHS)
-    assert caught.value.hint == "a file of your own needs its path: `plus.py`"
-
-
-def test_the_file_that_new_has_just_written_for_a_shipped_problem_is_hinted_at(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path / "solutions" / "group_norm" / "mine.py", SOLUTION)
-    with pytest.raises(UsageError, match="has no solution named `mine`") as caught:
-        registry.find_solution(registry.find_problem("group_norm", NO_PATHS), "mine", NO_PATHS)
-    assert caught.value.hint == "a file of your own needs its path: `solutions/group_norm/mine.py`"
 
 
 def test_a_broken_file_stays_in_the_listing_and_says_so(tmp_path):
