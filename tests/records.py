@@ -94,6 +94,8 @@ HERE = Conditions(
     gpu_uuid="GPU-1",
     driver="580.65",
 )
+FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
+"""Ratios of five processes that agree."""
 WALLS = ("wall_ns", "ref_wall_ns")
 OF_PROCESSES = (*WALLS, "max_abs_err")
 TIMED = [
@@ -181,6 +183,11 @@ def make_run(
                 row = make_row(solution=solution, case=case, process=process, **(told | changes | own))
                 writer.append(row, samples)
     return read_run(writer.csv_path)
+
+
+def times(factor: float, ratios: list[float] = FIVE) -> list[float]:
+    """Ratios, each times the same factor."""
+    return [ratio * factor for ratio in ratios]
 
 
 def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Acceptance:

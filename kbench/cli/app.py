@@ -13,10 +13,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from kbench.cli.command import Command, Group
+from kbench.cli.command import Command, Group, completing
 from kbench.cli.missing import missing_package
 from kbench.cli.output import Output, lost, silence
-from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
 from kbench.core.version import __version__
 

@@ -9,9 +9,9 @@ import typer
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.command import Command, Group
-from kbench.cli.flag_values import parse_slowdown
 from kbench.cli.options import DocumentFlags, OutputFlags, argument, command, option
 from kbench.cli.output import Format
+from kbench.cli.shared_flags import parse_slowdown
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.report.document import render_document
 from kbench.report.table import one_line, table

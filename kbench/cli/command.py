@@ -1,13 +1,44 @@
 """Commands whose parser is cheap while a shell completes a word, and whose long help comes in groups."""
 
+import os
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kbench.cli.help_groups import sections
-
 SHOWS_ALL = "kbench.help_all"
+GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "What to judge": (("self_", "pair", "case", "set_", "device"), ("entry",)),
+    "What to do again": (("resume", "retry_failed", "only"), ()),
+    "How far to go": (
+        ("until", "exit_first", "max_failures"),
+        ("lanes", "jobs", "executor", "address", "verify_limit", "time_limit"),
+    ),
+    "Is it right": (
+        ("level", "accept", "backward"),
+        ("require_custom", "sanitize", "allow_tf32", "eval_mode"),
+    ),
+    "How fast": (
+        ("quick", "precision", "budget"),
+        ("processes", "max_processes", "mode", "lock_clocks", "crosscheck"),
+    ),
+    "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "isolation", "trusted")),
+    "Output": (
+        ("name", "json", "verbose"),
+        ("quiet", "format", "color", "results", "no_save", "strict", "junit", "config"),
+    ),
+}
+"""Parameters by the name that the command's record gives them; the second of a pair needs `--help-all`."""
+
+
+def completing() -> list[str] | None:
+    """Return the words of the command line that a shell wants completed, after the program's name; None otherwise.
+
+    bash sets one variable, zsh and fish another.
+    """
+    text = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS")
+    return None if text is None else text.split()[1:]
 
 
 class _AsTyped:
@@ -48,7 +79,7 @@ class Command(_AsTyped, TyperCommand):
             return
         arguments = [name for name, one in parameters.items() if one.param_type_name == "argument"]
         options = [name for name in parameters if name not in arguments]
-        shown = [("Arguments", arguments), *sections(options, everything=SHOWS_ALL in ctx.meta)]
+        shown = [("Arguments", arguments), *_sections(options, everything=SHOWS_ALL in ctx.meta)]
         for title, names in shown:
             records = [record for name in names if (record := parameters[name].get_help_record(ctx)) is not None]
             if records:
@@ -58,6 +89,14 @@ class Command(_AsTyped, TyperCommand):
         if hidden:
             formatter.write_paragraph()
             formatter.write_text(f"`{ctx.command_path} --help-all` shows {hidden} more options.")
+
+
+def _sections(names: Collection[str], *, everything: bool) -> Iterator[tuple[str, list[str]]]:
+    """Yield each group's title and its members of `names`; names without a group, such as `--help`, come last."""
+    grouped = {name for first, rest in GROUPS.values() for name in (*first, *rest)}
+    for title, (first, rest) in GROUPS.items():
+        yield title, [name for name in (*first, *(rest if everything else ())) if name in names]
+    yield "Help", [name for name in names if name not in grouped]
 
 
 class Group(_AsTyped, TyperGroup):

@@ -2,7 +2,7 @@
 
 import typer
 
-from kbench.cli.words import completing
+from kbench.cli.command import completing
 from kbench.core.errors import KbenchError
 from kbench.core.levels import PROPERTIES
 from kbench.plugins import places

@@ -14,7 +14,7 @@ from kbench.core.errors import ExitCode, PluginError
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report.document import render_document
-from kbench.report.table import Column, Table, one_line
+from kbench.report.table import Table, one_line, table
 from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
 
@@ -37,6 +37,11 @@ class Listing:
     """What is said where there is no row."""
     shortened: frozenset[str] = frozenset()
     """Headings of lists of names that text shows in part, and of times that it shows to the minute, in UTC."""
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The cells of each row by heading."""
+        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,13 +112,8 @@ def _cases(problem: Entry) -> Listing:
 def _runs(folder: Path) -> Listing:
     rows = tuple(
         (
-            run.name,
-            run.started_utc,
-            run.problems,
-            run.solutions,
-            f"{run.passed}/{run.rows}",
-            run.gpu_name,
-            run.broken or "",
+            *(run.name, run.started_utc, run.problems, run.solutions),
+            *(f"{run.passed}/{run.rows}", run.gpu_name, run.broken or ""),
         )
         for run in list_runs(folder)
     )
@@ -127,32 +127,27 @@ def _print(output: Output, listing: Listing) -> None:
     if not listing.rows and output.format is Format.TEXT and output.verbosity >= 0:
         output.note(listing.nothing)
         return
-    found = [dict(zip(listing.names, row, strict=True)) for row in listing.rows]
     output.show(
         text=lambda: _render_text(output, listing),
-        json=lambda: render_document("list", status="ok", results=found),
+        json=lambda: render_document("list", status="ok", results=listing.records),
         csv=shown.csv,
         md=shown.markdown,
     )
 
 
 def _table(listing: Listing, shortened: Collection[str] = ()) -> Table:
-    columns = [Column(title=name, wraps=name in WRAPPING, spare=name in SPARE) for name in listing.names]
     rows = [
-        [
-            _shortened(value) if name in shortened else _text(value)
-            for name, value in zip(listing.names, row, strict=True)
-        ]
-        for row in listing.rows
+        {name: _shortened(value) if name in shortened else _text(value) for name, value in record.items()}
+        for record in listing.records
     ]
-    return Table(columns=columns, rows=rows)
+    return table(rows, titles=listing.names, wraps=WRAPPING, spare=SPARE)
 
 
 def _render_text(output: Output, listing: Listing) -> str:
-    table = _table(listing, listing.shortened if output.verbosity <= 0 else ())
+    whole = _table(listing, listing.shortened if output.verbosity <= 0 else ())
     if output.verbosity < 0:
-        return "\n".join(row[0] for row in table.rows)
-    shown = table.text(indent="", width=output.width)
+        return "\n".join(row[0] for row in whole.rows)
+    shown = whole.text(indent="", width=output.width)
     return shown if listing.below is None else f"{shown}\n\n{_render_text(output, listing.below)}"
 
 

@@ -1,21 +1,32 @@
 """`kbench new`: a file to start from, which fails its own verification until one function is filled in."""
 
+import ast
 import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from string import Template
 from typing import Literal
 
 import typer
 
-from kbench.cli import scaffold, shared_flags
+from kbench.cli import shared_flags
 from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError, UsageError
-from kbench.plugins import registry
+from kbench.plugins import registry, source
 from kbench.plugins.places import BUILTINS
+from kbench.plugins.registry import Entry
 from kbench.storage.runfiles import shown_path
 
+TEMPLATES = Path(__file__).with_name("templates")
+"""One for a problem, one for each language of a solution, and one for agents. Each lacks one function."""
+MODEL = '''class ModelNew(nn.Module):
+    """Takes the constructor arguments of the problem's `Model` and has its parameters by the same names."""
+
+$constructor
+    def forward(self, $arguments):'''
+"""The beginning of every solution's class: `$model` in its template."""
 Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion", "cpp", "torch"]
 LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"
 
@@ -52,7 +63,8 @@ def problem(flags: ProblemFlags) -> int:
     path = flags.folder / f"{name}.py"
     typed = shlex.quote(str(path))
     steps = f"`kbench run {typed} eager` and `kbench new solution {typed} NAME`"
-    return _write(flags, path, scaffold.problem(name), f"fill in `Model.forward`, then {steps}")
+    text = Template(_template("problem.py.txt")).substitute(name=name)
+    return _write(flags, path, text, f"fill in `Model.forward`, then {steps}")
 
 
 @command(SolutionFlags)
@@ -66,14 +78,14 @@ def solution(flags: SolutionFlags) -> int:
     beside = Path("solutions") if shipped else owner.path.parent / "solutions"
     path = Path(shown_path((flags.folder or beside / owner.name) / f"{name}.py"))
     line = shlex.join(["kbench", "run", flags.problem, str(path)])
-    return _write(flags, path, scaffold.solution(owner, flags.language), f"fill in the kernel, then `{line}`")
+    return _write(flags, path, solution_text(owner, flags.language), f"fill in the kernel, then `{line}`")
 
 
 @command(AgentsFlags)
 def agents(flags: AgentsFlags) -> int:
     """Write an AGENTS.md: how an agent checks kernels in this repository."""
     return _write(
-        flags, flags.folder / "AGENTS.md", scaffold.template("AGENTS.md"), "add what is particular to this repository"
+        flags, flags.folder / "AGENTS.md", _template("AGENTS.md"), "add what is particular to this repository"
     )
 
 
@@ -94,6 +106,53 @@ def _write(flags: DocumentFlags, path: Path, text: str, hint: str) -> int:
         raise MachineError(f"{path} cannot be written: {error.strerror}", "choose a folder with `--in`") from error
     flags.output().written("new", path, hint)
     return ExitCode.OK
+
+
+def solution_text(owner: Entry, language: str) -> str:
+    """Write a solution file for the problem `owner`, with its constructor and without a kernel."""
+    tree = source.parse(owner.path).tree
+    model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
+    arguments = _arguments(model) or ["x"]
+    template = _with_imports(_template(f"{language}.py.txt").replace("$model", MODEL), tree)
+    text = Template(template).substitute(
+        problem=owner.name,
+        library=f"new_{owner.name}_{language.replace('-', '_')}",
+        arguments=", ".join(arguments),
+        first=arguments[0],
+        constructor=_constructor(model),
+    )
+    return text.replace("\n\n\n\n", "\n\n\n")
+
+
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _method(model: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
+    body = model.body if model is not None else []
+    return next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
+def _arguments(model: ast.ClassDef | None) -> list[str]:
+    forward = _method(model, "forward")
+    return [argument.arg for argument in forward.args.args[1:]] if forward is not None else []
+
+
+def _constructor(model: ast.ClassDef | None) -> str:
+    """Take over the reference's constructor, so that arguments and parameter names agree."""
+    function = _method(model, "__init__")
+    if function is None:
+        return ""
+    return "\n".join("    " + line for line in ast.unparse(function).splitlines()) + "\n"
+
+
+def _with_imports(template: str, tree: ast.Module) -> str:
+    """Join a template's imports with those of the problem, which the constructor may need."""
+    head, devices, rest = template.partition("\nDEVICES")
+    summary, _, own = head.partition("\n\n")
+    taken = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    lines = sorted({*own.splitlines(), *taken}, key=lambda line: (line.startswith("from"), line))
+    return "\n".join([summary, "", *lines, "", f"{devices.lstrip()}{rest}"])
 
 
 app = typer.Typer(cls=Group, rich_markup_mode=None)

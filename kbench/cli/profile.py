@@ -3,20 +3,12 @@
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.flag_values import parse_overrides
 from kbench.cli.options import OutputFlags, argument, command, option, switch
-from kbench.cli.output import Output
 from kbench.cli.run import code_of_statuses
-from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.plugins import registry
-from kbench.plugins.registry import Entry
-
-if TYPE_CHECKING:
-    from kbench.profile import Explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +32,9 @@ class ProfileFlags(OutputFlags):
 @command(ProfileFlags)
 def main(flags: ProfileFlags) -> int:
     """Explain why a solution is slow: kernels, limits, bottleneck."""
-    from kbench.report import profile as rendering  # imports the verb, which completion does not need
+    from kbench import profile as verb  # imports much that completion does not need
+    from kbench.cli.progress import progress_for
+    from kbench.report import profile as rendering
     from kbench.run.plan import choose_solutions, options_from
 
     output, settings = flags.output(), flags.settings()
@@ -48,14 +42,21 @@ def main(flags: ProfileFlags) -> int:
         settings,
         device=flags.device,
         cases=(flags.case,) if flags.case is not None else (),
-        overrides=parse_overrides(flags.set_ or []),
+        overrides=shared_flags.parse_overrides(flags.set_ or []),
         allow_tf32=flags.allow_tf32,
         trusted=flags.trusted,
         save=False,
     )
     problem = registry.find_problem(flags.problem, settings)
     chosen = registry.told_apart(choose_solutions(problem, flags.solutions, options.device, settings, flags.entry))
-    found = _follow(problem, chosen, options, flags, output)
+    found: list[verb.Explained] = []
+    stream = verb.profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep)
+    with progress_for(output) as show, closing(stream) as events:
+        for event in events:
+            if isinstance(event, verb.Explained):
+                found.append(event)
+            else:
+                show(event)
     code = code_of_statuses(one.outcome.status if isinstance(one.outcome, Failed) else Status.PASSED for one in found)
     output.show(
         text=lambda: rendering.render_text(problem.name, found, verbosity=output.verbosity, width=output.width),
@@ -64,20 +65,3 @@ def main(flags: ProfileFlags) -> int:
         md=lambda: rendering.render_markdown(problem.name, found),
     )
     return code
-
-
-def _follow(
-    problem: Entry, chosen: tuple[Entry, ...], options: RunOptions, flags: ProfileFlags, output: Output
-) -> "tuple[Explained, ...]":
-    from kbench.cli.progress import progress_for
-    from kbench.profile import Explained, profile
-
-    found: list[Explained] = []
-    stream = profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep)
-    with progress_for(output) as show, closing(stream) as events:
-        for event in events:
-            if isinstance(event, Explained):
-                found.append(event)
-            else:
-                show(event)
-    return tuple(found)

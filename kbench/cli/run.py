@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
-from kbench.cli.flag_values import parse_overrides
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, KbenchError, UsageError
@@ -162,7 +161,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     given: dict[str, Any] = {
         **{name: getattr(flags, name) for name in told},
         "cases": tuple(flags.case or ()),
-        "overrides": parse_overrides(flags.set_ or []),
+        "overrides": shared_flags.parse_overrides(flags.set_ or []),
         "verify_only": timing is None,
         "limits": replace(settings.run.limits, **{name: value for name, value in limits.items() if value is not None}),
         "accept": require_codes((*settings.accept, *(flags.accept or ()))),

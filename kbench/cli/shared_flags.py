@@ -1,11 +1,74 @@
-"""Flags that several commands have, each declared once."""
+"""Flags that several commands have, each declared once, and how values are read: durations, shares and constants."""
 
+import ast
 import functools
+import math
+import re
+from typing import Any
+
+import typer
 
 from kbench.cli import completion
-from kbench.cli.flag_values import parse_duration, parse_share
 from kbench.cli.options import argument, option, switch
+from kbench.core.errors import UsageError
 from kbench.storage.runfiles import LATEST
+from kbench.storage.settings import is_share
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+def parse_duration(text: str) -> float:
+    """Read `90`, `90s`, `1.5m` or `2h` as seconds."""
+    match = _DURATION.fullmatch(str(text).strip())
+    if match is None or float(match[1]) <= 0:
+        raise typer.BadParameter(f"{text!r} is not a duration; write `90s` or `5m`")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_share(text: str) -> float:
+    """Read `0.5%` or `0.005` as a share between 0 and 1."""
+    share = _share(text)
+    if not is_share(share):
+        raise typer.BadParameter(f"{text!r} is not a share; write `0.5%` or `0.005`")
+    return share
+
+
+def parse_slowdown(text: str) -> float:
+    """Read `5%`, `0.05` or `187%` as a slow-down; one of 100 % and more needs the sign, because `5` may mean 5 %."""
+    slowdown = _share(text)
+    if not 0 < slowdown < (math.inf if "%" in str(text) else 1):
+        raise typer.BadParameter(f"{text!r} is not a slow-down; write `5%`")
+    return slowdown
+
+
+def _share(text: str) -> float:
+    """Read a number, or a percentage as its hundredth; NaN if it is neither."""
+    try:
+        return float(str(text).strip().removesuffix("%")) / (100 if "%" in str(text) else 1)
+    except ValueError:
+        return math.nan
+
+
+def parse_overrides(pairs: list[str]) -> dict[str, Any]:
+    """Read `NAME=VALUE` pairs; values are Python literals."""
+    overrides: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals or not name.isidentifier():
+            raise UsageError(f"`--set {pair}` is not NAME=VALUE", "write for example `--set batch_size=4`")
+        try:
+            overrides[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            computed = text[:1].isdigit() or not text
+            raise UsageError(
+                f"`--set {pair}`: {text!r} is not a Python literal",
+                f"write the value itself: `--set {name}=4`"
+                if computed
+                else f"text needs quotes inside the quotes: `--set \"{name}='{text}'\"`",
+            ) from None
+    return overrides
+
 
 seconds = functools.partial(option, parser=parse_duration)
 share = functools.partial(option, parser=parse_share)

@@ -1,6 +1,5 @@
 """A second measurement of flagged cases: the same solutions, measured again under the conditions of a saved run."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from kbench.plugins import case_selection, registry
 from kbench.run import session
 from kbench.run.plan import options_from
 from kbench.storage.results import CaseKey, Run, case_key
-from kbench.storage.rows import clocks_locked, evaluates
+from kbench.storage.rows import clocks_locked, constants_of, evaluates
 from kbench.storage.settings import Settings
 
 
@@ -82,11 +81,8 @@ def locked_clock_mhz(row: ResultRow) -> int | None:
 
 def _constants(row: ResultRow) -> dict[str, Any]:
     """Return the constants of a row. Raises ResultsError if kbench did not write them."""
-    try:
-        found = json.loads(row.overrides)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+    found = constants_of(row.overrides)
+    if found is None:
         what = f"the constants of {row.problem}/{row.solution}/{row.case} are not a JSON object: {row.overrides[:40]}"
         raise ResultsError(what, "gate without `--confirm`, or measure again")
     return found

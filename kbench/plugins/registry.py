@@ -41,7 +41,7 @@ class Entry:
     summary: str
     kind: EntryKind
     origin: Origin
-    devices: tuple[str, ...]
+    devices: tuple[str, ...] = source.DEVICES
     builtin: str | None = None
     """The key in `BUILTINS` of a solution without a file; its `path` is the problem's."""
     attribute: str = DEFAULT_ENTRY
@@ -308,7 +308,7 @@ def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = No
         return _entry(parsed, kind, origin, required) if required in parsed.names else None
     except PluginError as error:
         broken = f"unusable: {error.message.removeprefix(str(path)).lstrip(',: ')}"
-        return Entry(name=name_of(path), path=path, summary=broken, kind=kind, origin=origin, devices=source.DEVICES)
+        return Entry(name=name_of(path), path=path, summary=broken, kind=kind, origin=origin)
 
 
 def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
@@ -330,15 +330,8 @@ def _whole(path: Path) -> Path:
 
 
 def _builtin(problem: Entry, name: str) -> Entry:
-    return Entry(
-        name=name,
-        path=problem.path,
-        summary=BUILTINS[name],
-        kind="solution",
-        origin="kbench",
-        devices=source.DEVICES,
-        builtin=name,
-    )
+    summary = BUILTINS[name]
+    return Entry(name=name, path=problem.path, summary=summary, kind="solution", origin="kbench", builtin=name)
 
 
 def _named(problem: Entry) -> list[Entry]:

@@ -7,8 +7,7 @@ from kbench.core.errors import KbenchError
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.plugins import case_selection, registry
-from kbench.report.summary import recorded_constants
-from kbench.storage.rows import evaluates
+from kbench.storage.rows import constants_of, evaluates
 from kbench.storage.settings import Settings
 
 
@@ -35,7 +34,7 @@ def set_options(problem: str, case: str, overrides: str, settings: Settings) -> 
     """Return `--set NAME=VALUE` for the constants that the case does not set; empty if the problem is not available."""
     try:
         entry = registry.find_problem(problem, settings)
-        by_hand = case_selection.set_by_hand(entry, case, recorded_constants(overrides))
+        by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides) or {})
     except (KbenchError, OSError):
         return []
     return [word for name, value in by_hand.items() for word in ("--set", f"{name}={value!r}")]

@@ -1,6 +1,5 @@
 """The summary of a run: its events folded into one record for all renderers."""
 
-import json
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from kbench.core.model import Correctness, Environment, Failed, Finding, Finding
 from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios
 from kbench.report import units
+from kbench.storage.rows import constants_of
 from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
@@ -244,16 +244,7 @@ class RunSummary:
 
 def constants_in(overrides: str) -> str:
     """Write the constants of a row or measurement, which are JSON; empty if there are none."""
-    return constants_text(recorded_constants(overrides))
-
-
-def recorded_constants(overrides: str) -> dict[str, Any]:
-    """Read the constants of a row or measurement; none where they are not JSON by name."""
-    try:
-        known = json.loads(overrides)
-    except (ValueError, RecursionError):
-        return {}
-    return known if isinstance(known, dict) else {}
+    return constants_text(constants_of(overrides) or {})
 
 
 def constants_text(constants: Mapping[str, Any]) -> str:

@@ -5,9 +5,8 @@ from kbench.core.model import ResultRow, Status
 from kbench.core.printable import printable
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.headline import headline
 from kbench.report.remarks import remarks
-from kbench.report.shown import rows_of, shown, unit_of
+from kbench.report.shown import headline, rows_of, shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import one_line, table
 

@@ -45,14 +45,11 @@ class JournalFile:
             else:
                 self._require_unchanged(self._whole_bytes)
                 os.ftruncate(self._descriptor, self._whole_bytes)
-        except FileExistsError:
-            raise
-        except OSError as error:
+        except (MachineError, OSError) as error:
             self.close()
+            if isinstance(error, MachineError | FileExistsError):
+                raise
             raise write_failed(self.path, error, self._way_out) from error
-        except MachineError:
-            self.close()
-            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,6 +1,7 @@
 """The figures of rows of a results file: from samples, over processes, and against what the samples say."""
 
 import functools
+import json
 import math
 import statistics
 import subprocess
@@ -27,6 +28,15 @@ def clocks_locked(row: ResultRow) -> str:
 def evaluates(row: ResultRow) -> bool:
     """Return whether both sides ran in eval mode because `--eval` asked for it."""
     return EVAL_ASKED.code in row.findings.split()
+
+
+def constants_of(overrides: str) -> dict[str, Any] | None:
+    """Read the constants of a row, which are JSON; None where they are not JSON by name: a file may be a stranger's."""
+    try:
+        found = json.loads(overrides)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def timed_by(row: ResultRow) -> str:

@@ -1,11 +1,29 @@
 """Run the command line inside the test's process, with fakes at the seam of the verbs."""
 
+import csv
+import io
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from kbench.cli.app import main
+
+COMMON = {
+    "schema",
+    "command",
+    "kbench_version",
+    "status",
+    "reason",
+    "hint",
+    "exit_code",
+    "findings",
+    "speedup",
+    "results",
+}
+"""Keys of every document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +33,18 @@ class Done:
     code: int
     out: str
     err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What `--json` printed: it has the keys of every document, and no NaN."""
+        found = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in a document"))
+        assert set(found) >= COMMON
+        return found
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """What `--format csv` printed."""
+        return [*csv.DictReader(io.StringIO(self.out))]
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +65,23 @@ def kbench(capsys) -> Callable[..., Done]:
             main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Done(code=int(caught.value.code), out=captured.out, err=captured.err)
+
+    return invoke
+
+
+@pytest.fixture
+def refused(kbench) -> Callable[..., tuple[int, str]]:
+    """Invoke a command that is refused, for people and for programs; return its exit code and what people are told."""
+
+    def invoke(*arguments: object) -> tuple[int, str]:
+        people, programs = kbench(*arguments), kbench(*arguments, "--json")
+        document = programs.document
+        assert document["command"] == arguments[0]
+        assert people.code == programs.code == document["exit_code"]
+        assert (document["status"], people.out) == ("error", "")
+        assert people.err.splitlines()[-1].startswith(("error: ", "hint: "))
+        assert document["reason"] in people.err
+        return people.code, people.err
 
     return invoke
 

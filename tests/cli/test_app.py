@@ -19,7 +19,7 @@ import pytest
 import kbench as package
 from kbench import doctor
 from kbench.cli.app import COMMANDS, EXIT_CODES, main
-from kbench.cli.help_groups import GROUPS
+from kbench.cli.command import GROUPS
 from kbench.cli.run import RunFlags, VerifyFlags
 from kbench.cli.sweep import SweepFlags
 from kbench.core.errors import ExitCode
@@ -30,9 +30,13 @@ ROOT = Path(package.__file__).parent.parent
 PINNED = re.search(r"^typer==(.+)$", (ROOT / "constraints.txt").read_text(), re.M)
 
 
+def python(*arguments: str, **options):
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
+    return subprocess.run([sys.executable, *arguments], check=False, **streams | options)
+
+
 def run(*arguments: str, **options):
-    command = [sys.executable, "-m", "kbench", *arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, **options)
+    return python("-m", "kbench", *arguments, **options)
 
 
 @pytest.mark.skipif(version("typer") != PINNED[1], reason="another typer lays help texts out otherwise")
@@ -91,14 +95,7 @@ def test_version(kbench):
 
 def test_module_and_script_are_one():
     assert (
-        run("list", "-q").stdout
-        == subprocess.run(
-            [sys.executable, "-c", "from kbench.cli.app import main; main(['list', '-q'])"],
-            check=True,
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-        ).stdout
+        run("list", "-q").stdout == python("-c", "from kbench.cli.app import main; main(['list', '-q'])").stdout != ""
     )
 
 
@@ -114,7 +111,7 @@ def test_help_takes_at_most_twice_the_processor_time_of_its_libraries():
     for _ in range(7):
         for name, arguments in commands.items():
             before = spent_s()
-            subprocess.run([sys.executable, *arguments], check=True, capture_output=True, cwd=ROOT)
+            assert python(*arguments).returncode == 0
             best[name] = min(best[name], spent_s() - before)
     assert best["help"] <= 2 * best["libraries"], best
 
@@ -124,6 +121,8 @@ def test_help_takes_at_most_twice_the_processor_time_of_its_libraries():
     [
         ("kbench ver", ["verify"]),
         ("kbench run group_n", ["group_norm"]),
+        ("kbench list group_n", ["group_norm"]),
+        ("kbench new solution group_n", ["group_norm"]),
         ("kbench verify group_norm ea", ["eager"]),
         ("kbench run --device cpu group_n", ["group_norm"]),
         ("kbench run group_norm eager --quick two_k", ["two_kernel"]),
@@ -131,38 +130,12 @@ def test_help_takes_at_most_twice_the_processor_time_of_its_libraries():
         ("kbench gate --confirm --jun", ["--junit"]),
         ("kbench baseline ac", ["accept"]),
         ("kbench baseline set --name main @la", ["@latest"]),
-        ("kbench compare @la", ["@latest"]),
+        *((f"kbench {command} @la", ["@latest"]) for command in ("compare", "gate", "show", "export")),
         ("kbench explain wrong_v", ["wrong_value"]),
+        ("kbench selftest inference_m", ["inference_mode"]),
     ],
 )
-def test_completion(words, expected):
-    environment = {
-        **os.environ,
-        "_KBENCH_COMPLETE": "complete_bash",
-        "COMP_WORDS": words,
-        "COMP_CWORD": str(len(words.split()) - 1),
-    }
-    code = "import sys; sys.argv = ['kbench']; from kbench.cli.app import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT, env=environment
-    )
-    assert done.stdout.split() == expected, done.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "kbench ver",
-        "kbench run group_n",
-        "kbench verify group_norm ea",
-        "kbench list group_n",
-        "kbench new solution group_n",
-        "kbench explain wrong_v",
-        "kbench selftest inference_m",
-        *(f"kbench {command} @la" for command in ("compare", "gate", "show", "export", "baseline set")),
-    ],
-)
-def test_completion_loads_nothing_heavy(words):
+def test_completion_loads_nothing_heavy(words, expected):
     code = (
         "import atexit, sys\n"
         "heavy = {'torch', 'pandas', 'numpy', 'pydantic', 'kbench.run', 'rich.console'}\n"
@@ -170,35 +143,45 @@ def test_completion_loads_nothing_heavy(words):
         "sys.argv = ['kbench']\nfrom kbench.cli.app import main\nmain()"
     )
     asked = {"_KBENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, **asked},
-    )
-    assert done.stdout.strip()
+    done = python("-c", code, env={**os.environ, **asked})
+    assert done.stdout.split() == expected, done.stderr
     assert done.stderr == "[]\n"
 
 
-def test_a_reader_that_has_had_enough_is_no_failure():
-    command = f"{sys.executable} -m kbench explain --json | head -c 10; exit ${{PIPESTATUS[0]}}"
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("-m kbench explain --json", 0),
+        ("-c 'from kbench.cli.output import Output; Output().data(\"x\" * 100_000); raise SystemExit(7)'", 7),
+    ],
+)
+def test_a_reader_that_has_had_enough_changes_no_exit_code(words, code):
+    command = f"{sys.executable} {words} | head -c 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, len(done.stdout), done.stderr) == (code, 1, "")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("words", ["--help", "run --help", "--version", "explain --json"])
-def test_a_full_disk_is_the_machines_fault(words, unbuffered):
+@pytest.mark.parametrize("words", ["--help", "run --help", "--version", "list", "explain --json"])
+def test_a_full_stdout_is_the_machines_fault(words, unbuffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with open("/dev/full", "w") as full:  # noqa: PTH123
-        command = [sys.executable, "-m", "kbench", *words.split()]
-        done = subprocess.run(
-            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment
-        )
+    with Path("/dev/full").open("w") as full:
+        done = run(*words.split(), stdout=full, env=environment)
     assert done.returncode == ExitCode.ENVIRONMENT
-    assert "stdout cannot be written: No space left on device" in done.stderr
+    assert done.stderr.startswith("error: stdout cannot be written: No space left on device")
+
+
+@pytest.mark.parametrize(("words", "code"), [("list", ExitCode.OK), ("list absent", ExitCode.USAGE)])
+def test_a_full_stderr_is_nobodys_fault(words, code):
+    with Path("/dev/full").open("w") as full:
+        assert run(*words.split(), stderr=full).returncode == code
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_changes_no_exit_code(redirection):
+    command = f"{sys.executable} -m kbench list {redirection}"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
@@ -212,41 +195,40 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
     assert "BrokenPipeError" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_interrupts_end_with_130(tmp_path, number):
+def started(body: str) -> subprocess.Popen[str]:
+    """Start `kbench run --json` with this body of `run`, and wait until that says that it is ready."""
     code = (
         "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
         # A shell's background jobs ignore the one, what runs below `nohup` the other.
         "signal.signal(signal.SIGINT, signal.default_int_handler); signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
-        "def run(*_):\n    sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(600)\n    yield\n"
+        "def say(text):\n    sys.stderr.write(text + '\\n'); sys.stderr.flush()\n"
+        f"def run(*_):\n    {body}\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}
+    child = subprocess.Popen([sys.executable, "-c", code], **pipes)
     assert child.stderr.readline() == "ready\n"
+    return child
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupts_end_with_130(number):
+    child = started("say('ready'); time.sleep(600); yield")
     child.send_signal(number)
     out, _ = child.communicate(timeout=120)
     assert child.returncode == 130
     assert '"status": "interrupted"' in out
 
 
-def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends(tmp_path):
-    code = (
-        "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "def say(text):\n    sys.stderr.write(text + '\\n'); sys.stderr.flush()\n"
-        "def run(*_):\n"
-        "    try:\n        say('ready'); time.sleep(600); yield\n"
-        "    finally:\n        say('ending'); time.sleep(0.5); say('ended')\n"
-        "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
+def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends():
+    child = started(
+        "try: say('ready'); time.sleep(600); yield\n    finally: say('ending'); time.sleep(0.5); say('ended')"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT)
-    for line, number in ((b"ready\n", signal.SIGINT), (b"ending\n", signal.SIGTERM)):
-        assert child.stderr.readline() == line
-        child.send_signal(number)
+    child.send_signal(signal.SIGINT)
+    assert child.stderr.readline() == "ending\n"
+    child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=120)
-    assert b"ended\n" in err
+    assert "ended\n" in err
     assert child.returncode == 130
 
 

@@ -1,31 +1,23 @@
 """`kbench compare`: from saved runs to a verdict per case, in every format."""
 
-import csv
-import io
-import json
 import re
 from pathlib import Path
 
 import pytest
-from records import make_run
+from records import FIVE, make_run, times
 
 RESULTS = Path("results")
 H200 = Path(__file__).parents[2] / "results" / "h200"
-OLD = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
-FAST = {"fast": OLD}
-
-
-def times(factor: float) -> list[float]:
-    return [ratio * factor for ratio in OLD]
+FAST = {"fast": FIVE}
 
 
 @pytest.fixture
 def runs(tmp_path):
-    make_run(RESULTS, "main", {"fast": OLD, "steady": OLD, "fixed": [], "broken": OLD, "quick": OLD})
+    make_run(RESULTS, "main", {"fast": FIVE, "steady": FIVE, "fixed": [], "broken": FIVE, "quick": FIVE})
     make_run(
         RESULTS,
         "pr-42",
-        {"fast": times(0.9), "steady": times(1.0001), "fixed": OLD, "broken": [], "quick": times(1.078)},
+        {"fast": times(0.9), "steady": times(1.0001), "fixed": FIVE, "broken": [], "quick": times(1.078)},
     )
 
 
@@ -51,7 +43,7 @@ def test_verbose_draws_intervals_and_quiet_keeps_the_summary(kbench, runs, golde
 
 
 def test_a_mean_of_times_that_no_clock_confirms_has_two_digits(kbench):
-    make_run(RESULTS, "old", {"fast": OLD}, attestation="weak")
+    make_run(RESULTS, "old", {"fast": FIVE}, attestation="weak")
     make_run(RESULTS, "new", {"fast": times(0.4)}, attestation="weak")
     done = kbench("compare", "old", "new").out
     assert done.splitlines()[-1] == "1 case: 1 faster · geometric mean ~2.5× faster"
@@ -59,7 +51,7 @@ def test_a_mean_of_times_that_no_clock_confirms_has_two_digits(kbench):
 
 
 def test_solutions_of_one_run(kbench, golden):
-    make_run(RESULTS, "main", {"eager": OLD, "mine": times(0.8)})
+    make_run(RESULTS, "main", {"eager": FIVE, "mine": times(0.8)})
     golden("compare_solutions.txt", kbench("compare", "main").out.rstrip("\n"))
     assert (
         "error: main has no solution `mien`\n\nhint: did you mean `mine`?"
@@ -68,13 +60,13 @@ def test_solutions_of_one_run(kbench, golden):
 
 
 def test_machine_formats(kbench, runs, golden):
-    document = json.loads(kbench("compare", "main", "pr-42", "--json").out)
+    document = kbench("compare", "main", "pr-42", "--json").document
     assert document["counts"]["slower"] == 1
     slower = next(line for line in document["results"] if line["verdict"]["status"] == "slower")
     assert slower["verdict"]["ratio"] == pytest.approx(1.078, rel=1e-3)
     assert slower["second_opinion"] == pytest.approx(1.078, rel=1e-3), "docs/statistics.md says where it is"
     assert "timings" not in slower["new"]
-    rows = list(csv.DictReader(io.StringIO(kbench("compare", "main", "pr-42", "--format", "csv").out)))
+    rows = kbench("compare", "main", "pr-42", "--format", "csv").rows
     assert [row["verdict"] for row in rows] == ["new_fail", "slower", "newly_fixed", "faster", "same"]
     golden("compare.md", kbench("compare", "main", "pr-42", "--format", "md").out.rstrip("\n"))
 
@@ -89,10 +81,10 @@ def test_wall_times_are_compared_when_asked_for(kbench):
     assert "wall time below −0.5 %" in text
     assert "100" in text
     assert "of limit" not in text, "the limit is one of the device's time"
-    document = json.loads(kbench("compare", "main", "pr-42", "--time", "wall", "--json").out)
+    document = kbench("compare", "main", "pr-42", "--time", "wall", "--json").document
     assert document["time"] == "wall"
     assert document["results"][0]["verdict"]["ratio"] == pytest.approx(0.8, rel=1e-3)
-    (row,) = csv.DictReader(io.StringIO(kbench("compare", "old", "main", "--time", "wall", "--format", "csv").out))
+    (row,) = kbench("compare", "old", "main", "--time", "wall", "--format", "csv").rows
     assert (row["verdict"], row["reason"], row["time"]) == ("not_comparable", "the old run has no wall times", "wall")
 
 
@@ -110,9 +102,7 @@ def test_only_and_sort(kbench, runs):
 def test_a_wider_margin_forgives(kbench, runs):
     verdicts = {
         row["solution"]: row["verdict"]
-        for row in csv.DictReader(
-            io.StringIO(kbench("compare", "main", "pr-42", "--format", "csv", "--slower", "20%").out)
-        )
+        for row in kbench("compare", "main", "pr-42", "--format", "csv", "--slower", "20%").rows
     }
     assert verdicts["quick"] == "same"
 
@@ -133,18 +123,18 @@ def test_errors(kbench, runs, arguments, code, message):
     done = kbench("compare", *arguments)
     assert done.code == code
     assert message in done.err
-    assert json.loads(kbench("compare", *arguments, "--json").out)["reason"].count(message) == 1
+    assert kbench("compare", *arguments, "--json").document["reason"].count(message) == 1
 
 
 def test_any_gpu_shows_ratios_without_verdicts(kbench, runs):
     make_run(RESULTS, "other-gpu", {"fast": times(2)}, gpu_name="NVIDIA A100")
     done = kbench("compare", "main", "other-gpu", "--any-gpu", "--format", "csv")
-    row = next(row for row in csv.DictReader(io.StringIO(done.out)) if row["solution"] == "fast")
+    row = next(row for row in done.rows if row["solution"] == "fast")
     assert (row["verdict"], float(row["ratio"])) == ("not_comparable", pytest.approx(2, rel=1e-3))
 
 
 def test_one_solution_alone_is_nothing_to_compare(kbench):
-    make_run(Path("results"), "alone", {"only": [0.5, 0.5002, 0.4999]}, wobble=0.001)
+    make_run(Path("results"), "alone", {"only": FIVE[:3]}, wobble=0.001)
     done = kbench("compare", "alone")
     assert done.code == 5
     assert "`only` is all there is: nothing to compare it with" in done.err

@@ -1,14 +1,12 @@
 """`kbench config` shows what holds and why; a bad settings file stops every command alike."""
 
-import json
-
 import pytest
 
 
 def test_values_and_their_origin(kbench, tmp_path):
     path = tmp_path / "pyproject.toml"
     path.write_text("[tool.kbench.run]\nprocesses = 5\n")
-    values = {item["key"]: item for item in json.loads(kbench("config", "--json").out)["results"]}
+    values = {item["key"]: item for item in kbench("config", "--json").document["results"]}
     assert values["run.processes"] == {"key": "run.processes", "value": 5, "origin": str(path)}
     assert values["gate.unclear"]["origin"] == "default"
     assert values["cache"]["origin"] == "KBENCH_CACHE"

@@ -1,7 +1,5 @@
 """`kbench doctor` and `kbench calibrate`: thin around their verbs."""
 
-import json
-
 import fakes
 import pytest
 
@@ -40,7 +38,7 @@ def test_warnings_alone_are_fit(kbench, examined):
 def test_json(kbench, examined):
     examined(*CHECKS)
     done = kbench("doctor", "--json")
-    document = json.loads(done.out)
+    document = done.document
     assert (document["status"], document["exit_code"]) == ("failed", 3)
     assert document["reason"] == "nvcc: 12.8 but torch was built for CUDA 13.0"
     assert [check["status"] for check in document["results"]] == ["ok", "warn", "fail"]
@@ -60,7 +58,7 @@ def test_calibrate_times_the_reference_against_itself(kbench, fake_run, noise, t
     problem, solutions, options = calls[0]
     assert (problem.name, [entry.name for entry in solutions]) == ("group_norm", ["eager"])
     assert (options.processes, options.max_processes, options.save) == (3, 3, False)
-    result = json.loads(done.out)["results"][0]
+    result = done.document["results"][0]
     assert (result["case"], result["time_ns"]) == ("small", 611_000)
     assert len(result["estimates"]) == 3
     assert list((tmp_path / "calibration").glob("*.json"))

@@ -1,7 +1,6 @@
 """Every code that kbench can print is explained; `explain` finds it however it is written."""
 
 import ast
-import json
 import re
 from pathlib import Path
 
@@ -76,12 +75,6 @@ def test_spelling_and_parameters_do_not_matter(kbench, text):
     assert done.out.startswith("mean_offset  (property)\n\nThe solution is inaccurate")
 
 
-def test_an_unknown_code_names_the_nearest(kbench):
-    done = kbench("explain", "wrong_valu")
-    assert done.code == 2
-    assert done.err == "error: no code `wrong_valu`\n\nhint: did you mean `wrong_value`?\n"
-
-
 def test_without_a_code_all_are_listed(kbench):
-    assert len(json.loads(kbench("explain", "--json").out)["results"]) == len(EXPLANATIONS)
+    assert len(kbench("explain", "--json").document["results"]) == len(EXPLANATIONS)
     assert len(kbench("explain").out.splitlines()) == len(EXPLANATIONS) + 1

@@ -1,8 +1,5 @@
 """`kbench list`: names from source text alone, in every format."""
 
-import csv
-import io
-import json
 import re
 import subprocess
 import sys
@@ -28,11 +25,7 @@ def test_problems_with_their_cases_and_solutions(kbench):
 
 def test_quiet_lists_names_for_scripts(kbench):
     assert "group_norm" in kbench("list", "-q").out.splitlines()
-    assert kbench("list", "group_norm", "-q").out.splitlines()[-3:] == [
-        "eager",
-        "compile",
-        "compile-max-autotune",
-    ]
+    assert kbench("list", "group_norm", "-q").out.splitlines()[-3:] == ["eager", "compile", "compile-max-autotune"]
 
 
 def test_cases_show_every_constant(kbench):
@@ -50,9 +43,9 @@ def test_a_derived_case_says_so_below_the_solutions(kbench):
 
 
 def test_every_format_has_the_same_rows(kbench):
-    document = json.loads(kbench("list", "group_norm", "--json").out)
+    document = kbench("list", "group_norm", "--json").document
     names = [entry["solution"] for entry in document["results"]]
-    rows = list(csv.DictReader(io.StringIO(kbench("list", "group_norm", "--format", "csv").out)))
+    rows = kbench("list", "group_norm", "--format", "csv").rows
     markdown = kbench("list", "group_norm", "--format", "md").out.splitlines()
     assert [row["solution"] for row in rows] == names
     assert len(markdown) == len(names) + 2
@@ -65,7 +58,7 @@ def test_problems_of_the_current_folder_are_listed_as_they_are_typed(kbench):
     Path("broken.py").write_text("def\n")
     Path("softmax").mkdir()
     Path("softmax/online.py").write_text("class ModelNew: ...\n")
-    found = {entry["problem"]: entry for entry in json.loads(kbench("list", "--json").out)["results"]}
+    found = {entry["problem"]: entry for entry in kbench("list", "--json").document["results"]}
     assert found["softmax.py"]["solutions"] == ["online"]
     assert found["softmax.py"]["from"] == "path"
     assert not {"archive.py", "broken.py"} & set(found)
@@ -99,15 +92,9 @@ def test_a_sweep_of_many_takes_one_short_line(kbench):
     assert len(line) < 130
     assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d  ", line), "started: to the minute"
     assert "kernel_39" in kbench("list", "--runs", "-v").out
-    (run,) = json.loads(kbench("list", "--runs", "--json").out)["results"]
+    (run,) = kbench("list", "--runs", "--json").document["results"]
     assert run["solutions"] == [*names]
     assert "kernel_39" in kbench("list", "--runs", "--format", "csv").out
-
-
-def test_an_unknown_problem(kbench):
-    done = kbench("list", "grup_norm")
-    assert done.code == 2
-    assert "hint: did you mean `group_norm`?" in done.err
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["list", "group_norm"], ["--help"], ["explain"], ["config"]])
@@ -116,7 +103,7 @@ def test_torch_and_plugins_stay_unimported(arguments):
         "import sys\nfrom kbench.cli.app import main\n"
         f"try: main({arguments!r})\n"
         "except SystemExit: pass\n"
-        "loaded = {'torch', 'pandas', 'kbench.run'} & set(sys.modules)\n"
+        "loaded = {'torch', 'pandas', 'numpy', 'kbench.run'} & set(sys.modules)\n"
         "loaded |= {m for m in sys.modules if m.startswith(('kbench.problems.', 'kbench.solutions.'))}\n"
         "sys.exit(f'imported {loaded}' if loaded else 0)"
     )

@@ -1,9 +1,5 @@
 """`kbench profile`: thin around its verb, which has examples of GPU profiles in its place here."""
 
-import csv
-import io
-import json
-
 import pytest
 
 import kbench.profile as verb
@@ -148,7 +144,7 @@ def test_json_is_bounded_and_has_no_nan(kbench, found):
     many = [DeviceActivity(name=f"k{n}()", start_ns=n, duration_ns=1) for n in range(3000)]
     found(told(of_gpu("two_kernel", call_ns=10**6, more=many, counters=COUNTED), "two_kernel"))
     done = kbench("profile", "group_norm", "two_kernel", "--json")
-    document = json.loads(done.out, parse_constant=lambda name: pytest.fail(f"{name} in a document"))
+    document = done.document
     (result,) = document["results"]
     assert (document["status"], document["exit_code"], result["status"]) == ("ok", 0, "ok")
     assert len(done.out) < 60_000
@@ -160,7 +156,7 @@ def test_json_is_bounded_and_has_no_nan(kbench, found):
 
 def test_json_tells_two_apart(kbench, found):
     found(told(EAGER, "eager"), told(TWO_KERNEL, "two_kernel"))
-    document = json.loads(kbench("profile", "group_norm", "eager", "two_kernel", "--json").out)
+    document = kbench("profile", "group_norm", "eager", "two_kernel", "--json").document
     assert document["differences"][0] == {
         "name": CUDNN,
         "first_ns": 9_000_000.0,
@@ -172,7 +168,7 @@ def test_json_tells_two_apart(kbench, found):
 
 def test_csv_has_a_line_a_kernel(kbench, found):
     found(told(TWO_KERNEL, "two_kernel"))
-    rows = list(csv.DictReader(io.StringIO(kbench("profile", "group_norm", "two_kernel", "--format", "csv").out)))
+    rows = kbench("profile", "group_norm", "two_kernel", "--format", "csv").rows
     assert [(row["kernel"], row["origin"], row["stack_bytes"]) for row in rows] == [
         ("normalise(float const*, float*)", "own", ""),
         ("statistics(float const*, float2*)", "own", "16"),
@@ -193,7 +189,7 @@ def test_a_solution_without_a_profile(kbench, found, status, code):
     done = kbench("profile", "group_norm", "two_kernel", "eager")
     assert done.code == code
     assert f"eager: {status.value.upper()}  no\\x1b[2J way" in done.out
-    document = json.loads(kbench("profile", "group_norm", "two_kernel", "eager", "--json").out)
+    document = kbench("profile", "group_norm", "two_kernel", "eager", "--json").document
     assert (document["status"], document["exit_code"]) == ("failed" if code else "ok", code)
     assert document["results"][1]["status"] == status.value
 

@@ -1,14 +1,12 @@
 """`kbench report`: one page that says what the terminal says, and in which no candidate can say more than words."""
 
-import csv
-import io
 import json
 import sys
 from pathlib import Path
 
 import pytest
 from pages import Page
-from records import make_run
+from records import FIVE, make_run
 from sweeping import passed, task
 
 from kbench.build.sources import source_sha256
@@ -18,7 +16,7 @@ from kbench.storage.details import CaseDetails, RunDetails
 from kbench.sweep.journal import Header, Journal
 
 RESULTS = Path("results")
-RATIOS = [0.5, 0.5002, 0.4999]
+RATIOS = FIVE[:3]
 INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
 PROBLEM = "class Model: ...\n\n\ndef get_inputs(): ...\n\n\ndef get_init_inputs(): ...\n"
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}'
@@ -50,7 +48,7 @@ def test_a_run(kbench, run, golden):
 def test_it_is_written_beside_the_run_and_exported_alike(kbench, run):
     done = kbench("report")
     assert (done.code, done.out) == (0, "results/saved.html\n")
-    assert json.loads(kbench("report", "--json").out)["path"] == "results/saved.html"
+    assert kbench("report", "--json").document["path"] == "results/saved.html"
     assert kbench("export", "saved", "-o", "other.html").code == 0
     assert Path("other.html").read_text() == Path("results/saved.html").read_text()
 
@@ -276,8 +274,7 @@ def test_errors(kbench, run, arguments, code, message):
 def test_the_summary_has_the_digits_of_the_terminal(kbench, weak):
     flags = {"attestation": "weak", "flags": "attestation_weak"} if weak else {}
     make_run(RESULTS, "two", {"fast": RATIOS, "slow": [1.71, 1.74], "broken": []}, **INTERVAL, **flags)
-    text = kbench("export", "two", "--to", "summary").out
-    rows = {row["solution"]: row for row in csv.DictReader(io.StringIO(text))}
+    rows = {row["solution"]: row for row in kbench("export", "two", "--to", "summary").rows}
     lines = kbench("show", "two").out.splitlines()
     header = next(line for line in lines if line.startswith("  solution"))
     for solution, row in rows.items():

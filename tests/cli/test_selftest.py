@@ -114,7 +114,7 @@ def test_files_of_two_sittings_are_those_of_one(kbench, judging) -> None:
 def test_an_error_keeps_what_is_done_too_and_ends_with_its_own_code(kbench, judging) -> None:
     judging(MachineError("the device is gone", "reset it"), after=1)
     done = kbench(*NEW, "--json")
-    told = json.loads(done.out)
+    told = done.document
     assert (done.code, told["status"], told["exit_code"]) == (3, "interrupted", 3)
     assert told["reason"].startswith("the device is gone; 1 of 4 fixtures are kept in kept/")
     assert told["hint"].startswith("reset it; `kbench selftest --resume kept/")

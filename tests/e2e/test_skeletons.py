@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import tiny_corpus
 
-from kbench.cli import scaffold
 from kbench.cli.app import main
+from kbench.cli.new import solution_text
 from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
@@ -28,7 +28,7 @@ def judged(text: str) -> int:
 
 
 def test_the_cpp_skeleton_passes_once_it_is_filled_and_writes_nothing_before(problem, capsys):
-    skeleton = scaffold.solution(problem, "cpp")
+    skeleton = solution_text(problem, "cpp")
     assert judged(skeleton) == 1
     assert "unwritten_output: " in capsys.readouterr().out
     filled = skeleton.replace("  return 0;\n", "  for (int64_t i = 0; i < count; ++i) y[i] = 2 * x[i];\n  return 0;\n")
@@ -36,7 +36,7 @@ def test_the_cpp_skeleton_passes_once_it_is_filled_and_writes_nothing_before(pro
 
 
 def test_the_torch_skeleton_passes_once_it_is_filled_and_not_before(problem):
-    skeleton = scaffold.solution(problem, "torch")
+    skeleton = solution_text(problem, "torch")
     assert judged(skeleton) == 1
     assert judged(skeleton.replace('raise NotImplementedError("fill in the solution")', "return x + x")) == 0
 
@@ -44,7 +44,7 @@ def test_the_torch_skeleton_passes_once_it_is_filled_and_not_before(problem):
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
 def test_the_cuda_skeleton_compiles(problem, tmp_path):
     """Without a torch header: this is what it builds in seconds for."""
-    found = re.search(r'SOURCE = r"""(.*?)"""', scaffold.solution(problem, "cuda"), re.S)
+    found = re.search(r'SOURCE = r"""(.*?)"""', solution_text(problem, "cuda"), re.S)
     assert found is not None
     source = tmp_path / "kernel.cu"
     source.write_text(found[1])

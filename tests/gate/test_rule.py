@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from records import acceptance, make_row, make_run
+from records import FIVE, acceptance, make_row, make_run, times
 
 from kbench.calibrate import AgainstItself, Calibration
 from kbench.compare import measurements
@@ -21,14 +21,9 @@ from kbench.storage.baselines import Acceptance
 from kbench.storage.results import CaseKey, Run
 from kbench.storage.settings import GateOverride, GateSettings
 
-FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 WIDE = [0.5, 0.51, 0.49, 0.505, 0.495]
 A = ("group_norm", "a", "small")
 TODAY = date(2026, 11, 21)
-
-
-def by(share: float, base: list[float] = FIVE) -> list[float]:
-    return [ratio * (1 + share) for ratio in base]
 
 
 @pytest.fixture
@@ -60,10 +55,10 @@ def only(result: GateReport, solution: str = "a"):
     ("ratios", "answer", "code"),
     [
         (FIVE, "same", 0),
-        (by(0.05), "slower", 1),
-        (by(-0.05), "faster", 0),
+        (times(1.05), "slower", 1),
+        (times(0.95), "faster", 0),
         ([], "new_fail", 1),
-        (by(0.01, WIDE), "unclear", 0),
+        (times(1.01, WIDE), "unclear", 0),
         ([0.5], "unclear", 0),
     ],
 )
@@ -76,26 +71,24 @@ def test_exit_codes(main: Run, tmp_path: Path, ratios: list[float], answer: str,
 def test_the_right_case_is_named_and_the_worst_comes_first(tmp_path: Path) -> None:
     names = ["a", "b", "c", "d"]
     old = make_run(tmp_path, "main", dict.fromkeys(names, FIVE))
-    new = make_run(tmp_path, "pr", {"a": by(0.02), "b": FIVE, "c": [], "d": by(0.09)})
+    new = make_run(tmp_path, "pr", {"a": times(1.02), "b": FIVE, "c": [], "d": times(1.09)})
     result = gate(new, old)
-    assert [case.name for case in result.failed] == [
-        "group_norm/c/small",
-        "group_norm/d/small",
-        "group_norm/a/small",
-    ]
+    assert [case.name for case in result.failed] == ["group_norm/c/small", "group_norm/d/small", "group_norm/a/small"]
     assert result.counts == {Answer.SLOWER: 2, Answer.SAME: 1, Answer.NEW_FAIL: 1}
 
 
 @pytest.mark.parametrize(("unclear", "code"), [("pass", 0), ("warn", 0), ("fail", 4)])
 def test_unclear_is_a_choice(main: Run, tmp_path: Path, unclear: str, code: int) -> None:
-    run = make_run(tmp_path, "pr", {"a": by(0.01, WIDE), "b": FIVE})
+    run = make_run(tmp_path, "pr", {"a": times(1.01, WIDE), "b": FIVE})
     assert gate(run, main, GateSettings(unclear=unclear)).exit_code == code
 
 
 @pytest.mark.parametrize(("unclear", "code"), [("pass", 0), ("warn", 4), ("fail", 4)])
 def test_unclear_cases_alone_are_no_answer(main: Run, tmp_path: Path, unclear: str, code: int) -> None:
     old = replace(main, rows=tuple(row for row in main.rows if row.solution == "a"))
-    assert gate(make_run(tmp_path, "pr", {"a": by(0.01, WIDE)}), old, GateSettings(unclear=unclear)).exit_code == code
+    assert (
+        gate(make_run(tmp_path, "pr", {"a": times(1.01, WIDE)}), old, GateSettings(unclear=unclear)).exit_code == code
+    )
 
 
 def test_a_missing_case_is_never_green(main: Run, tmp_path: Path) -> None:
@@ -146,14 +139,14 @@ def test_what_cannot_be_compared_is_not_green(main: Run, tmp_path: Path, change:
 
 
 def test_another_device_of_the_model_has_the_wider_margin(main: Run, tmp_path: Path) -> None:
-    elsewhere = make_run(tmp_path, "pr", {"a": by(0.015), "b": FIVE}, gpu_uuid="GPU-2")
+    elsewhere = make_run(tmp_path, "pr", {"a": times(1.015), "b": FIVE}, gpu_uuid="GPU-2")
     assert gate(elsewhere, main).exit_code == ExitCode.OK
-    here = make_run(tmp_path, "pr", {"a": by(0.015), "b": FIVE})
+    here = make_run(tmp_path, "pr", {"a": times(1.015), "b": FIVE})
     assert gate(here, main).exit_code == ExitCode.NEGATIVE
 
 
 def test_margins_of_choice(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": by(0.05), "b": by(0.05)})
+    run = make_run(tmp_path, "pr", {"a": times(1.05), "b": times(1.05)})
     assert gate(run, main, GateSettings(slower=0.08)).exit_code == ExitCode.OK
     result = gate(run, main, GateSettings(slower=0.01, override={"*/a/*": GateOverride(slower=0.08)}))
     assert [case.solution for case in result.failed] == ["b"]
@@ -163,17 +156,17 @@ def test_margins_of_choice(main: Run, tmp_path: Path) -> None:
 
 
 def test_slower_twice_fails(main: Run, tmp_path: Path) -> None:
-    again = Again(tmp_path, {"a": by(0.05)})
-    result = gate(make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE}), main, confirm=again)
+    again = Again(tmp_path, {"a": times(1.05)})
+    result = gate(make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE}), main, confirm=again)
     assert (result.exit_code, result.confirmed) == (ExitCode.NEGATIVE, True)
     assert again.asked == [((A,), 5)]
     assert [look.status for look in only(result).looks] == [Answer.SLOWER, Answer.SLOWER]
 
 
-@pytest.mark.parametrize("second", [FIVE, by(-0.05), by(0.01, WIDE)])
+@pytest.mark.parametrize("second", [FIVE, times(0.95), times(1.01, WIDE)])
 def test_slower_once_does_not(main: Run, tmp_path: Path, second: list[float]) -> None:
     again = Again(tmp_path, {"a": second})
-    result = gate(make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE}), main, confirm=again)
+    result = gate(make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE}), main, confirm=again)
     case = only(result)
     assert (case.verdict.status, case.verdict.reason_code) == (Answer.UNCLEAR, "not_confirmed")
     assert (case.outcome, result.exit_code) == (GateOutcome.WARNED, ExitCode.OK)
@@ -181,7 +174,7 @@ def test_slower_once_does_not(main: Run, tmp_path: Path, second: list[float]) ->
 
 def test_unclear_is_measured_again_with_as_many_processes_as_would_decide(main: Run, tmp_path: Path) -> None:
     again = Again(tmp_path, {"a": FIVE})
-    result = gate(make_run(tmp_path, "pr", {"a": by(0.0, WIDE), "b": FIVE}), main, confirm=again)
+    result = gate(make_run(tmp_path, "pr", {"a": times(1.0, WIDE), "b": FIVE}), main, confirm=again)
     ((keys, processes),) = again.asked
     assert keys == (A,)
     assert 5 < processes <= 20
@@ -189,22 +182,22 @@ def test_unclear_is_measured_again_with_as_many_processes_as_would_decide(main: 
 
 
 def test_unclear_then_slower_needs_a_third_look(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": by(0.01, WIDE), "b": FIVE})
-    both = Again(tmp_path, {"a": by(0.02)}, {"a": by(0.02)})
+    run = make_run(tmp_path, "pr", {"a": times(1.01, WIDE), "b": FIVE})
+    both = Again(tmp_path, {"a": times(1.02)}, {"a": times(1.02)})
     assert gate(run, main, confirm=both).exit_code == ExitCode.NEGATIVE
     assert len(both.asked) == 2
-    one = Again(tmp_path, {"a": by(0.02)}, {"a": FIVE})
+    one = Again(tmp_path, {"a": times(1.02)}, {"a": FIVE})
     assert only(gate(run, main, confirm=one)).verdict.reason_code == "not_confirmed"
 
 
 def test_a_confirmation_that_crashes_is_a_failure(main: Run, tmp_path: Path) -> None:
     again = Again(tmp_path, {"a": []})
-    result = gate(make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE}), main, confirm=again)
+    result = gate(make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE}), main, confirm=again)
     assert (only(result).verdict.status, result.exit_code) == (Answer.NEW_FAIL, ExitCode.NEGATIVE)
 
 
 def test_a_confirmation_that_measures_nothing(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
+    run = make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE})
     result = gate(run, main, GateSettings(unclear="fail"), confirm=lambda keys, processes: {})
     assert only(result).verdict.reason_code == "not_confirmed"
     assert result.exit_code == ExitCode.INCONCLUSIVE
@@ -212,7 +205,7 @@ def test_a_confirmation_that_measures_nothing(main: Run, tmp_path: Path) -> None
 
 def test_what_is_settled_is_not_measured_again(main: Run, tmp_path: Path) -> None:
     again = Again(tmp_path)
-    assert gate(make_run(tmp_path, "pr", {"a": FIVE, "b": by(-0.1)}), main, confirm=again).exit_code == 0
+    assert gate(make_run(tmp_path, "pr", {"a": FIVE, "b": times(0.9)}), main, confirm=again).exit_code == 0
     assert again.asked == []
 
 
@@ -227,27 +220,23 @@ def test_an_unstable_case_gets_a_second_chance(main: Run, tmp_path: Path) -> Non
 
 def test_creep_is_bounded_by_the_pinned_release(tmp_path: Path) -> None:
     """Each step is +0.4 %, which no pairwise gate sees; against the release the sixth is over 2 %."""
-    steps = [make_run(tmp_path, f"step{n}", {"a": by(1.004**n - 1)}) for n in range(8)]
+    steps = [make_run(tmp_path, f"step{n}", {"a": times(1.004**n)}) for n in range(8)]
     codes = [gate(new, old, pinned=steps[0]).exit_code for old, new in pairwise(steps)]
     assert codes == [0, 0, 0, 0, 0, 1, 1]
     late = gate(steps[7], steps[6], pinned=steps[0])
     creep = only(late).creep
     assert creep is not None
     assert (creep.reason_code, only(late).verdict.status) == ("creep", Answer.SAME)
-    again = Again(tmp_path, {"a": by(1.004**7 - 1)})
+    again = Again(tmp_path, {"a": times(1.004**7)})
     assert gate(steps[7], steps[6], pinned=steps[0], confirm=again).exit_code == 1
     assert len(again.asked) == 1
     assert gate(steps[7], steps[6], pinned=steps[0], confirm=Again(tmp_path, {"a": FIVE})).exit_code == 0
 
 
 def test_an_accepted_slowdown_passes_with_a_warning(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
+    run = make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE})
     result = gate(run, main, accepted=[acceptance()], today=TODAY)
-    assert (only(result).outcome, only(result).accepted, result.exit_code) == (
-        GateOutcome.WARNED,
-        acceptance(),
-        0,
-    )
+    assert (only(result).outcome, only(result).accepted, result.exit_code) == (GateOutcome.WARNED, acceptance(), 0)
 
 
 def test_an_acceptance_of_a_case_that_is_nowhere_is_said(main: Run, tmp_path: Path) -> None:
@@ -260,11 +249,10 @@ def test_an_acceptance_of_a_case_that_is_nowhere_is_said(main: Run, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "offered",
-    [acceptance(up_to=0.03), acceptance(up_to=math.nan), acceptance(until=date(2026, 11, 20))],
+    "offered", [acceptance(up_to=0.03), acceptance(up_to=math.nan), acceptance(until=date(2026, 11, 20))]
 )
 def test_beyond_its_bound_or_date_it_does_not(main: Run, tmp_path: Path, offered: Acceptance) -> None:
-    run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
+    run = make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE})
     assert gate(run, main, accepted=[offered], today=TODAY).exit_code == ExitCode.NEGATIVE
 
 
@@ -306,7 +294,7 @@ def test_a_margin_below_the_noise_is_refused(main: Run, tmp_path: Path) -> None:
 
 
 def test_the_default_margin_widens_to_what_can_be_told(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": by(0.008), "b": FIVE})
+    run = make_run(tmp_path, "pr", {"a": times(1.008), "b": FIVE})
     assert gate(run, main).exit_code == ExitCode.NEGATIVE
     noisy = gate(run, main, calibration=calibration(0.004))
     assert noisy.exit_code == ExitCode.OK
@@ -322,9 +310,7 @@ def test_three_arms_without_a_baseline_file(main: Run) -> None:
     found = measurements(main)
     contests = {
         CaseKey("group_norm", name, "small"): Contest(
-            old=found[A],
-            new=found[A],
-            differences=tuple(float(np.log1p(share)) + w for w in (-1e-4, 0, 1e-4)),
+            old=found[A], new=found[A], differences=tuple(float(np.log1p(share)) + w for w in (-1e-4, 0, 1e-4))
         )
         for name, share in [("a", 0.03), ("b", 0.0)]
     }

@@ -84,14 +84,8 @@ def model(forward: str, init: str = "pass", arguments: str = "") -> str:
     )
 
 
-GEMM = (
-    "self.gemm = nn.Linear(i, o, bias=False); self.bias = nn.Parameter(torch.zeros(*shape))",
-    ", i, o, shape",
-)
-LSTM = (
-    "self.lstm = nn.LSTM(a, b, n, batch_first=True); self.fc = nn.Linear(b, o); self.steps = 40",
-    ", a, b, n, o, p",
-)
+GEMM = ("self.gemm = nn.Linear(i, o, bias=False); self.bias = nn.Parameter(torch.zeros(*shape))", ", i, o, shape")
+LSTM = ("self.lstm = nn.LSTM(a, b, n, batch_first=True); self.fc = nn.Linear(b, o); self.steps = 40", ", a, b, n, o, p")
 PATCHES = "self.patch_size = p; self.project = nn.Linear(c * p * p, d)", ", s, p, c, d"
 
 SOLUTIONS = {

@@ -1,7 +1,9 @@
 """Reports of a gate at their edges: more cases than GitHub shows, hostile texts, nothing at all."""
 
+from pathlib import Path
 from xml.etree import ElementTree as Xml
 
+import pytest
 import tiny_corpus
 from records import make_run
 
@@ -72,36 +74,30 @@ def test_creep_is_named_and_hinted():
     assert "kbench baseline accept p/s/c --run new --up-to 4%" in text
 
 
-def test_a_hint_can_be_typed_for_a_file_that_was_given_by_path(tmp_path):
-    paths = {"problem_path": "mine/scale.py", "solution_path": "b dir/fast.py", "entry": "Model"}
-    ((key, side),) = measured(make_run(tmp_path, "pr", {"b.fast": [0.6]}, **paths)).items()
-    verdict = Verdict(status=Answer.SLOWER, reason_code="x", message="", ratio=1.1, low=1.0, high=1.2)
-    case = GatedCase(
-        problem=key[0], solution=key[1], case=key[2], outcome=GateOutcome.FAILED, verdict=verdict, new=side
-    )
-    repeat = gate.hints(report("pr", "main", [case], confirmed=True))[0]
-    command = "kbench run mine/scale.py 'b dir/fast.py' --case small --entry Model --processes 12"
-    assert repeat == f"reproduce with `{command}`"
-
-
-def test_a_hint_repeats_the_conditions_of_the_run(tmp_path):
-    told = {"device": "cpu", "mode": "warm", "tf32": True}
-    ((key, side),) = measured(make_run(tmp_path, "pr", {"fast": [0.6]}, **told)).items()
-    verdict = Verdict(status=Answer.SLOWER, reason_code="x", message="", ratio=1.1, low=1.0, high=1.2)
-    case = GatedCase(
-        problem=key[0], solution=key[1], case=key[2], outcome=GateOutcome.FAILED, verdict=verdict, new=side
-    )
-    repeat = gate.hints(report("pr", "main", [case], confirmed=True))[0]
-    assert "--case small --device cpu --mode warm --allow-tf32 --processes 12" in repeat
-
-
-def test_a_hint_repeats_the_constants_that_were_set_by_hand(tmp_path):
-    told = {"problem_path": str(tmp_path / "scale.py"), "overrides": '{"n": 37, "rows": 2}'}
-    source = tiny_corpus.problem(given="torch.rand(n)", constants='n, rows = 4, 8\nCASES = {"small": {"rows": 2}}')
-    (tmp_path / "scale.py").write_text(source)
-    ((key, side),) = measured(make_run(tmp_path, "pr", {"fast": [0.6]}, **told)).items()
-    verdict = Verdict(status=Answer.NEW_FAIL, reason_code="x", message="")
-    case = GatedCase(
-        problem=key[0], solution=key[1], case=key[2], outcome=GateOutcome.FAILED, verdict=verdict, new=side
-    )
-    assert "--case small --set n=37" in gate.hints(report("pr", "main", [case], confirmed=True))[0]
+@pytest.mark.parametrize(
+    ("told", "answer", "hint"),
+    [
+        (
+            {"problem_path": "mine/scale.py", "solution_path": "b dir/fast.py", "entry": "Model"},
+            Answer.SLOWER,
+            "kbench run mine/scale.py 'b dir/fast.py' --case small --entry Model --processes 12",
+        ),
+        (
+            {"device": "cpu", "mode": "warm", "tf32": True},
+            Answer.SLOWER,
+            "kbench run group_norm fast --case small --device cpu --mode warm --allow-tf32 --processes 12",
+        ),
+        (
+            {"problem_path": "scale.py", "overrides": '{"n": 37, "rows": 2}'},
+            Answer.NEW_FAIL,
+            "kbench verify scale.py fast --case small --set n=37",
+        ),
+    ],
+)
+def test_a_hint_repeats_files_conditions_and_what_was_set_by_hand(own_folder, told, answer, hint):
+    constants = 'n, rows = 4, 8\nCASES = {"small": {"rows": 2}}'
+    Path("scale.py").write_text(tiny_corpus.problem(given="torch.rand(n)", constants=constants))
+    ((key, side),) = measured(make_run(own_folder, "pr", {"fast": [0.6]}, **told)).items()
+    verdict = Verdict(status=answer, reason_code="x", message="", ratio=1.1, low=1.0, high=1.2)
+    case = GatedCase(**key._asdict(), outcome=GateOutcome.FAILED, verdict=verdict, new=side)
+    assert gate.hints(report("pr", "main", [case], confirmed=True))[0] == f"reproduce with `{hint}`"

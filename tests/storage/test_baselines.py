@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from records import acceptance, make_row, make_run, make_samples
+from records import FIVE, acceptance, make_row, make_run, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Timing
@@ -17,7 +17,6 @@ from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.rows import figures
 from kbench.storage.runfiles import samples_path
 
-FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 A = ("group_norm", "a", "small")
 
 

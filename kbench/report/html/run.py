@@ -9,13 +9,12 @@ from kbench.core.levels import PROPERTIES
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.headline import headline, sentence
 from kbench.report.html import page, roofline, samples, speed
 from kbench.report.html.axes import around, from_zero
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span
 from kbench.report.html.sources import SourceListing
 from kbench.report.remarks import Remark, remarks
-from kbench.report.shown import shown, unit_of
+from kbench.report.shown import headline, sentence, shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import table
 from kbench.report.terminal import stack_line

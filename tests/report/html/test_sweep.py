@@ -16,11 +16,7 @@ MEAN = "the geometric mean is 0.500× the reference's speed (95 % interval 0.500
     [
         ((), 0, "0 of 4 pass."),
         ((0.9768,), 0, "1 of 4 pass. The one that was timed has 0.98× the reference's speed."),
-        (
-            (0.5, 0.5, 0.5),
-            1,
-            f"3 of 4 pass, 1 of them {TRIVIAL}. Over the 3 others that were timed {MEAN}.",
-        ),
+        ((0.5, 0.5, 0.5), 1, f"3 of 4 pass, 1 of them {TRIVIAL}. Over the 3 others that were timed {MEAN}."),
     ],
 )
 def test_the_headline_has_the_digits_that_its_solutions_support(speedups, trivial, sentence):
