@@ -34,6 +34,8 @@ REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
 PAIRS_LIMIT_S = 2.0
 """A process that has taken longer stops at ENOUGH_PAIRS: another process tells more than more pairs."""
+ALONE_LIMIT_S = {"cuda": PAIRS_LIMIT_S, "cpu": 5.0}
+"""The same of a process that none follows: on a CPU calls scatter more than processes differ, so pairs tell more."""
 NEGLIGIBLE = 3
 """A process's own interval so many times below the precision asked for makes up a sixth of the variance, and less than
 a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
@@ -116,7 +118,8 @@ class Pairing:
     def _timed(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         self._clock.prepare()
         self._settle()
-        pairs_until = time.monotonic() + PAIRS_LIMIT_S
+        limit_s = ALONE_LIMIT_S[self._pacing.device] if self._pacing.alone else PAIRS_LIMIT_S
+        pairs_until = time.monotonic() + limit_s
         target = self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
         while self._counted_pairs() < target and self._pairs < limit and not self._suffice(pairs_until):

@@ -117,7 +117,8 @@ def run(clock: Clock, *, pairs: int = 12, disturbed: Any = (), precision: float 
     on_pair = changes.pop("on_pair", lambda _: None)
     on_timed = changes.pop("on_timed", lambda _: None)
     of_trial = changes.pop("of_trial", None) or trial()
-    pacing = Pacing(pairs=pairs, process=3, precision=precision, device="cuda", **changes)
+    device = changes.pop("device", "cuda")
+    pacing = Pacing(pairs=pairs, process=3, precision=precision, device=device, **changes)
     return Pairing(of_trial, clock, Monitor(disturbed), pacing).run(on_pair, on_timed)  # type: ignore[arg-type]
 
 
@@ -241,6 +242,13 @@ def test_it_stops_when_the_time_is_up_but_not_before_there_are_enough(monkeypatc
     monkeypatch.setattr(pairing, "PAIRS_LIMIT_S", -1.0)
     assert len(run(Clock(), pairs=40).samples) == 2 * ENOUGH_PAIRS
     assert len(run(Clock(), pairs=4).samples) == 8
+
+
+def test_a_process_that_none_follows_takes_more_time_on_a_cpu(monkeypatch):
+    monkeypatch.setattr(pairing, "PAIRS_LIMIT_S", -1.0)
+    assert len(run(Clock(wobble=0.05), pairs=40, precision=0.001, alone=True, device="cpu").samples) == 80
+    monkeypatch.setattr(pairing, "ALONE_LIMIT_S", {"cpu": -1.0})
+    assert len(run(Clock(wobble=0.05), pairs=40, precision=0.001, alone=True, device="cpu").samples) == 2 * ENOUGH_PAIRS
 
 
 @pytest.mark.parametrize("clock", ["events", "gate", "wall", "host"])
