@@ -12,6 +12,8 @@ TASKS = Path("/proc/self/task")
 TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 CHUNK = 1 << 15
 """Elements from which PyTorch gives work to one more thread (ATen, GRAIN_SIZE)."""
+CALLING = 0
+"""The number by which a thread names itself to the scheduler."""
 
 
 class ComputeThreads:
@@ -23,7 +25,7 @@ class ComputeThreads:
         before = _tasks()
         self._work = torch.empty(CHUNK * torch.get_num_threads())
         self._work.zero_()  # the first parallel operation starts them
-        self._threads = [os.getpid(), *sorted(_tasks() - before)]
+        self._threads = [CALLING, *(thread for thread in sorted(_tasks() - before) if _may_move(thread))]
         self._processors = by_core(os.sched_getaffinity(0))
 
     def spread(self) -> None:
@@ -31,7 +33,7 @@ class ComputeThreads:
 
         None is pinned: threads that a call starts would be too, and other programs would have to give way.
         """
-        present = _tasks()
+        present = {CALLING, *_tasks()}
         allowed = {thread: os.sched_getaffinity(thread) for thread in self._threads if thread in present}
         for number, thread in enumerate(allowed):
             os.sched_setaffinity(thread, {self._processors[number % len(self._processors)]})
@@ -57,6 +59,15 @@ def _numbers(text: str) -> set[int]:
     """Return the numbers of a list of the kernel, such as `0-1,8`."""
     ends = [part.partition("-")[::2] for part in text.strip().split(",")]
     return {number for first, last in ends for number in range(int(first), int(last or first) + 1)}
+
+
+def _may_move(thread: int) -> bool:
+    """Return whether this process may: the sandbox forbids all but oneself where there is no PID namespace."""
+    try:
+        os.sched_setaffinity(thread, os.sched_getaffinity(thread))
+    except PermissionError:
+        return False
+    return True
 
 
 def _tasks() -> set[int]:

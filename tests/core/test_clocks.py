@@ -26,6 +26,7 @@ from kbench.core.clocks import (
     clock_to_quote,
     computed_together,
     constant_of,
+    missing_ns,
     per_call_ns,
     request_overhead,
     usual_borne_out,
@@ -300,6 +301,25 @@ def test_what_other_programs_take_of_a_burst_is_in_its_claim_and_its_wall_time()
     assert (honest.ns, honest.least_ns) == pytest.approx((407_500, 405_500))
     liar = [replace(each, median_ns=each.median_ns / 10) for each in bursts(*busy, mean=1.5)]
     assert attest_bursts(40_750, liar, OVERHEAD).least_ns == pytest.approx(405_500)
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "judge_us", "overhead_us", "short_us"),
+    [
+        (4000, 4000, 50, 0),
+        (4500, 4000, 50, 0),
+        (3600, 4000, 50, 0),
+        (3599, 4000, 50, 401),
+        (10, 24, 50, 0),  # two workers' overheads differ by as much
+        (10, 26, 50, 16),
+        (1000, 1300, 3000, 0),
+        (1000, 1320, 3000, 320),
+    ],
+)
+def test_what_a_claim_is_short_of(claim_us, judge_us, overhead_us, short_us) -> None:
+    overhead = replace(OVERHEAD, ns=1e3 * overhead_us)
+    attested = Attested(ns=1e3 * judge_us, half_width_ns=1e3)
+    assert missing_ns(1e3 * claim_us, attested, overhead) == pytest.approx(1e3 * short_us)
 
 
 def test_what_is_less_than_nothing_says_nothing():

@@ -20,7 +20,7 @@ torch.set_num_threads(2)
 from kbench.devices.compute_threads import ComputeThreads
 
 def last_ran_on(thread):  # proc(5), stat, field 39
-    return Path(f"/proc/self/task/{thread}/stat").read_text().rpartition(")")[2].split()[36]
+    return Path(f"/proc/self/task/{thread or os.getpid()}/stat").read_text().rpartition(")")[2].split()[36]
 
 let_go, seen = os.sched_setaffinity, []
 
@@ -29,8 +29,8 @@ def watched(thread, where):
         seen.extend(map(last_ran_on, threads._threads))
     let_go(thread, where)
 
-os.sched_setaffinity = watched
 threads = ComputeThreads()
+os.sched_setaffinity = watched
 for _ in range(3):
     seen.clear()
     threads.spread()
@@ -63,6 +63,20 @@ def test_a_thread_that_a_solution_has_ended_is_left_out() -> None:
     threads = ComputeThreads()
     threads._threads.append(1)  # of another process, as a number that was given anew could be
     threads.spread()
+
+
+def test_where_the_sandbox_forbids_to_move_others_the_calling_thread_alone_is(monkeypatch) -> None:
+    moved = []
+
+    def only_oneself(thread: int, _where: set[int]) -> None:
+        if thread:
+            raise PermissionError(1, "Operation not permitted")
+        moved.append(thread)
+
+    monkeypatch.setattr(os, "sched_setaffinity", only_oneself)
+    threads = ComputeThreads()
+    threads.spread()
+    assert moved == [0, 0]
 
 
 def test_threads_of_others_are_not_moved() -> None:

@@ -10,12 +10,12 @@ import statistics
 import time
 
 from kbench.core.clocks import (
-    PROVED_FROM,
     Burst,
     RequestOverhead,
     attest_bursts,
     attest_claim,
     attest_single,
+    missing_ns,
     request_overhead,
 )
 from kbench.core.model import Status
@@ -81,12 +81,12 @@ class HostClock:
             if by_one == "failed":
                 raise self._refuted(event_ns, single_ns)
             verdict = by_one if by_one != "held" else verdict
-        believed = event_ns >= PROVED_FROM * attested.ns
+        missing = missing_ns(event_ns, attested, overhead)
         self._conclusion = Conclusion(
-            clock="host" if believed else "wall",
+            clock="wall" if missing else "host",
             attestation=verdict,
             attested=attested,
-            missing_ns=0.0 if believed else attested.ns - event_ns,
+            missing_ns=missing,
             wall_ns={arm: statistics.median(each.median_ns for each in bursts) for arm, bursts in self._bursts.items()},
             flags=frozenset({"congested"} if overhead.stretch >= CONGESTED_FROM else ()),
         )

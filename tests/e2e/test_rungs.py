@@ -1,0 +1,35 @@
+"""An honest solution is verified and timed in each rung of the sandbox: what a rung forbids must not fail it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from require import require_rung
+
+import kbench.run.session
+from kbench.core.events import Judged, RunOptions
+from kbench.core.model import Passed
+from kbench.plugins import registry
+from kbench.sandbox.rungs import Rung
+from kbench.storage.settings import Settings
+
+SWISH = Path(__file__).parents[1] / "kernelbench" / "25_Swish.py"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+@pytest.mark.usefixtures("own_cache")
+@pytest.mark.parametrize("rung", [Rung.LIMITS, Rung.NAMESPACES, Rung.LANDLOCK, Rung.FULL])
+def test_the_reference_against_itself_is_timed(rung, monkeypatch, tmp_path):
+    require_rung(rung)
+    monkeypatch.setattr(kbench.run.session, "sandbox_rung", lambda *_: int(rung))
+    problem = registry.find_problem(SWISH, Settings())
+    eager = registry.find_solution(problem, "eager", Settings())
+    options = RunOptions(
+        device="cpu", cases=("small",), processes=1, max_processes=1, results_dir=tmp_path / "results", save=False
+    )
+    events = list(kbench.run.session.run(problem, [eager], options))
+    (judged,) = (event for event in events if isinstance(event, Judged))
+    assert isinstance(judged.outcome, Passed), judged.outcome
+    (row,) = judged.rows
+    assert row.timer == "host"
+    assert row.speedup == pytest.approx(1, rel=0.5)
