@@ -46,6 +46,9 @@ DOUBTFUL_FROM = 0.7
 """A claim on a CPU below this share of the least that the judge's clock leaves is refuted."""
 DELIVERY_NS = 100_000
 """Chosen. By how much longer an honest result may take to deliver than the reference's."""
+CONGESTED_FROM, CONGESTED_SHARE = 1.25, 0.2
+"""Factor by which calls of a burst of the reference exceed their median where another program took its processor; and
+the share of such bursts from which the machine is congested."""
 BATCHED_NS = 300_000
 """Below it, one call alone on a CPU cannot be told from one of several that are computed as one: a single request
 varies by 0.1 ms."""
@@ -100,7 +103,7 @@ class Attested:
     half_width_ns: float
     least_ns: float = math.inf
     """On a GPU what the quickest of rounds shows at the least: a busy machine holds rounds up, and hurries none. On a
-    CPU the lower end of the interval over bursts."""
+    CPU the least of all bursts."""
 
 
 def constant_of(empty: Sequence[Round]) -> Constant:
@@ -248,6 +251,8 @@ class RequestOverhead:
     """What a candidate could save of it: it may write its results right to where the judge looks for them."""
     stretch: float
     """The mean of a burst over its median: a cold first call, and other programs."""
+    congested: bool
+    """Whether other programs took a processor from some call of many bursts."""
 
 
 def request_overhead(reference: Sequence[Burst], empty_ns: float) -> RequestOverhead:
@@ -256,27 +261,34 @@ def request_overhead(reference: Sequence[Burst], empty_ns: float) -> RequestOver
     Raises ValueError for no burst.
     """
     overheads = [each.wall_ns - each.mean_ns for each in reference]
-    stretch = median(each.mean_ns / max(1.0, each.median_ns) for each in reference)
+    stretched = [each.mean_ns / max(1.0, each.median_ns) for each in reference]
     return RequestOverhead(
         ns=median(overheads),
         half_width_ns=_half_width(overheads),
         saved_ns=max(0.0, median(overheads) - empty_ns),
-        stretch=max(1.0, stretch),
+        stretch=max(1.0, median(stretched)),
+        congested=sum(each > CONGESTED_FROM for each in stretched) >= CONGESTED_SHARE * len(stretched),
     )
 
 
-def attest_bursts(claim_ns: float, candidate: Sequence[Burst], overhead: RequestOverhead) -> Attested:
+def attest_bursts(
+    claim_ns: float, candidate: Sequence[Burst], overhead: RequestOverhead, before: Sequence[Burst] = ()
+) -> Attested:
     """Return the time per call that the judge's clock leaves of bursts whose claims have the median `claim_ns`.
 
     Bursts of both arms take turns, deliver results of the same size and meet the same other programs, so that what
-    surrounds the calls of one surrounds those of the other. Each burst is held against its own claim, since what other
-    programs take of it is in both. A quarter of bursts that claim less widens the interval. Raises ValueError for none.
+    surrounds the calls of one surrounds those of the other. Each burst is held against its own claim. A quarter of
+    bursts that claim less widens the interval. One turn that another program has lengthens a burst of a few ms to twice
+    its calls' median; so the least is that of the quietest burst, those `before` included. Raises ValueError for none.
     """
-    excess = sorted((each.wall_ns - overhead.ns) / overhead.stretch / max(1.0, each.median_ns) for each in candidate)
+
+    def excess_of(each: Burst) -> float:
+        return (each.wall_ns - overhead.ns) / overhead.stretch / max(1.0, each.median_ns)
+
+    excess = sorted(map(excess_of, candidate))
     middle, upper = median(excess), excess[3 * len(excess) // 4]
     unsure_ns = overhead.half_width_ns / overhead.stretch
-    interval = median_interval(excess)
-    least = excess[0] if interval is None else interval.low
+    least = min([*excess, *map(excess_of, before)])
     return Attested(
         ns=max(1.0, claim_ns * middle),
         half_width_ns=claim_ns * max(_half_width(excess), upper - middle) + unsure_ns + overhead.saved_ns,
@@ -285,10 +297,11 @@ def attest_bursts(claim_ns: float, candidate: Sequence[Burst], overhead: Request
 
 
 def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -> float:
-    """Return what a claim on a CPU is short of the judge's time; 0 where it is believed."""
+    """Return what a claim on a CPU is short of the judge's time; 0 where it is believed or the machine congested."""
     short_ns = attested.ns - claim_ns
     unsure_ns = CLOCK_FLOOR_NS + OVERHEADS_DIFFER * overhead.ns
-    return 0.0 if claim_ns >= PROVED_FROM * attested.ns or short_ns <= unsure_ns else short_ns
+    believed = claim_ns >= PROVED_FROM * attested.ns or short_ns <= unsure_ns or overhead.congested
+    return 0.0 if believed else short_ns
 
 
 def attest_claim(claim_ns: float, attested: Attested) -> str:

@@ -175,7 +175,8 @@ class Timing:
 
     samples: tuple[Sample, ...] = field(repr=False)
     timer: str
-    """Clock of the samples: `events` (the worker's), `gate` and `wall` (the judge's), or `host` (the worker's, CPU)."""
+    """Clock of the samples: `events` (the worker's), `gate` and `wall` (the judge's); on a CPU `host` (the worker's) or
+    `judge`."""
     l2: str
     """`flushed` before each round, whose calls have inputs and outputs of their own; `warm`; or `none` on a CPU."""
     attested_ns: float | None = None
@@ -317,7 +318,7 @@ class ResultRow:
     device: str
     """`cpu` or `cuda:INDEX`."""
     timer: str
-    """Clock of the samples: `events`, `gate` (the judge's), `wall` (the judge's, of plain loops) or `host` (CPU)."""
+    """Clock of the samples: `events`, `gate` (the judge's), `wall` (of plain loops); on a CPU `host` or `judge`."""
     l2: str
     """`flushed` before each round, `warm`, or `none` on a CPU. Some rows of schema 1 say `skipped`."""
     mode: str

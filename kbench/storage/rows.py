@@ -42,12 +42,13 @@ def constants_of(overrides: str) -> dict[str, Any] | None:
 def timed_by(row: ResultRow) -> str:
     """Name the kind of a row's times: only times of one kind can be compared.
 
-    Events and the judge's clock measure the same rounds, and processes of one case may quote either. Times of version 1
+    Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's, and
+    processes of one case may quote either. Times of version 1
     are of single calls on a GPU; on a CPU its reference ran in the judge, up to 1.5 times as fast as in a worker.
     """
     if row.schema_version == 1 and row.timer:
         return f"{row.timer} of schema 1"
-    return "device" if row.timer in {"events", "gate"} else row.timer
+    return {"events": "device", "gate": "device", "judge": "host"}.get(row.timer, row.timer)
 
 
 @functools.cache

@@ -269,10 +269,33 @@ def test_what_surrounds_calls_is_taken_from_the_reference():
     overhead = request_overhead(bursts(990, 1000, 1010, mean=1.5), empty_ns=20_000)
     assert (overhead.ns, overhead.saved_ns, overhead.stretch) == pytest.approx((50_000, 30_000, 1.5))
     quiet = request_overhead(bursts(1000, mean=0.8), empty_ns=80_000)
-    assert (quiet.saved_ns, quiet.stretch) == (0, 1)
+    assert (quiet.saved_ns, quiet.stretch, quiet.congested) == (0, 1, False)
 
 
-OVERHEAD = RequestOverhead(ns=50_000, half_width_ns=3_000, saved_ns=30_000, stretch=1.5)
+@pytest.mark.parametrize(("means", "congested"), [([1.02] * 9 + [2.0], False), ([1.02] * 8 + [2.0, 1.3], True)])
+def test_bursts_that_others_interrupt_make_a_congested_machine(means, congested):
+    reference = [burst for mean in means for burst in bursts(200, mean=mean)]
+    assert request_overhead(reference, empty_ns=20_000).congested is congested
+
+
+@pytest.mark.parametrize(("share", "refused"), [(1.0, False), (0.1, True)])
+def test_on_a_congested_machine_the_quietest_burst_decides(share, refused):
+    """All of four bursts were interrupted, and eager was refused: 205 us claimed, 421 by the judge's clock."""
+    busy = replace(OVERHEAD, stretch=1.0, congested=True)
+    told = [
+        replace(one, median_ns=one.median_ns * share)
+        for each in (2.0, 2.3, 1.4, 2.1, 1.02)
+        for one in bursts(205, mean=each)
+    ]
+    attested = attest_bursts(205e3 * share, told[:4], busy, before=told[4:])
+    assert attested.ns == pytest.approx(205e3 * 2.05, rel=1e-3)
+    assert (attest_claim(205e3 * share, attested) == "failed") is refused
+    assert missing_ns(205e3 * share, attested, busy) == 0
+    calm = replace(busy, congested=False)
+    assert missing_ns(205e3 * share, attested, calm) > 0
+
+
+OVERHEAD = RequestOverhead(ns=50_000, half_width_ns=3_000, saved_ns=30_000, stretch=1.5, congested=False)
 
 
 @pytest.mark.parametrize(

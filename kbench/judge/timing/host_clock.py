@@ -38,8 +38,6 @@ EMPTY_NS = 2_000_000
 """Most time of an empty request; a worker could lengthen it, so that a call seems to add less."""
 FIRST_SLACK_NS = 200_000
 """Most time that waking up adds to the first call of a request, beside the factor `FIRST_CALL`."""
-CONGESTED_FROM = 1.25
-"""Factor by which calls of the reference exceed their median where other programs use the processor."""
 
 
 class HostClock:
@@ -71,8 +69,9 @@ class HostClock:
     def prove(self, event_ns: float, pairs: int) -> None:
         """Hold the candidate's claims in the last `pairs` against the judge's clock. Raises RefusalError."""
         empty_ns = min(self._ask("reference", []).wall_ns for _ in range(SINGLES)) / self._calls
-        overhead = request_overhead(self._bursts["reference"][-pairs:], empty_ns)
-        attested = attest_bursts(event_ns, self._bursts["candidate"][-pairs:], overhead)
+        overhead = request_overhead(self._bursts["reference"], empty_ns)
+        mine = self._bursts["candidate"]
+        attested = attest_bursts(event_ns, mine[-pairs:], overhead, before=mine[:-pairs])
         verdict = attest_claim(event_ns, attested)
         if verdict == "failed":
             raise self._refuted(event_ns, attested.ns)
@@ -83,12 +82,12 @@ class HostClock:
             verdict = by_one if by_one != "held" else verdict
         missing = missing_ns(event_ns, attested, overhead)
         self._conclusion = Conclusion(
-            clock="wall" if missing else "host",
-            attestation=verdict,
+            clock="judge" if missing else "host",
+            attestation="weak" if overhead.congested else verdict,
             attested=attested,
             missing_ns=missing,
             wall_ns={arm: statistics.median(each.median_ns for each in bursts) for arm, bursts in self._bursts.items()},
-            flags=frozenset({"congested"} if overhead.stretch >= CONGESTED_FROM else ()),
+            flags=frozenset({"congested"} if overhead.congested else ()),
         )
 
     def _single(self, claim_ns: float, overhead: RequestOverhead) -> tuple[float, str]:

@@ -67,7 +67,7 @@ class Conclusion:
     """What the judge's clock says of a process: how long a call takes, on the device and in a plain loop (ns)."""
 
     clock: str
-    """Whose times the samples quote: `events`, `gate`, `wall` or `host`."""
+    """Whose times the samples quote: `events`, `gate`, `wall`, `host` or `judge`."""
     attestation: str
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)

@@ -110,12 +110,12 @@ def test_honest_claims(call_us: float, reference_us: float, attestation: str) ->
     ("share", "slots", "ends"),
     [
         (0.95, 16, ("host", "held")),
-        (0.88, 16, ("wall", "weak")),  # not refuted, and not believed
-        (0.72, 16, ("wall", "weak")),
+        (0.88, 16, ("judge", "weak")),  # not refuted, and not believed
+        (0.72, 16, ("judge", "weak")),
         (0.68, 16, None),
         (0.1, 16, None),
         (0.0, 16, None),
-        (0.88, 1, ("wall", "weak")),
+        (0.88, 1, ("judge", "weak")),
         (0.1, 1, None),
     ],
 )
@@ -129,7 +129,7 @@ def test_who_claims_less_gains_nothing(share: float, slots: int, ends: tuple[str
     else:
         found = proved(liar, reference)
         assert (found.clock, found.attestation) == ends
-        assert found.missing_ns == pytest.approx(4e6 * (1 - share) if found.clock == "wall" else 0, abs=1)
+        assert found.missing_ns == pytest.approx(4e6 * (1 - share) if found.clock == "judge" else 0, abs=1)
 
 
 @pytest.mark.parametrize("claimed", [lambda us: us, lambda us: us / 10], ids=["honest", "a tenth"])
@@ -150,7 +150,7 @@ def test_other_programs_excuse_no_claim(call_us: float, claimed: Callable[[float
 def test_a_claim_of_what_cannot_be_refuted_is_not_believed() -> None:
     """90 us are less than what a result's layout may add to its delivery."""
     found = proved(Worker(90, lambda us: us / 30), Worker(90))
-    assert (found.clock, found.attestation) == ("wall", "weak")
+    assert (found.clock, found.attestation) == ("judge", "weak")
     assert found.missing_ns == pytest.approx(87e3, abs=1)
 
 

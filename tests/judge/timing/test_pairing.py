@@ -262,7 +262,7 @@ def test_where_events_are_not_believed_the_judges_times_are_quoted(clock):
 
 
 def test_what_claims_are_short_of_is_added_to_the_candidates_alone():
-    timing = run(Clock(Conclusion(clock="wall", attestation="weak", attested=HELD.attested, missing_ns=4_000.4)))
+    timing = run(Clock(Conclusion(clock="judge", attestation="weak", attested=HELD.attested, missing_ns=4_000.4)))
     assert {(s.arm, s.t_event_ns) for s in timing.samples} == {("reference", 200_000), ("candidate", 104_000)}
 
 
