@@ -21,7 +21,7 @@ def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it
     assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
     assert disturbed == (
         "warning: online, case default: times fall into two groups, by clocks or placement [bimodal]; "
-        "other programs used the processor while timing, for which the judge's time is corrected [congested]; "
+        "other programs used the processor while timing, so that the judge's clock confirms nothing [congested]; "
         "times were still changing when timing began [not_settled]; "
         "some times are far from the rest, and are kept [outliers]"
     )

@@ -11,7 +11,6 @@ import time
 
 from kbench.core.clocks import (
     Burst,
-    RequestOverhead,
     attest_bursts,
     attest_claim,
     attest_single,
@@ -34,8 +33,6 @@ LAST_REQUESTS = 4
 """Fewer than this many requests come before the one that ends in the kill; the number is random."""
 SINGLES = 6
 """Most requests of one call that are held against calls in a row; the shortest counts, since others lengthen it."""
-EMPTY_NS = 2_000_000
-"""Most time of an empty request; a worker could lengthen it, so that a call seems to add less."""
 FIRST_SLACK_NS = 200_000
 """Most time that waking up adds to the first call of a request, beside the factor `FIRST_CALL`."""
 
@@ -68,15 +65,15 @@ class HostClock:
 
     def prove(self, event_ns: float, pairs: int) -> None:
         """Hold the candidate's claims in the last `pairs` against the judge's clock. Raises RefusalError."""
-        empty_ns = min(self._ask("reference", []).wall_ns for _ in range(SINGLES)) / self._calls
-        overhead = request_overhead(self._bursts["reference"], empty_ns)
+        empty_ns = min(self._ask("reference", []).wall_ns for _ in range(SINGLES))
+        overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
         mine = self._bursts["candidate"]
         attested = attest_bursts(event_ns, mine[-pairs:], overhead, before=mine[:-pairs])
-        verdict = attest_claim(event_ns, attested)
+        verdict = attest_claim(event_ns, attested, overhead)
         if verdict == "failed":
             raise self._refuted(event_ns, attested.ns)
         if self._calls > 1:
-            single_ns, by_one = self._single(event_ns, overhead)
+            single_ns, by_one = self._single(max(event_ns, attested.ns), empty_ns + overhead.saved_ns)
             if by_one == "failed":
                 raise self._refuted(event_ns, single_ns)
             verdict = by_one if by_one != "held" else verdict
@@ -90,14 +87,16 @@ class HostClock:
             flags=frozenset({"congested"} if overhead.congested else ()),
         )
 
-    def _single(self, claim_ns: float, overhead: RequestOverhead) -> tuple[float, str]:
-        """Return what one call adds to an empty request, and what that makes of the claim."""
-        empty, one = float(EMPTY_NS), math.inf
+    def _single(self, in_a_row_ns: float, overhead_ns: float) -> tuple[float, str]:
+        """Return how long one call alone takes, and what that makes of calls in a row.
+
+        The overhead is the reference's: a candidate could lengthen an empty request of its own.
+        """
+        one = math.inf
         for _ in range(SINGLES):
-            empty = min(empty, self._ask("candidate", []).wall_ns)
             one = min(one, self._ask("candidate", [self._trials["candidate"].arena.random_slot()]).wall_ns)
-            single_ns = one - empty - overhead.ns
-            verdict = attest_single(claim_ns, single_ns, slack_ns=FIRST_SLACK_NS)
+            single_ns = one - overhead_ns
+            verdict = attest_single(in_a_row_ns, single_ns, slack_ns=FIRST_SLACK_NS)
             if verdict == "held":
                 break
         return single_ns, verdict
