@@ -175,8 +175,7 @@ class Timing:
 
     samples: tuple[Sample, ...] = field(repr=False)
     timer: str
-    """Clock of the samples: `events` (the worker's), `gate` and `wall` (the judge's); on a CPU `host` (the worker's) or
-    `judge`."""
+    """Clock of the samples: `events` (worker), `gate` or `wall` (judge); on a CPU `host` (worker) or `judge`."""
     l2: str
     """`flushed` before each round, whose calls have inputs and outputs of their own; `warm`; or `none` on a CPU."""
     attested_ns: float | None = None
