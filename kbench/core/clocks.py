@@ -44,9 +44,9 @@ OVERHEADS_DIFFER = 0.1
 (0.09 to 2.3 ms a call)."""
 DOUBTFUL_FROM = 0.7
 """A claim on a CPU below this share of the least that the judge's clock leaves is refuted."""
-DELIVERY_NS, DELIVERY_FACTOR = 100_000, 10
-"""Chosen. By how much longer an honest result may take to deliver than the reference's: so much, and so many times the
-reference's quickest delivery. A transposed result of 16 MB took 2.6 to 3.2 ms longer, up to 7 times (2 cores)."""
+DELIVERY_NS, DELIVERY_NS_PER_BYTE = 100_000, 0.25
+"""Chosen. By how much longer an honest result may take to deliver than the reference's, and so much for each byte.
+A transposed result of 16 MB took 2.6 to 3.2 ms longer (2 cores)."""
 CONGESTED_FROM, CONGESTED_SHARE = 1.25, 0.2
 """Factor by which calls of a burst of the reference exceed their median where another program took its processor; and
 the share of such bursts from which the machine is congested."""
@@ -250,8 +250,6 @@ class RequestOverhead:
     half_width_ns: float
     saved_ns: float
     """What a candidate could save of it: it may write its results right to where the judge looks for them."""
-    delivery_ns: float
-    """The quickest delivery of a result."""
     stretch: float
     """The mean of a burst over its median: a cold first call, and other programs."""
     congested: bool
@@ -269,7 +267,6 @@ def request_overhead(reference: Sequence[Burst], empty_ns: float) -> RequestOver
         ns=median(overheads),
         half_width_ns=_half_width(overheads),
         saved_ns=max(0.0, median(overheads) - empty_ns),
-        delivery_ns=max(0.0, min(overheads) - empty_ns),
         stretch=max(1.0, median(stretched)),
         congested=sum(each > CONGESTED_FROM for each in stretched) >= CONGESTED_SHARE * len(stretched),
     )
@@ -311,7 +308,7 @@ def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -
     return 0.0 if believed else judge_ns - claim_ns
 
 
-def attest_claim(claim_ns: float, attested: Attested, overhead: RequestOverhead) -> str:
+def attest_claim(claim_ns: float, attested: Attested, result_bytes: int) -> str:
     """Hold a claimed time per call on a CPU against the judge's own: `held`, `weak` or `failed`.
 
     `weak` is a time that the judge knows badly, or a claim that is in doubt but not refuted: an honest solution's
@@ -319,7 +316,7 @@ def attest_claim(claim_ns: float, attested: Attested, overhead: RequestOverhead)
     """
     if claim_ns >= PROVED_FROM * attested.ns:
         return "held" if attested.half_width_ns <= HELD_WITHIN * attested.ns and claim_ns >= BATCHED_NS else "weak"
-    slack_ns = DELIVERY_NS + DELIVERY_FACTOR * overhead.delivery_ns
+    slack_ns = DELIVERY_NS + DELIVERY_NS_PER_BYTE * result_bytes
     refuted = claim_ns < DOUBTFUL_FROM * attested.least_ns and attested.least_ns - claim_ns > slack_ns
     return "failed" if refuted else "weak"
 

@@ -69,7 +69,8 @@ class HostClock:
         overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
         mine = self._bursts["candidate"]
         attested = attest_bursts(event_ns, mine[-pairs:], overhead, before=mine[:-pairs])
-        verdict = attest_claim(event_ns, attested, overhead)
+        result_bytes = sum(output.nbytes for output in self._trials["candidate"].arena.outputs(0))
+        verdict = attest_claim(event_ns, attested, result_bytes)
         if verdict == "failed":
             raise self._refuted(event_ns, attested.ns)
         if self._calls > 1:

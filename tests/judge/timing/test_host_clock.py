@@ -32,11 +32,13 @@ class Worker:
         slots: int = 16,
         delivery_us: float = DELIVERY_US,
         empty_us: float = 0.0,
+        result_bytes: int = 0,
     ):
         self.call_us, self.claimed, self.busy, self.delivery_us = call_us, claimed, busy, delivery_us
         self.empty_us = empty_us
         self.in_a_row_us = call_us if in_a_row_us is None else in_a_row_us
-        self.arena = SimpleNamespace(count=slots, random_slot=lambda: slots - 1)
+        result = SimpleNamespace(nbytes=result_bytes)
+        self.arena = SimpleNamespace(count=slots, random_slot=lambda: slots - 1, outputs=lambda _slot: [result])
         self.reference = SimpleNamespace(arguments=lambda _seed: (), expect=lambda _arguments: None)
         self.candidate = SimpleNamespace(log="its log", vary_weights=lambda *_: self.asked.append("weights"))
         self.asked: list[Any] = []
@@ -146,13 +148,9 @@ def test_other_programs_excuse_no_claim(call_us: float, claimed: Callable[[float
         found = proved(candidate, reference)
         assert found.clock == "host"
         assert found.flags == {"congested"}
-    elif call_us > 1000:
+    else:
         with pytest.raises(RefusalError):
             proved(candidate, reference)
-    else:  # no longer than some layouts add to a delivery
-        found = proved(candidate, reference)
-        assert (found.clock, found.attestation) == ("judge", "weak")
-        assert found.missing_ns == pytest.approx(1e3 * (call_us - claimed(call_us)), rel=0.1)
 
 
 def test_a_claim_of_what_cannot_be_refuted_is_not_believed() -> None:
@@ -165,7 +163,7 @@ def test_a_claim_of_what_cannot_be_refuted_is_not_believed() -> None:
 def test_a_result_that_takes_longer_to_deliver_is_no_lie() -> None:
     found = proved(Worker(1000, delivery_us=DELIVERY_US + 95), Worker(1000))
     assert (found.clock, found.attestation) == ("host", "held")
-    found = proved(Worker(1000, delivery_us=3000), Worker(1000, delivery_us=1000))
+    found = proved(Worker(1000, delivery_us=3000, result_bytes=1 << 24), Worker(1000, delivery_us=1000))
     assert (found.clock, found.attestation) == ("judge", "weak")
 
 
