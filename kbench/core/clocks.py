@@ -308,7 +308,7 @@ def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -
     return 0.0 if believed else judge_ns - claim_ns
 
 
-def attest_claim(claim_ns: float, attested: Attested, result_bytes: int) -> str:
+def attest_claim(claim_ns: float, attested: Attested, copied_bytes: int) -> str:
     """Hold a claimed time per call on a CPU against the judge's own: `held`, `weak` or `failed`.
 
     `weak` is a time that the judge knows badly, or a claim that is in doubt but not refuted: an honest solution's
@@ -316,7 +316,7 @@ def attest_claim(claim_ns: float, attested: Attested, result_bytes: int) -> str:
     """
     if claim_ns >= PROVED_FROM * attested.ns:
         return "held" if attested.half_width_ns <= HELD_WITHIN * attested.ns and claim_ns >= BATCHED_NS else "weak"
-    slack_ns = DELIVERY_NS + DELIVERY_NS_PER_BYTE * result_bytes
+    slack_ns = DELIVERY_NS + DELIVERY_NS_PER_BYTE * copied_bytes
     refuted = claim_ns < DOUBTFUL_FROM * attested.least_ns and attested.least_ns - claim_ns > slack_ns
     return "failed" if refuted else "weak"
 

@@ -184,20 +184,14 @@ class Candidate:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         backend(self._config.device).synchronize()
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
-        message = {"op": "call", "slots": list(slots), "poison": True, "late": False, "filled": False, **how}
+        usual = {"poison": True, "late": False, "told": False, "filled": False}
+        message = {"op": "call", "slots": list(slots), **usual, **how}
         self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s=timeout_s)
         wall_ns = self._child.channel.received_ns - started
         with self.understood():
-            return Reply(
-                event_ns=wire_field(answer, "event_ns", int, minimum=0),
-                submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
-                sum_ns=wire_field(answer, "sum_ns", int, minimum=0),
-                wall_ns=wall_ns,
-                slots=slots,
-                numbers=self._numbers(answer, expected),
-            )
+            return Reply.read(answer, wall_ns, slots, self._numbers(answer, expected))
 
     def _limit_s(self, calls: int) -> float:
         timeout_s = self.limit_s * max(1, calls)

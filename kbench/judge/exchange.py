@@ -178,7 +178,7 @@ class Trial:
     ) -> Reply:
         """Fill slots, call on them, and check that the inputs are as they were. Values are checked separately.
 
-        `how`: `poison`, `late`, `filled`, as in Worker.do_call. The worker stops afterwards, or with `kill` dies.
+        `how`: as in Worker.do_call. The worker stops afterwards, or with `kill` dies.
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kbench.devices.backend import backend_of
 from kbench.devices.timer import tensor_leaves
 from kbench.wire.channel import as_text, flatten
 from kbench.wire.shared_memory import layout_of
@@ -35,6 +36,25 @@ def deliver(output: Any, targets: "Sequence[Tensor]", arguments: Sequence[Any]) 
         if target is not None and exact and fits(leaf, target):
             target.copy_(leaf)
     return described
+
+
+def places_of(output: Any) -> list[list[Any]]:
+    """Tell where each tensor of a result lies in this process: its address, and its strides in elements.
+
+    The address is 0 for what does not lie there as its shape and strides say.
+    """
+    import torch
+
+    leaves = [leaf for _, leaf in flatten(output) if isinstance(leaf, torch.Tensor)]
+    return [[leaf.data_ptr(), list(leaf.stride())] if _lies_in_memory(leaf) else [0, []] for leaf in leaves]
+
+
+def _lies_in_memory(leaf: "Tensor") -> bool:
+    import torch
+
+    if type(leaf) not in {torch.Tensor, torch.nn.Parameter} or layout_of(leaf) or backend_of(leaf).has_own_memory:
+        return False
+    return not leaf.is_conj() and not leaf.is_neg()
 
 
 def fits(leaf: Any, target: "Tensor") -> bool:

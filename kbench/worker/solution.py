@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.build.sources import kernels_of
-from kbench.wire.channel import decode_tree
+from kbench.wire.channel import Message, decode_constants, decode_tree
 from kbench.wire.shared_memory import TensorSpec, layout_of
 
 if TYPE_CHECKING:
@@ -205,3 +205,10 @@ def descriptions(state: "Sequence[tuple[str, Tensor]]") -> list[list[Any]]:
         same_as = first.setdefault(id(tensor), name)
         found.append([name, *kind, isinstance(tensor, torch.nn.Parameter), "" if same_as == name else same_as])
     return found
+
+
+def problem_of(message: Message, device: str) -> Any:
+    """Load the problem that a message names, with its constants."""
+    from kbench.plugins.problem import load
+
+    return load(Path(message["problem"]), decode_constants(message["overrides"]), device)

@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from kbench.core.clocks import Attested
+from kbench.wire.channel import Message
+from kbench.wire.channel import field as wire_field
 
 
 class Doubt(StrEnum):
@@ -34,6 +36,27 @@ class Reply:
     slots: tuple[int, ...]
     numbers: tuple[tuple[Any, ...], ...]
     """Per slot, the Python numbers with a fraction among the results, as tensors."""
+    process: int = 0
+    """The worker, in its own PID namespace."""
+    places: list[Any] = field(default_factory=list)
+    """Per slot, where each result lies in the worker's memory, as told; none of those that were copied."""
+
+    @classmethod
+    def read(cls, answer: Message, wall_ns: int, slots: tuple[int, ...], numbers: tuple[Any, ...]) -> "Reply":
+        """Return what a worker's answer says, with what the judge knows itself. Raises WireError."""
+        event_ns, submit_ns, sum_ns, process = (
+            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "sum_ns", "process")
+        )
+        return cls(
+            event_ns=event_ns,
+            submit_ns=submit_ns,
+            sum_ns=sum_ns,
+            wall_ns=wall_ns,
+            slots=slots,
+            numbers=numbers,
+            process=process,
+            places=wire_field(answer, "places", list),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,75 @@
+"""Results of calls on a CPU, read where a stopped worker has them: none is copied while the judge's clock runs."""
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.judge.timing.readings import Reply
+from kbench.sandbox import process_memory
+from kbench.wire.channel import WireError
+from kbench.wire.shared_memory import TensorSpec
+
+MOST_GAPS = 2
+"""A result may lie in so many times its own bytes; what has more gaps is copied by the worker."""
+HIGHEST_ADDRESS = 1 << 56
+
+
+class UnfetchableError(Exception):
+    """Results that the judge cannot read where they lie, or that do not each have memory of their own."""
+
+
+def fetch(tree: int, reply: Reply, wanted: Sequence[Sequence[Tensor]]) -> None:
+    """Copy what a worker in the stopped tree of that pid told the places of to the judge's own memory, slot by slot.
+
+    Raises:
+        UnfetchableError: see there; the worker has to copy them.
+        WireError: places that no such results have.
+    """
+    if len(reply.places) != len(wanted) or any(not isinstance(of_slot, list) for of_slot in reply.places):
+        raise WireError("places of another number than calls")
+    pairs: list[tuple[TensorSpec, Tensor]] = []
+    for told, of_slot in zip(reply.places, wanted, strict=True):
+        if len(told) != len(of_slot):
+            raise WireError("places of another number than results")
+        pairs += [(_place(each, want), want) for each, want in zip(told, of_slot, strict=True) if want.numel()]
+    spans = sorted(spec.span for spec, _ in pairs)
+    if any(before[1] > after[0] for before, after in itertools.pairwise(spans)):
+        raise UnfetchableError("results lie in each other's memory")
+    pid = process_memory.find_in_tree(tree, reply.process)
+    if pid is None:
+        raise WireError("its process is none of its tree")
+    try:
+        for spec, want in pairs:
+            _read(pid, spec, want)
+    except OSError as error:
+        raise UnfetchableError(str(error)) from error
+
+
+def _place(told: Any, want: Tensor) -> TensorSpec:
+    match told:
+        case [int() as address, list() as stride] if 0 <= address < HIGHEST_ADDRESS:
+            pass
+        case _:
+            raise WireError("a place is an address and strides")
+    if not address:
+        raise UnfetchableError("a result does not lie in memory as its shape says")
+    if len(stride) != want.dim() or not all(type(s) is int and 0 <= s < HIGHEST_ADDRESS for s in stride):
+        raise WireError("a result has other strides than dimensions")
+    dtype = str(want.dtype).removeprefix("torch.")
+    spec = TensorSpec(offset=address, dtype=dtype, shape=tuple(want.shape), stride=tuple(stride))
+    if spec.span[1] - address > MOST_GAPS * want.nbytes:
+        raise UnfetchableError("a result has gaps")
+    return spec
+
+
+def _read(pid: int, spec: TensorSpec, want: Tensor) -> None:
+    begin, end = spec.span
+    if spec.stride == want.stride():
+        process_memory.read_into(want.data_ptr(), pid, begin, end - begin)
+        return
+    there = torch.empty((end - begin) // want.element_size(), dtype=want.dtype)
+    process_memory.read_into(there.data_ptr(), pid, begin, end - begin)
+    want.copy_(there.as_strided(spec.shape, spec.stride))
