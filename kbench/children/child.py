@@ -231,7 +231,8 @@ class Child:
     def stopped(self, *, excused: bool = False) -> Any:
         """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block.
 
-        Another thread that waits for an answer may go on waiting: `excused` is time that counts against no limit.
+        Yields the StoppedTree. Another thread that waits for an answer may go on waiting: `excused` is time that counts
+        against no limit.
         Raises ChildError where some of it cannot be stopped; where it ran all the same, it is killed.
         """
         self._stopped = True
@@ -241,7 +242,7 @@ class Child:
             if (tree := process_tree.stop_tree(self.pid, self._closed)) is None:
                 reason = "its processes could not be stopped between two calls"
                 raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
-            yield
+            yield tree
             if tree.has_run():
                 self._killed_because = Status.PROTOCOL_ERROR, "its processes ran on while they were stopped"
                 process_tree.kill_tree(self.pid)

@@ -62,6 +62,8 @@ class Candidate:
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
         self.findings: list[Finding] = []
+        self.worked_until_ns = 0
+        """Until when its tree worked before it was last stopped, on the judge's clock."""
 
     @property
     def gate(self) -> Gate | None:
@@ -180,8 +182,11 @@ class Candidate:
         answers = torch.stack([*differs.values()]).tolist() if differs else []
         return next((name for name, changed in zip(differs, answers, strict=True) if changed), None)
 
-    def call(self, slots: tuple[int, ...], expected: list[Expected], **how: bool) -> Reply:
-        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
+    def call(self, slots: tuple[int, ...], expected: list[Expected], *, kill: bool, **how: bool) -> Reply:
+        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked.
+
+        The worker's tree is stopped afterwards, or with `kill` dead, before anything is made of the answer.
+        """
         backend(self._config.device).synchronize()
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         usual = {"poison": True, "late": False, "told": False, "filled": False}
@@ -189,9 +194,10 @@ class Candidate:
         self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s=timeout_s)
-        wall_ns = self._child.channel.received_ns - started
+        (self.kill if kill else self.pause)()
+        ended_ns = max(self.message_ns, self.worked_until_ns)
         with self.understood():
-            return Reply.read(answer, wall_ns, slots, self._numbers(answer, expected))
+            return Reply.read(answer, started, ended_ns, slots, self._numbers(answer, expected))
 
     def _limit_s(self, calls: int) -> float:
         timeout_s = self.limit_s * max(1, calls)
@@ -325,7 +331,8 @@ class Candidate:
             yield
             return
         try:
-            with self._child.stopped():
+            with self._child.stopped() as tree:
+                self.worked_until_ns = tree.worked_until_ns
                 yield
         except ChildError as error:
             raise RefusalError(error.status, error.reason, error.log) from error

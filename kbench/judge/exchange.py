@@ -182,11 +182,7 @@ class Trial:
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
-        reply = self.candidate.call(chosen, expected, **how)
-        if kill:
-            self.candidate.kill()
-        else:
-            self.candidate.pause()
+        reply = self.candidate.call(chosen, expected, kill=kill, **how)
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
             self.told(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):

@@ -27,6 +27,8 @@ PR_SET_CHILD_SUBREAPER = 36
 EXIT_NO_NAMESPACES = 125
 EXIT_CANNOT_START = 127
 POLL_INTERVAL_S = 0.005
+CPU_CLOCK = 2
+"""Which of a process's clocks: its processor time, as the scheduler counts it (linux/posix-timers.h)."""
 STOP_LIMIT_S = 2.0
 """A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
 FALLS_ASLEEP_NS = 200_000
@@ -88,9 +90,12 @@ def _kill_below(pid: int, deadline: float = math.inf) -> set[int]:
 class StoppedTree:
     """A tree of which every process is stopped: until it goes on, none joins it."""
 
-    def __init__(self, pids: Iterable[int]):
+    def __init__(self, pids: Iterable[int], worked_until_ns: int):
         self._pids = tuple(pids)
         self._before = self._times()
+        self.worked_until_ns = worked_until_ns
+        """When it was told to stop (`time.perf_counter_ns`), and later by what it still computed: a thread that is
+        in a call of the kernel's goes on to the end of it."""
 
     def has_run(self) -> bool:
         """Return whether it has run since it was stopped: a timer of the kernel's can send it SIGCONT.
@@ -137,12 +142,17 @@ def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
     it is sent until all that there are have rested since before they were counted.
     """
     rested = set[int]()
+    computed: dict[int, int] = {}
+    told_ns = 0
     deadline = time.monotonic() + STOP_LIMIT_S
     while True:
         living = census.living()
         if census.complete and all(p in rested and _rests(p) for p in living):
-            return StoppedTree(living)
+            return StoppedTree(living, told_ns + sum(_computed_ns(p) - computed.get(p, 0) for p in living))
         while moving := {p for p in living if not _rests(p)}:
+            if not told_ns:
+                computed = {p: _computed_ns(p) for p in living}
+                told_ns = time.perf_counter_ns()
             if time.monotonic() > deadline:
                 return None
             _signal(moving, signal.SIGSTOP)
@@ -162,6 +172,13 @@ def _time(pid: int, thread: int) -> tuple[int, int]:
             os.close(descriptor)
         return ran, slices
     return 0, 0
+
+
+def _computed_ns(pid: int) -> int:
+    """Return the time that all threads of a process have had together; 0 where it has ended, or nobody counts."""
+    with contextlib.suppress(OSError):
+        return time.clock_gettime_ns(~pid << 3 | CPU_CLOCK)
+    return 0
 
 
 def _rests(pid: int) -> bool:

@@ -22,7 +22,7 @@ class Child:
     @contextlib.contextmanager
     def stopped(self):
         self.seen.append("stop")
-        yield
+        yield SimpleNamespace(worked_until_ns=len(self.seen))
         self.seen.append("go")
 
     def request(self, message, **_):
@@ -44,6 +44,7 @@ def ask(candidate: Candidate) -> None:
 
 def test_it_stands_still_until_it_is_asked(candidate) -> None:
     candidate.pause()
+    assert candidate.worked_until_ns == 1
     with candidate.stopped():
         candidate._child.seen.append("fill")
     assert candidate._child.seen == ["stop", "fill"], "what stands still goes on standing still"

@@ -147,6 +147,40 @@ def test_a_tree_that_starts_no_process_is_stopped_without_a_list_of_all(sleeper,
     wait_until(lambda: not process_tree._rests(sleeper.pid))
 
 
+WITHIN_A_CALL = """
+import mmap, os
+values = mmap.mmap(-1, 256 << 20)
+file = os.memfd_create("copy")
+print(1)
+while True:
+    os.pwrite(file, values, 0)
+    print(1)
+"""
+
+
+def test_what_a_thread_does_to_the_end_of_its_call_of_the_kernel_is_part_of_its_work(sleeper) -> None:
+    """A copy of 256 MB, of which a signal to stop ends nothing, but no time in which nothing runs."""
+    asked_ns = time.perf_counter_ns()
+    tree = process_tree.stop_tree(sleeper.pid)
+    assert tree is not None
+    assert asked_ns < tree.worked_until_ns < time.perf_counter_ns()
+    assert tree.worked_until_ns - asked_ns < 100e6
+    child = subprocess.Popen([sys.executable, "-u", "-c", WITHIN_A_CALL], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline(), child.stdout.readline()
+        asked_ns = time.perf_counter_ns()
+        tree = process_tree.stop_tree(child.pid)
+        assert tree is not None
+        call_ns = tree.worked_until_ns - asked_ns
+        assert call_ns > 5e6
+        assert call_ns < 1.5 * (time.perf_counter_ns() - asked_ns) + 1e6
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
 @pytest.mark.parametrize("change", ["another parent", "gone", "never seen"])
 def test_a_closed_tree_that_is_not_what_it_was_is_looked_for(sleeper, monkeypatch, change) -> None:
     closed = process_table.ClosedCensus(sleeper.pid)

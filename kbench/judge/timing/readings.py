@@ -31,8 +31,10 @@ class Reply:
     submit_ns: int
     sum_ns: int
     """All calls together."""
-    wall_ns: int
-    """The whole request, with what surrounds the calls."""
+    asked_ns: int
+    """On the judge's clock."""
+    ended_ns: int
+    """On the judge's clock: when the worker's tree was stopped, later by what it computed in the meantime."""
     slots: tuple[int, ...]
     numbers: tuple[tuple[Any, ...], ...]
     """Per slot, the Python numbers with a fraction among the results, as tensors."""
@@ -41,8 +43,13 @@ class Reply:
     places: list[Any] = field(default_factory=list)
     """Per slot, where each result lies in the worker's memory, as told; none of those that were copied."""
 
+    @property
+    def wall_ns(self) -> int:
+        """The whole request, with what surrounds the calls, until nothing ran any more that could finish a result."""
+        return self.ended_ns - self.asked_ns
+
     @classmethod
-    def read(cls, answer: Message, wall_ns: int, slots: tuple[int, ...], numbers: tuple[Any, ...]) -> "Reply":
+    def read(cls, answer: Message, asked_ns: int, ended_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
         """Return what a worker's answer says, with what the judge knows itself. Raises WireError."""
         event_ns, submit_ns, sum_ns, process = (
             wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "sum_ns", "process")
@@ -51,7 +58,8 @@ class Reply:
             event_ns=event_ns,
             submit_ns=submit_ns,
             sum_ns=sum_ns,
-            wall_ns=wall_ns,
+            asked_ns=asked_ns,
+            ended_ns=ended_ns,
             slots=slots,
             numbers=numbers,
             process=process,

@@ -15,9 +15,19 @@ from kbench.wire.channel import WireError
 from kbench.worker.delivery import places_of
 
 
-def reply(places: list[Any]) -> Reply:
+def reply(places: list[Any], process: int = os.getpid()) -> Reply:
     """Return what a worker answers that is this process itself."""
-    return Reply(event_ns=1, submit_ns=1, sum_ns=1, wall_ns=1, slots=(), numbers=(), process=os.getpid(), places=places)
+    return Reply(
+        event_ns=1,
+        submit_ns=1,
+        sum_ns=1,
+        asked_ns=0,
+        ended_ns=1,
+        slots=(),
+        numbers=(),
+        process=process,
+        places=places,
+    )
 
 
 def fetched(results: Sequence[Any], wanted: Sequence[Sequence[Tensor]]) -> None:
@@ -109,8 +119,5 @@ def test_nonsense_is_told_from_a_place(told: list[Any]) -> None:
 def test_an_address_that_is_a_lie_reads_nothing_of_the_judge() -> None:
     with pytest.raises(UnfetchableError, match="Bad address"):
         fetch(os.getpid(), reply([[[4096, [1]]]]), [[torch.zeros(64)]])
-    stranger = Reply(
-        event_ns=1, submit_ns=1, sum_ns=1, wall_ns=1, slots=(), numbers=(), process=1 << 30, places=[[[4096, [1]]]]
-    )
     with pytest.raises(WireError, match="none of its tree"):
-        fetch(os.getpid(), stranger, [[torch.zeros(64)]])
+        fetch(os.getpid(), reply([[[4096, [1]]]], process=1 << 30), [[torch.zeros(64)]])
