@@ -4,14 +4,14 @@ The chain is convolution -> GroupNorm -> tanh -> hardswish -> + convolution -> l
 """
 
 import ctypes
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import torch
 from torch import Tensor
 
 from kbench.kernels import composed, conv_norm_logsumexp_general, native
 from kbench.kernels.conv_shape import Pair, checked_arguments
-from kbench.kernels.launch import launch
+from kbench.kernels.quick_call import KEPT_SIZES, are_plain, submit, unlike, wants_gradient
 from kbench.kernels.recompute import differentiable
 
 SOURCE = "conv_norm_logsumexp_wgmma.cu"
@@ -60,20 +60,26 @@ def conv_norm_logsumexp(
     tensors = (x, weight, bias, gamma, beta)
     if not supports(x, weight):
         return conv_norm_logsumexp_general.conv_norm_logsumexp_general(*tensors, groups=groups, eps=eps)
+    if not wants_gradient(tensors):
+        return _forward(*tensors, groups=groups, eps=eps)
     reference = partial(composed.conv_norm_logsumexp, groups=groups, eps=eps)
     return differentiable(partial(_forward, groups=groups, eps=eps), reference, *tensors)
 
 
 def supports(x: Tensor, weight: Tensor) -> bool:
     """Whether the one-launch kernel takes these."""
+    return x.is_cuda and _supports(x.get_device(), x.shape, weight.shape)
+
+
+@lru_cache(maxsize=KEPT_SIZES)
+def _supports(device: int, x: torch.Size, weight: torch.Size) -> bool:
     return (
-        x.is_cuda
-        and x.dim() == 4
-        and weight.dim() == 4
-        and native.device_capability(x.device) == CAPABILITY
-        and _fits(x.shape[1], weight.shape[0], (weight.shape[2], weight.shape[3]))
-        and x.shape[1] * x.shape[2] * x.shape[3] < 2**31
-        and x.shape[0] * x.shape[2] * (x.shape[3] // STRIP_PIXELS + 1) < MAX_ROWS
+        len(x) == 4
+        and len(weight) == 4
+        and native.device_capability(device) == CAPABILITY
+        and _fits(x[1], weight[0], (weight[2], weight[3]))
+        and x[1] * x[2] * x[3] < 2**31
+        and x[0] * x[2] * (x[3] // STRIP_PIXELS + 1) < MAX_ROWS
     )
 
 
@@ -81,21 +87,51 @@ def _fits(in_channels: int, out_channels: int, kernel: Pair) -> bool:
     return kernel == KERNEL and in_channels <= MAX_IN_CHANNELS and out_channels <= MAX_OUT_CHANNELS
 
 
-def _forward(*tensors: Tensor, groups: int, eps: float) -> Tensor:
-    shape, tensors = checked_arguments(*tensors, groups=groups)
-    out = tensors[0].new_empty((shape.batch, 1, shape.out_height, shape.out_width))
+def _forward(
+    x: Tensor, weight: Tensor, bias: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float
+) -> Tensor:
+    # A call must cost the host less than the kernel takes: what sizes decide is looked up.
+    device = x.get_device()
+    if not are_plain((x, weight, bias, gamma, beta), device):
+        _, (x, weight, bias, gamma, beta) = checked_arguments(x, weight, bias, gamma, beta, groups=groups)
+    sizes = x.shape, weight.shape, bias.shape, gamma.shape, beta.shape
+    out_size, numbers, workspace_bytes = _sizes(device, *sizes, groups)
+    out = x.new_empty(out_size)
     if out.numel() == 0:
         return out
-    sizes = (*tensors[0].shape, shape.out_channels, shape.kernel_height, groups)
-    workspace = out.new_empty(_workspace_bytes(sizes, out.device), dtype=torch.uint8)
-    launch(library(), FORWARD, *tensors, out, workspace, *sizes, eps)
+    workspace = x.new_empty(workspace_bytes, dtype=torch.uint8)
+    submit(
+        library(),
+        FORWARD,
+        device,
+        x.data_ptr(),
+        weight.data_ptr(),
+        bias.data_ptr(),
+        gamma.data_ptr(),
+        beta.data_ptr(),
+        out.data_ptr(),
+        workspace.data_ptr(),
+        *numbers,
+        eps,
+    )
     return out
 
 
-@cache
-def _workspace_bytes(sizes: Sizes, device: torch.device) -> int:
-    """Bytes that the kernel wants beside its arguments, on this device."""
-    count = ctypes.c_int64()
-    with torch.cuda.device(device):
-        library().call(WORKSPACE, *sizes, ctypes.addressof(count))
-    return count.value
+@lru_cache(maxsize=KEPT_SIZES)
+def _sizes(
+    device: int,
+    x: torch.Size,
+    weight: torch.Size,
+    bias: torch.Size,
+    gamma: torch.Size,
+    beta: torch.Size,
+    groups: int,
+) -> tuple[tuple[int, ...], Sizes, int]:
+    """Tell the output's size, the numbers that the kernel takes, and how many bytes it wants beside its arguments."""
+    shape, _ = checked_arguments(*map(unlike, (x, weight, bias, gamma, beta)), groups=groups)
+    numbers = (*x, shape.out_channels, shape.kernel_height, groups)
+    workspace_bytes = ctypes.c_int64()
+    if shape.batch > 0:
+        with torch.cuda.device(device):
+            library().call(WORKSPACE, *numbers, ctypes.addressof(workspace_bytes))
+    return (shape.batch, 1, shape.out_height, shape.out_width), numbers, workspace_bytes.value

@@ -108,7 +108,8 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
   Feeder<CONSUMERS> feeder(problem, shared);
   Run run;
   int repeated = -1, samples = 0;
-  Walk first_pass(problem);
+  const bool backwards = problem.correlated && last_sample_first(problem, blockIdx.x);
+  Walk first_pass(problem, backwards);
   int runs = 0;
   for (int sample = -1; first_pass.next(problem, run); ++runs) {
     feeder.announce(run);
@@ -123,8 +124,7 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
       feeder.feed(run, 0, run.rows + 2);
     }
   }
-  if (problem.correlated) feeder.drain_correlated();
-  Walk walk(problem);
+  Walk walk(problem, problem.correlated && !backwards);
   do {
     for (int sample = -1; walk.next(problem, run);) {
       feeder.announce(run);
@@ -137,6 +137,7 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
           feeder.feed(run, 0, run.rows + 2);
           __syncthreads();
         } else if (first) {  // the tensor cores have work while the constants are made; later, the sample before
+          if (problem.correlated) feeder.drain_correlated();
           ahead = min(FIRST_ROWS, run.rows + 2);
           feeder.feed(run, 0, ahead);
         }
@@ -144,12 +145,12 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
         const bool correlated = problem.correlated && repeated < 0;
         const int slots = correlated ? blocks : repeated < 0 ? blocks * CONSUMERS : CONSUMERS;
         barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
-        // The first time also before the barrier, without partials: its code comes from cold memory then, while others
-        // still work.
+        // The first time also before the barrier, from whatever the partials' memory holds: the code comes from cold
+        // memory then, while others still work, and what it leaves is overwritten.
 #pragma unroll 1
-        for (int known = first ? 0 : slots;; known = slots) {
-          compute_constants(problem, shared, sample, known, correlated, buffer);
-          if (known == slots) break;
+        for (bool complete = !first;; complete = true) {
+          compute_constants(problem, shared, sample, complete || correlated ? slots : 0, correlated, buffer);
+          if (complete) break;
           passes.publish();
           passes.wait_for_partials();
         }
@@ -174,7 +175,7 @@ __device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS
   Consumer<CONSUMERS> consumer(problem, shared, group);
   MomentsOfRows moments(problem, group, CONSUMERS);
   Epilogue<CONSUMERS, BATCH> epilogue(problem, shared, group);
-  Walk walk(problem);
+  Walk walk(problem, problem.correlated && !last_sample_first(problem, blockIdx.x));
   for (int repeated = -1;;) {
     if (repeated >= 0 || !problem.correlated) consumer.pass<MOMENTS_LATE_STEPS>(moments, walk);
     if (repeated < 0) {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
+import torch
 from torch import Tensor
 
 from kbench.kernels import composed, conv_norm_pool_general, native
 from kbench.kernels.conv_shape import Pair, channel_scale, checked_arguments, pooled_size
-from kbench.kernels.launch import launch
+from kbench.kernels.quick_call import KEPT_SIZES, are_plain, submit, unlike, wants_gradient
 from kbench.kernels.recompute import differentiable
 
 SOURCE = "conv_norm_pool_wgmma.cu"
@@ -67,21 +68,27 @@ def conv_norm_pool(
     tensors = (x, weight, bias, gamma, beta, scale)
     if not supports(x, weight, pool):
         return conv_norm_pool_general.conv_norm_pool_general(*tensors, **options)
+    if not wants_gradient(tensors):
+        return _forward(*tensors, **options)
     reference = partial(composed.conv_norm_pool, **options)
     return differentiable(partial(_forward, **options), reference, *tensors)
 
 
 def supports(x: Tensor, weight: Tensor, pool: Pair) -> bool:
     """Whether the one-launch kernel takes these."""
+    return x.is_cuda and _supports(x.get_device(), x.shape, weight.shape, (pool[0], pool[1]))
+
+
+@lru_cache(maxsize=KEPT_SIZES)
+def _supports(device: int, x: torch.Size, weight: torch.Size, pool: Pair) -> bool:
     return (
-        x.is_cuda
-        and x.dim() == 4
-        and weight.dim() == 4
-        and native.device_capability(x.device) == CAPABILITY
-        and _fits(x.shape[1], weight.shape[0], (weight.shape[2], weight.shape[3]), pool)
-        and x.shape[0] <= MAX_BATCH
-        and _windows(x.shape[2], x.shape[3]) <= MAX_WINDOWS
-        and x.shape[1] * x.shape[2] * x.shape[3] < 2**31
+        len(x) == 4
+        and len(weight) == 4
+        and native.device_capability(device) == CAPABILITY
+        and _fits(x[1], weight[0], (weight[2], weight[3]), pool)
+        and x[0] <= MAX_BATCH
+        and _windows(x[2], x[3]) <= MAX_WINDOWS
+        and x[1] * x[2] * x[3] < 2**31
     )
 
 
@@ -97,14 +104,67 @@ def _windows(height: int, width: int) -> int:
     return -(-units // MAX_CLUSTER) * ((width - KERNEL[1] + 1) // POOL[1])
 
 
-def _forward(*tensors: Tensor, groups: int, eps: float, pool: Pair, clamp_min: float, clamp_max: float) -> Tensor:
-    *tensors, scale = tensors
-    shape, tensors = checked_arguments(*tensors, groups=groups)
-    scale = channel_scale(scale, shape.out_channels)
-    pooled = pooled_size(shape.out_height, shape.out_width, pool)
-    out = scale.new_empty((shape.batch, shape.out_channels, *pooled))
+def _forward(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    *,
+    groups: int,
+    eps: float,
+    pool: Pair,
+    clamp_min: float,
+    clamp_max: float,
+) -> Tensor:
+    # A call must cost the host less than the kernel takes: what sizes decide is looked up.
+    device = x.get_device()
+    plain = are_plain((x, weight, bias, gamma, beta, scale), device)
+    if not plain:
+        _, (x, weight, bias, gamma, beta) = checked_arguments(x, weight, bias, gamma, beta, groups=groups)
+        if scale.device != x.device:
+            raise ValueError(f"all tensors must be on one device, got {x.device}, {scale.device}")
+    sizes = x.shape, weight.shape, bias.shape, gamma.shape, beta.shape, scale.shape
+    out_size, numbers = _sizes(*sizes, groups, (pool[0], pool[1]))
+    if not plain or scale.numel() == 1:
+        scale = channel_scale(scale, numbers[4])
+    out = x.new_empty(out_size)
     if out.numel() == 0:
         return out
-    sizes = (shape.batch, shape.in_channels, shape.height, shape.width, shape.out_channels, groups)
-    launch(library(), FUNCTION, *tensors, scale, out, *sizes, eps, clamp_min, clamp_max)
+    submit(
+        library(),
+        FUNCTION,
+        device,
+        x.data_ptr(),
+        weight.data_ptr(),
+        bias.data_ptr(),
+        gamma.data_ptr(),
+        beta.data_ptr(),
+        scale.data_ptr(),
+        out.data_ptr(),
+        *numbers,
+        eps,
+        clamp_min,
+        clamp_max,
+    )
     return out
+
+
+@lru_cache(maxsize=KEPT_SIZES)
+def _sizes(
+    x: torch.Size,
+    weight: torch.Size,
+    bias: torch.Size,
+    gamma: torch.Size,
+    beta: torch.Size,
+    scale: torch.Size,
+    groups: int,
+    pool: Pair,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Tell the output's size and the numbers that the kernel takes. ValueError for sizes that do not go together."""
+    shape, _ = checked_arguments(*map(unlike, (x, weight, bias, gamma, beta)), groups=groups)
+    channel_scale(unlike(scale), shape.out_channels)
+    pooled = pooled_size(shape.out_height, shape.out_width, pool)
+    numbers = (shape.batch, shape.in_channels, shape.height, shape.width, shape.out_channels, groups)
+    return (shape.batch, shape.out_channels, *pooled), numbers

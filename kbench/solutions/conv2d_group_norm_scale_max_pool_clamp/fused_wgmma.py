@@ -44,15 +44,16 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         """(N, in_channels, H, W) -> (N, out_channels, (H - k + 1) // p, (W - k + 1) // p)."""
+        convolution, norm = self.conv, self.group_norm  # each look-up costs the host half a microsecond
         return conv_norm_pool(
             x,
-            self.conv.weight,
-            self.conv.bias,
-            self.group_norm.weight,
-            self.group_norm.bias,
+            convolution.weight,
+            convolution.bias,
+            norm.weight,
+            norm.bias,
             self.scale,
-            groups=self.group_norm.num_groups,
-            eps=self.group_norm.eps,
+            groups=norm.num_groups,
+            eps=norm.eps,
             pool=self.pool,
             clamp_min=self.clamp_min,
             clamp_max=self.clamp_max,

@@ -30,12 +30,13 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         """(N, in_channels, H, W) -> (N, 1, H - k + 1, W - k + 1)."""
+        convolution, norm = self.conv, self.group_norm  # each look-up costs the host half a microsecond
         return conv_norm_logsumexp(
             x,
-            self.conv.weight,
-            self.conv.bias,
-            self.group_norm.weight,
-            self.group_norm.bias,
-            groups=self.group_norm.num_groups,
-            eps=self.group_norm.eps,
+            convolution.weight,
+            convolution.bias,
+            norm.weight,
+            norm.bias,
+            groups=norm.num_groups,
+            eps=norm.eps,
         )

@@ -160,7 +160,7 @@ class RunMoments {
     } else {
       clear_zero_row();
     }
-    Walk walk(problem_);
+    Walk walk(problem_, last_sample_first(problem_, blockIdx.x));
     Run run;
     int stage = 0;
     for (int number = 0; walk.next(problem_, run); ++number) {

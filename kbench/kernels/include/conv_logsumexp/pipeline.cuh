@@ -16,6 +16,7 @@ namespace kbench::conv_logsumexp {
 constexpr int WEIGHT_PITCH = MAX_INPUT_CHANNELS * TAPS + 1;  // odd: one row per lane without bank conflicts
 constexpr int BATCH_ROWS = 3;                                // input rows on their way in the producer's registers
 constexpr int PREFETCHED_ROWS = 32;                          // on their way to the cache beyond those
+constexpr int LINE_FLOATS = 32;                              // of a line of the cache
 constexpr int PRODUCER_BARRIER = 1;
 constexpr int FIRST_CONSUMER_BARRIER = 2;  // one per consumer warpgroup
 constexpr int FIRST_TURN_BARRIER = 6;      // likewise
@@ -223,64 +224,13 @@ class Feeder {
 
   /// Feeds all rows of an announced run to the first pass on correlations, with its edges kept aside.
   __device__ void feed_correlated(const Run& run, bool first_run) {
-    const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
-    const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
-    const float* pixel = sample + uint32_t(run.y) * width + min(uint32_t(thread_), width - 1);
-    const int rows = run.rows + 2, from_right = problem_.width - 1 - thread_;
-    const bool edge = thread_ < 2 || from_right == 0 || from_right == 1;
-    CorrelationShared& own = shared_.correlation;
-    int edges = 0;  // rows whose edge columns are published
-    const uint32_t ring = shared_address(shared_.ring) + thread_ * PIXEL_BYTES;
-    const uint32_t column = shared_address(own.columns[0][thread_ < 2 ? thread_ : edge ? 3 - from_right : 0]);
-    const uint32_t edge_row = shared_address(&own.rows[0][0][thread_]);
-    float peak = 0.f, norm_before = 0.f, norm_before_that = 0.f;
-    float values[BATCH_ROWS][MAX_INPUT_CHANNELS], ready[BATCH_ROWS][MAX_INPUT_CHANNELS];
-    load<true>(values, pixel, 0, rows - 1);
-    if (!first_run) sync_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
-#pragma unroll 1
-    for (int first = 0; first < rows; first += BATCH_ROWS, ++stage_) {
-      // All that has come is used before the next loads start, because a wait for one load is a wait for all. Those are
-      // on their way while this stage is made.
-#pragma unroll
-      for (int i = 0; i < BATCH_ROWS; ++i) {
-#pragma unroll
-        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
-          ready[i][c] = scaled(values[i], c);
-          asm volatile("" : "+f"(ready[i][c])::"memory");
-        }
-      }
-      load<true>(values, pixel, first + BATCH_ROWS, rows - 1);
-      const int slot = stage_ % STAGES;
-      if (stage_ >= STAGES) sync_threads<3 * WARPGROUP_THREADS>(FIRST_STAGE_BARRIER + slot);
-#pragma unroll
-      for (int i = 0; i < BATCH_ROWS; ++i) {
-        const int row = first + i;
-        SplitPair pairs[4];
-        float norm = 0.f;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(ready[i][2 * j], ready[i][2 * j + 1]);
-#pragma unroll
-        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) norm = fmaf(ready[i][c], ready[i][c], norm);
-        peak = fmaxf(peak, norm + norm_before + norm_before_that);
-        norm_before_that = norm_before;
-        norm_before = norm;
-        write(ring + (slot * BATCH_ROWS + i) * ROW_BYTES, pairs, true);
-        write(column + row * PIXEL_BYTES, pairs, edge && row < rows, sizeof(own.columns[0]));
-        write(edge_row + (row & 1) * ROW_BYTES, pairs, row < 2, sizeof(own.rows[0]));
-        write(edge_row + (row + 4 - rows & 3) * ROW_BYTES, pairs, row >= rows - 2 && row < rows, sizeof(own.rows[0]));
-      }
-      barrier_arrive(&shared_.stage_full[slot]);
-      for (; edges + EDGE_ROWS < rows && edges + EDGE_ROWS + 2 <= first + BATCH_ROWS; edges += EDGE_ROWS) {
-        barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
-      }
-      const int ahead = first + PREFETCHED_ROWS;
-      prefetch(run, ahead, min(BATCH_ROWS, rows - ahead));
+    // Up to 2 * BATCH_ROWS - 1 rows beyond the run's are loaded where that stays within the input.
+    const bool follows = run.sample < problem_.batch - 1 || run.y + run.rows + 2 + 2 * BATCH_ROWS <= problem_.height;
+    if (problem_.width == TILE_PIXELS && follows) {
+      feed_correlated_rows<true>(run, first_run);
+    } else {
+      feed_correlated_rows<false>(run, first_run);
     }
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
-    if (thread_ % 32 == 0) own.peaks[thread_ / 32] = peak;
-    // All of them, used or not: their parity is that of the run.
-    for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
   }
 
   /// Waits until all that feed_correlated() has fed is used up.
@@ -299,8 +249,11 @@ class Feeder {
     const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
     const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
     const float* pixel = sample + uint32_t(run.y + begin) * width + min(uint32_t(run.left() + thread_), width - 1);
+    // Opaque: offsets that depend on it are made here, not kept in registers through all that comes before.
+    uint32_t plane_bytes = plane * uint32_t(sizeof(float));
+    asm volatile("" : "+r"(plane_bytes));
     float values[BATCH_ROWS][MAX_INPUT_CHANNELS];
-    load(values, pixel, 0, end - begin - 1);
+    load(values, pixel, plane_bytes, 0, end - begin - 1);
     for (int first = begin; first < end; first += BATCH_ROWS) {
 #pragma unroll
       for (int i = 0; i < BATCH_ROWS; ++i) {
@@ -314,16 +267,102 @@ class Feeder {
       if (lane < rows) barrier_arrive(&shared_.full[(sequence_ + lane) & (RING_ROWS - 1)]);
       sequence_ += rows;
       // Only now: a load that is issued among the stores makes the next of them wait for it.
-      if (first + BATCH_ROWS < end) load(values, pixel, first - begin + BATCH_ROWS, end - begin - 1);
+      if (first + BATCH_ROWS < end) load(values, pixel, plane_bytes, first - begin + BATCH_ROWS, end - begin - 1);
       const int ahead = first + PREFETCHED_ROWS;
       prefetch(run, ahead, min(BATCH_ROWS, run.rows + 2 - ahead));
     }
   }
 
  private:
+  /// All rows of a run; WHOLE_ROWS where they are TILE_PIXELS wide and rows that follow the last may be loaded.
+  template <bool WHOLE_ROWS>
+  __device__ __forceinline__ void feed_correlated_rows(const Run& run, bool first_run) {
+    const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
+    const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
+    const float* pixel = sample + uint32_t(run.y) * width + min(uint32_t(thread_), width - 1);
+    const int rows = run.rows + 2, from_right = problem_.width - 1 - thread_;
+    const bool edge = thread_ < 2 || from_right == 0 || from_right == 1;
+    CorrelationShared& own = shared_.correlation;
+    int edges = 0;  // rows whose edge columns are published
+    const uint32_t ring = shared_address(shared_.ring) + thread_ * PIXEL_BYTES;
+    const uint32_t column = shared_address(own.columns[0][thread_ < 2 ? thread_ : edge ? 3 - from_right : 0]);
+    const uint32_t edge_row = shared_address(&own.rows[0][0][thread_]);
+    // The thread's line of each three rows: PREFETCHED_LANES lines of a channel.
+    constexpr int PREFETCHED_LANES = WARPGROUP_THREADS / MAX_INPUT_CHANNELS, ROW_LINES = TILE_PIXELS / LINE_FLOATS;
+    static_assert(PREFETCHED_LANES >= BATCH_ROWS * ROW_LINES, "a stage's lines are a thread's each");
+    const int line = thread_ % PREFETCHED_LANES, prefetched_channel = thread_ / PREFETCHED_LANES;
+    const bool prefetches = line < BATCH_ROWS * ROW_LINES && prefetched_channel < problem_.in_channels;
+    const int prefetched_row = prefetches ? line / ROW_LINES : rows;
+    const float* prefetched = sample + plane * uint32_t(prefetched_channel) +
+                              (uint32_t(run.y + PREFETCHED_ROWS) * width + uint32_t(line * LINE_FLOATS));
+    float peak = 0.f, norm_before = 0.f, norm_before_that = 0.f;
+    float values[BATCH_ROWS][MAX_INPUT_CHANNELS], ready[BATCH_ROWS][MAX_INPUT_CHANNELS];
+    if constexpr (WHOLE_ROWS) {
+      load_whole_rows(values, pixel, plane * uint32_t(sizeof(float)));
+    } else {
+      load<true>(values, pixel, plane * uint32_t(sizeof(float)), 0, rows - 1);
+    }
+    if (!first_run) sync_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
+#pragma unroll 1
+    for (int first = 0; first < rows; first += BATCH_ROWS, ++stage_) {
+      // All that has come is used before the next loads start, because a wait for one load is a wait for all. Those are
+      // on their way while this stage is made.
+#pragma unroll
+      for (int i = 0; i < BATCH_ROWS; ++i) {
+#pragma unroll
+        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+          ready[i][c] = scaled(values[i], c);
+          asm volatile("" : "+f"(ready[i][c])::"memory");
+        }
+      }
+      if constexpr (WHOLE_ROWS) {
+        pixel += BATCH_ROWS * TILE_PIXELS;
+        load_whole_rows(values, pixel, plane * uint32_t(sizeof(float)));
+      } else {
+        load<true>(values, pixel, plane * uint32_t(sizeof(float)), first + BATCH_ROWS, rows - 1);
+      }
+      const int slot = stage_ % STAGES;
+      if (stage_ >= STAGES) sync_threads<3 * WARPGROUP_THREADS>(FIRST_STAGE_BARRIER + slot);
+#pragma unroll
+      for (int i = 0; i < BATCH_ROWS; ++i) {
+        const int row = first + i;
+        SplitPair pairs[4];
+        float norm = 0.f;
+#pragma unroll
+        for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(ready[i][2 * j], ready[i][2 * j + 1]);
+#pragma unroll
+        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) norm = fmaf(ready[i][c], ready[i][c], norm);
+        if (row >= rows) norm = 0.f;
+        peak = fmaxf(peak, norm + norm_before + norm_before_that);
+        norm_before_that = norm_before;
+        norm_before = norm;
+        write(ring + (slot * BATCH_ROWS + i) * ROW_BYTES, pairs, true);
+        write(column + row * PIXEL_BYTES, pairs, edge && row < rows, sizeof(own.columns[0]));
+        write(edge_row + (row & 1) * ROW_BYTES, pairs, row < 2, sizeof(own.rows[0]));
+        write(edge_row + (row + 4 - rows & 3) * ROW_BYTES, pairs, row >= rows - 2 && row < rows, sizeof(own.rows[0]));
+      }
+      barrier_arrive(&shared_.stage_full[slot]);
+      for (; edges + EDGE_ROWS < rows && edges + EDGE_ROWS + 2 <= first + BATCH_ROWS; edges += EDGE_ROWS) {
+        barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+      }
+      const int ahead = first + PREFETCHED_ROWS;
+      if constexpr (WHOLE_ROWS) {
+        if (ahead + prefetched_row < rows) asm volatile("prefetch.global.L2 [%0];" ::"l"(prefetched));
+        prefetched += BATCH_ROWS * TILE_PIXELS;
+      } else {
+        prefetch(run, ahead, min(BATCH_ROWS, rows - ahead));
+      }
+    }
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, step));
+    if (thread_ % 32 == 0) own.peaks[thread_ / 32] = peak;
+    // All of them, used or not: their parity is that of the run.
+    for (; edges < TILE_PIXELS; edges += EDGE_ROWS) barrier_arrive(&shared_.edges_full[edges / EDGE_ROWS]);
+  }
+
   /// Asks the cache for rows that will be loaded later: a batch in registers is too little to hide the memory behind.
   __device__ void prefetch(const Run& run, int begin, int rows) const {
-    constexpr int LINE_FLOATS = 32, LANES = WARPGROUP_THREADS / MAX_INPUT_CHANNELS;
+    constexpr int LANES = WARPGROUP_THREADS / MAX_INPUT_CHANNELS;
     const int channel = thread_ / LANES, floats = rows * problem_.width;
     if (rows <= 0 || channel >= problem_.in_channels) return;
     const int64_t plane = int64_t(run.sample) * problem_.in_channels + channel;
@@ -334,13 +373,32 @@ class Feeder {
     }
   }
 
+  /// BATCH_ROWS rows of the thread's column from the given pixel on, where rows are TILE_PIXELS wide. An address serves
+  /// three loads: one for each would have to wait until an earlier load has read its own, for they share few registers.
+  __device__ __forceinline__ void load_whole_rows(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float* pixel,
+                                                  uint32_t plane_bytes) const {
+    static_assert(BATCH_ROWS == 3, "three loads");
+    constexpr int PITCH = TILE_PIXELS * int(sizeof(float));
+#pragma unroll
+    for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+      const uint64_t bytes = uint64_t(plane_bytes) * uint32_t(min(c, problem_.in_channels - 1));
+      asm volatile(
+          "ld.global.f32 %0, [%3];\n"
+          "ld.global.f32 %1, [%3 + %4];\n"
+          "ld.global.f32 %2, [%3 + %5];\n"
+          : "=&f"(values[0][c]), "=&f"(values[1][c]), "=&f"(values[2][c])
+          : "l"(reinterpret_cast<const char*>(pixel) + bytes), "n"(PITCH), "n"(2 * PITCH)
+          : "memory");
+    }
+  }
+
   /// BATCH_ROWS rows of the thread's column from the given one on; rows beyond the last repeat it, and channels beyond
   /// the input's its last one: their weights are zero. Nothing here depends on a condition, nor does any use of what is
   /// loaded: a register whose last load may still be unused makes the next load wait for it.
   /// IN_ORDER keeps the loads where they stand among stores and barriers.
   template <bool IN_ORDER = false>
-  __device__ void load(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float* pixel, int row, int last) const {
-    const uint32_t plane_bytes = uint32_t(problem_.height) * problem_.width * uint32_t(sizeof(float));
+  __device__ void load(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float* pixel, uint32_t plane_bytes,
+                       int row, int last) const {
 #pragma unroll
     for (int i = 0; i < BATCH_ROWS; ++i) {
       const float* at = pixel + uint32_t(min(row + i, last)) * uint32_t(problem_.width);

@@ -86,11 +86,11 @@ struct Run {
   }
 };
 
-/// A block's rows as runs, in order.
+/// A block's rows as runs, in order or in the opposite one.
 class Walk {
  public:
-  __device__ explicit Walk(const Problem& problem)
-      : row_(problem.first_row(blockIdx.x)), end_(problem.first_row(blockIdx.x + 1)) {}
+  __device__ explicit Walk(const Problem& problem, bool backwards = false)
+      : row_(problem.first_row(blockIdx.x)), end_(problem.first_row(blockIdx.x + 1)), backwards_(backwards) {}
   /// All rows of one sample.
   __device__ Walk(const Problem& problem, int sample)
       : row_(sample * problem.rows_per_sample()), end_(row_ + problem.rows_per_sample()) {}
@@ -98,19 +98,36 @@ class Walk {
   __device__ bool next(const Problem& problem, Run& run) {
     if (row_ >= end_) return false;
     const int per_sample = problem.rows_per_sample();
-    const int within = row_ % per_sample;
-    run.sample = row_ / per_sample;
+    const int row = backwards_ ? end_ - 1 : row_;
+    const int within = row % per_sample;
+    run.sample = row / per_sample;
     run.strip = within / problem.out_height;
     run.y = within % problem.out_height;
-    run.rows = min(problem.out_height - run.y, end_ - row_);
-    row_ += run.rows;
+    if (backwards_) {
+      run.rows = min(run.y + 1, end_ - row_);
+      run.y -= run.rows - 1;
+      end_ -= run.rows;
+    } else {
+      run.rows = min(problem.out_height - run.y, end_ - row_);
+      row_ += run.rows;
+    }
     return true;
   }
   __device__ bool more() const { return row_ < end_; }
 
  private:
   int row_, end_;
+  bool backwards_ = false;
 };
+
+/// Whether a block's first pass on correlations begins with its last sample: where it has fewer rows of that than of
+/// its first one. The edges' warpgroup alone puts the moments of the first sample walked together, beside the rows that
+/// follow: few rows at the end would wait for it. The second pass goes the other way round.
+__device__ inline bool last_sample_first(const Problem& problem, int block) {
+  const int per_sample = problem.rows_per_sample();
+  const int begin = problem.first_row(block), end = problem.first_row(block + 1);
+  return min(per_sample - begin % per_sample, end - begin) > min((end - 1) % per_sample + 1, end - begin);
+}
 
 /// The power of two that brings `magnitude` into [2^exponent, 2^(exponent + 1)); 1 for zero, inf and NaN.
 __device__ __forceinline__ float power_of_two_scale(float magnitude, int exponent) {
