@@ -82,6 +82,8 @@ class Child:
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
         self._stopped = False
+        self.woken_ns = 0
+        """When it was last let go on (`time.perf_counter_ns`), before it could."""
         self._closed: ClosedCensus | None = None
         self._excused_at: float | None = None
         self._excused_before_s = 0.0
@@ -251,7 +253,7 @@ class Child:
             self._stopped = False
             self._excused_before_s, self._excused_at = self._excused_s(), None
             if tree is not None:
-                tree.go_on()
+                self.woken_ns = tree.go_on()
 
     def _excused_s(self) -> float:
         """Return for how long it has been stopped and excused so far."""

@@ -283,17 +283,16 @@ def attest_bursts(
     its calls' median; so the least is that of the quietest burst, those `before` included. Raises ValueError for none.
     """
 
-    def excess_of(each: Burst) -> float:
-        return (each.wall_ns - overhead.ns) / overhead.stretch / max(1.0, each.median_ns)
+    def seen_ns(each: Burst) -> float:
+        return (each.wall_ns - overhead.ns) / overhead.stretch
 
-    excess = sorted(map(excess_of, candidate))
+    excess = sorted(seen_ns(each) / max(1.0, each.median_ns) for each in candidate)
     middle, upper = median(excess), excess[3 * len(excess) // 4]
     unsure_ns = overhead.half_width_ns / overhead.stretch
-    least = min([*excess, *map(excess_of, before)])
     return Attested(
         ns=max(1.0, claim_ns * middle),
         half_width_ns=claim_ns * max(_half_width(excess), upper - middle) + unsure_ns + overhead.saved_ns,
-        least_ns=claim_ns * least - unsure_ns,
+        least_ns=min(map(seen_ns, [*candidate, *before])) - unsure_ns,
     )
 
 

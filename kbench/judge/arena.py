@@ -117,6 +117,13 @@ class Arena:
         begin, end = self._output_span[slot]
         poison(self._block.bytes[begin:end])
 
+    def spoil_inputs(self, slot: int, but: Collection[int] = ()) -> None:
+        """Overwrite the inputs of a slot after a call, so that what is their memory cannot pass for a result of it."""
+        for number, spec in enumerate(self._inputs[slot]):
+            if number not in but:
+                begin, end = spec.span
+                poison(self._block.bytes[begin:end])
+
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
         """Put fresh arguments for a slot where no worker sees them, until `reveal`.
 

@@ -33,6 +33,7 @@ BIND_TIMEOUT_S = 60.0
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
+USUAL = {"poison": True, "late": False, "told": False, "filled": False}
 
 
 class Candidate:
@@ -183,21 +184,18 @@ class Candidate:
         return next((name for name, changed in zip(differs, answers, strict=True) if changed), None)
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, kill: bool, **how: bool) -> Reply:
-        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked.
-
-        The worker's tree is stopped afterwards, or with `kill` dead, before anything is made of the answer.
-        """
+        """Have the worker call the model on filled slots. Nothing is made of the answer before it is stopped, or dead."""
         backend(self._config.device).synchronize()
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
-        usual = {"poison": True, "late": False, "told": False, "filled": False}
-        message = {"op": "call", "slots": list(slots), **usual, **how}
-        self._resume()  # waking up does not count as part of the call
-        started = time.perf_counter_ns()
-        answer = self._ask(message, timeout_s=timeout_s)
+        message = {"op": "call", "slots": [*slots], **USUAL, **how}
+        # Asked while it is stopped: what wakes up may take this process's processor for a while, and sees the inputs.
+        self._refusing(lambda _: self._child.post(message), timeout_s, Status.CALL_TIMEOUT)
+        self._resume()
+        answer = self._answer(self._child.hear, timeout_s, Status.CALL_TIMEOUT)
         (self.kill if kill else self.pause)()
         ended_ns = max(self.message_ns, self.worked_until_ns)
         with self.understood():
-            return Reply.read(answer, started, ended_ns, slots, self._numbers(answer, expected))
+            return Reply.read(answer, self._child.woken_ns, ended_ns, slots, self._numbers(answer, expected))
 
     def _limit_s(self, calls: int) -> float:
         timeout_s = self.limit_s * max(1, calls)
@@ -368,10 +366,11 @@ class Candidate:
         on_timeout: Status = Status.CALL_TIMEOUT,
     ) -> Message:
         self._resume()
+        return self._answer(lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
+
+    def _answer(self, request: Callable[[float], Message], timeout_s: float, on_timeout: Status) -> Message:
         try:
-            answer: Message = self._refusing(
-                lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout
-            )
+            answer: Message = self._refusing(request, timeout_s, on_timeout)
         except RefusalError as refusal:
             if isinstance(refusal.__cause__, ChildError) and refusal.__cause__.status is Status.CALL_TIMEOUT:
                 self.kill()  # a late answer would be taken for one to the next request

@@ -20,6 +20,7 @@ from kbench.judge.diagnosis.search import MOST_ELEMENTS
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
+from kbench.judge.timing.fetched_results import UnfetchableError
 from kbench.judge.timing.gate_clock import DeviceClock, NotReplayableError
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.pairing import ArmClock, DisturbedError, Pacing, Pairing
@@ -206,13 +207,15 @@ class Evaluation:
     def _time(self) -> Timing:
         """Time both arms; once more in fresh workers where the first time says nothing.
 
-        By plain loops where calls can neither be queued nor recorded. A candidate that disturbs the device itself does
-        so again, and is refused.
+        By plain loops where calls can neither be queued nor recorded, and with copies where results cannot be read
+        where they lie. A candidate that disturbs the device itself does so again, and is refused.
         """
-        unqueued, disturbed = "", False
+        unqueued, disturbed, fetches = "", False, True
         while True:
             try:
-                return self._paired(unqueued)
+                return self._paired(unqueued, fetches=fetches)
+            except UnfetchableError:
+                fetches = False
             except NotReplayableError as error:
                 self._battery.note("not_recorded", str(error))
                 unqueued = error.arm
@@ -223,7 +226,7 @@ class Evaluation:
                 disturbed = True
             self._bound.renew()
 
-    def _paired(self, unqueued: str) -> Timing:
+    def _paired(self, unqueued: str, *, fetches: bool) -> Timing:
         device, options = self._judge.device, self._assignment.options
         pacing = Pacing(
             pairs=options.pairs,
@@ -235,7 +238,7 @@ class Evaluation:
         with ExitStack() as stack:
             with self._judge.shared():
                 self._judge.progress(stage="load")
-                trial, clock = self._arms(stack, device, unqueued)
+                trial, clock = self._arms(stack, device, unqueued, fetches=fetches)
             with self._judge.exclusive():
                 self._judge.progress(stage="time")
                 with DeviceMonitor(device) as monitor:
@@ -246,7 +249,7 @@ class Evaluation:
             self._judge.afterwards.push(stack.pop_all())
             return timing
 
-    def _arms(self, stack: ExitStack, device: str, unqueued: str) -> tuple[Trial, ArmClock]:
+    def _arms(self, stack: ExitStack, device: str, unqueued: str, *, fetches: bool) -> tuple[Trial, ArmClock]:
         """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
         if self._assignment.verify:
             # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
@@ -274,7 +277,7 @@ class Evaluation:
             clock = DeviceClock(trial, beside, cold=mode == "cold", replays=mode != "graph", unqueued=unqueued)
             clock.warm_up()
         else:
-            clock = HostClock(trial, beside)
+            clock = HostClock(trial, beside, fetches=fetches)
         stack.callback(clock.close)
         return trial, clock
 

@@ -135,9 +135,9 @@ class Trial:
         for slot, of_slot in zip(slots, expected, strict=True):
             self.tell(slot, of_slot.arguments)
         # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
-        with self.candidate.stopped():
-            for slot, of_slot in zip(slots, expected, strict=True):
-                self.arena.fill(slot, of_slot)
+        self.candidate.pause()
+        for slot, of_slot in zip(slots, expected, strict=True):
+            self.arena.fill(slot, of_slot)
         if self.arena.lends:
             for of_slot in expected:
                 of_slot.arguments.clear()

@@ -121,7 +121,8 @@ class Census:
 
     def __init__(self, pid: int):
         self._pid = pid
-        self._dead: set[int] = set()
+        self.ended: set[int] = set()
+        """Processes that have ended and that nobody has waited for, at the last count."""
         self.complete = False
 
     def living(self) -> set[int]:
@@ -129,7 +130,7 @@ class Census:
         table, complete = _listed()
         tree = _tree(self._pid, table)
         dead = {process.pid for process in tree if process.dead}
-        self.complete, self._dead = complete and dead <= self._dead, dead
+        self.complete, self.ended = complete and dead <= self.ended, dead
         return {process.pid for process in tree} - dead
 
 
@@ -140,6 +141,7 @@ class ClosedCensus:
     """
 
     complete = True
+    ended: frozenset[int] = frozenset()
 
     def __init__(self, pid: int):
         self._parents = {process.pid: process.parent for process in members(pid)}

@@ -14,7 +14,7 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from kbench.sandbox import libc, namespaces
 from kbench.sandbox.namespaces import Surroundings
@@ -111,9 +111,11 @@ class StoppedTree:
         rests = all(_rests(process) for process in {process for process, _ in now})
         return bool(now) and (bool(ended) or ran_ns > FALLS_ASLEEP_NS or not rests)
 
-    def go_on(self) -> None:
-        """Let every process of it go on."""
+    def go_on(self) -> int:
+        """Let every process of it go on; return when, before any could (`time.perf_counter_ns`)."""
+        woken_ns = time.perf_counter_ns()
         _signal(self._pids, signal.SIGCONT)
+        return woken_ns
 
     def _times(self) -> Times:
         found = ((pid, read_process(pid)) for pid in self._pids)
@@ -141,18 +143,14 @@ def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
     The signal is only on its way when kill(2) returns, and another process of the tree may undo it or fork meanwhile:
     it is sent until all that there are have rested since before they were counted.
     """
-    rested = set[int]()
-    computed: dict[int, int] = {}
-    told_ns = 0
+    rested, told = set[int](), None
     deadline = time.monotonic() + STOP_LIMIT_S
     while True:
         living = census.living()
         if census.complete and all(p in rested and _rests(p) for p in living):
-            return StoppedTree(living, told_ns + sum(_computed_ns(p) - computed.get(p, 0) for p in living))
+            return StoppedTree(living, told.worked_until_ns(living, census.ended) if told is not None else 0)
         while moving := {p for p in living if not _rests(p)}:
-            if not told_ns:
-                computed = {p: _computed_ns(p) for p in living}
-                told_ns = time.perf_counter_ns()
+            told = told or ToldToStop({p: _computed_ns(p) for p in living}, census.ended)
             if time.monotonic() > deadline:
                 return None
             _signal(moving, signal.SIGSTOP)
@@ -160,6 +158,27 @@ def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
         if time.monotonic() > deadline:
             return None
         rested = living
+        if told is not None:
+            told.rested_ns = time.perf_counter_ns()
+
+
+class ToldToStop:
+    """What the processes of a tree had computed when they were told to stop."""
+
+    def __init__(self, computed: dict[int, int], ended: Collection[int]):
+        self._computed, self._ended = computed, frozenset(ended)
+        self.rested_ns = self._at_ns = time.perf_counter_ns()
+
+    def worked_until_ns(self, living: Collection[int], ended: Collection[int]) -> int:
+        """Return until when they can have worked: by what they computed since, and not after they were seen to rest.
+
+        Each alone says too much: what runs on another processor is counted a clock tick late, and threads that sleep
+        take a while to stop. Nobody counts a process that has ended meanwhile.
+        """
+        if set(living) != self._computed.keys() or not self._ended.issuperset(ended):
+            return self.rested_ns
+        since_ns = sum(_computed_ns(pid) - ns for pid, ns in self._computed.items())
+        return min(self.rested_ns, self._at_ns + since_ns)
 
 
 def _time(pid: int, thread: int) -> tuple[int, int]:

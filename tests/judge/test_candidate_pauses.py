@@ -22,12 +22,20 @@ class Child:
     @contextlib.contextmanager
     def stopped(self):
         self.seen.append("stop")
-        yield SimpleNamespace(worked_until_ns=len(self.seen))
+        yield SimpleNamespace(worked_until_ns=1000 * len(self.seen))
+        self.woken_ns = len(self.seen)
         self.seen.append("go")
 
     def request(self, message, **_):
         self.seen.append(message["op"])
         return {}
+
+    def post(self, message):
+        self.seen.append(f"ask {message['slots']}")
+
+    def hear(self, _timeout_s):
+        self.seen.append("answer")
+        return {"event_ns": 1, "submit_ns": 1, "sum_ns": 2, "outputs": [], "process": 1, "places": []}
 
 
 @pytest.fixture
@@ -44,7 +52,7 @@ def ask(candidate: Candidate) -> None:
 
 def test_it_stands_still_until_it_is_asked(candidate) -> None:
     candidate.pause()
-    assert candidate.worked_until_ns == 1
+    assert candidate.worked_until_ns == 1000
     with candidate.stopped():
         candidate._child.seen.append("fill")
     assert candidate._child.seen == ["stop", "fill"], "what stands still goes on standing still"
@@ -109,3 +117,15 @@ def test_a_worker_that_leaves_a_request_unanswered_is_killed(candidate, status, 
     with pytest.raises(RefusalError, match="no answer"):
         candidate.unbind()
     assert ("kill" in candidate._child.seen) == killed
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_request_lasts_from_before_it_is_woken_until_it_is_stopped(candidate, kill) -> None:
+    """What wakes up sees the inputs, and may keep the judge from the processor before it has asked."""
+    child = candidate._child
+    child.channel = SimpleNamespace(received_ns=7)
+    candidate.pause()
+    reply = candidate.call((), [], kill=kill)
+    assert child.seen == ["stop", "ask []", "go", "answer", "kill" if kill else "stop"]
+    assert reply.asked_ns == 2, "before it goes on"
+    assert reply.ended_ns == (1000 if kill else 5000)

@@ -143,7 +143,7 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
     )
     made = Evaluation(judge, candidate, SimpleNamespace(verify=True, options=RunOptions()))  # type: ignore[arg-type]
     with contextlib.ExitStack() as stack:
-        made._arms(stack, "cuda", "")
+        made._arms(stack, "cuda", "", fetches=True)
     assert done == ["vary", "call", "take back", "pause", "load", "bind", "warm up", "close", "kill"]
 
 
@@ -153,7 +153,7 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
 ) -> None:
     done: list[str] = []
 
-    def paired(_: Evaluation, unqueued: str) -> Any:
+    def paired(_: Evaluation, unqueued: str, **_how: bool) -> Any:
         done.append(f"unqueued: {unqueued}")
         if not unqueued:
             raise NotReplayableError(arm, "recording the solution's calls failed: capturing")
@@ -190,7 +190,7 @@ def test_who_is_refused_where_the_reference_was_disturbed_is_timed_once_more_in_
 ) -> None:
     left, done = list(told), list[str]()
 
-    def paired(_: Evaluation, unqueued: str) -> Any:
+    def paired(_: Evaluation, unqueued: str, **_how: bool) -> Any:
         done.append(f"unqueued: {unqueued}")
         if left:
             raise left.pop(0)
@@ -209,7 +209,7 @@ def test_who_is_refused_where_the_reference_was_disturbed_is_timed_once_more_in_
 def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[Exception | None] = [refused(Status.TIMING_UNATTESTED), None]
 
-    def paired(self: Evaluation, unqueued: str) -> Any:
+    def paired(self: Evaluation, unqueued: str, **_how: bool) -> Any:
         self._profile(None, 1000.0)  # type: ignore[arg-type]
         if (error := tries.pop(0)) is not None:
             raise error

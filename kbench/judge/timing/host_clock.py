@@ -20,7 +20,7 @@ from kbench.core.clocks import (
 from kbench.core.model import Status
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing.fetched_results import UnfetchableError, fetch
+from kbench.judge.timing.fetched_results import fetch
 from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt, Reply
 
 CALLS = 15
@@ -30,8 +30,6 @@ TARGET_NS = 20_000_000
 REST_S = 2e-3
 """Pause before a call, so that the call starts with a time slice of its own."""
 SIZING_REQUESTS = 3
-LEAST_BURSTS = 3
-"""Requests of an arm that its time is taken from at the least."""
 LAST_REQUESTS = 4
 """Fewer than this many requests come before the one that ends in the kill; the number is random."""
 SINGLES = 6
@@ -46,21 +44,23 @@ class HostClock:
     l2 = "none"
     flags: frozenset[str] = frozenset()
 
-    def __init__(self, candidate: Trial, reference: Trial):
+    def __init__(self, candidate: Trial, reference: Trial, *, fetches: bool):
         self._trials = {"candidate": candidate, "reference": reference}
         self._calls = 1
         self._conclusion: Conclusion | None = None
         self._bursts: dict[str, list[Burst]] = {arm: [] for arm in self._trials}
-        self._fetches = True
+        self._fetches = fetches
         """Whether results are read where they lie, which takes no time of a request; else the workers copy them."""
 
     def prepare(self) -> None:
-        """Find how many calls make one sample, and whether their results can be read where they lie."""
+        """Find how many calls make one sample.
+
+        This and all below raise UnfetchableError where results that are to be read where they lie cannot be. Then
+        nothing is left to be believed: a candidate could claim less in requests that would not be looked at.
+        """
         times = {arm: [self.read(arm).event_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}
         fastest = min(statistics.median(of_arm) for of_arm in times.values())
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
-        for arm in self._trials:
-            self.read(arm)
         self._bursts = {arm: [] for arm in self._trials}
 
     def read(self, arm: str) -> ArmSample:
@@ -75,9 +75,6 @@ class HostClock:
         self._trials[
             "candidate"
         ].candidate.switches()  # any request that is not timed tells what was replaced meanwhile
-        while len(self._bursts["candidate"]) < LEAST_BURSTS:  # results had to be copied from some request on
-            for arm in self._trials:
-                self.read(arm)
         empty_ns = min(self._ask("reference", []).wall_ns for _ in range(SINGLES))
         overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
         mine = self._bursts["candidate"]
@@ -164,12 +161,11 @@ class HostClock:
         time.sleep(REST_S)
         reply = trial.call(expected, poison=False, slots=slots, told=self._fetches, kill=kill and not self._fetches)
         if self._fetches:
-            try:
-                with trial.candidate.understood():
-                    fetch(trial.candidate.pid, reply, [trial.arena.outputs(slot) for slot in slots])
-            except UnfetchableError:
-                self._fetches, self._bursts = False, {arm: [] for arm in self._trials}
-                return self._ask(arm, slots, kill=kill)
+            if not reference.aliased:
+                for slot in slots:  # a result may be the inputs' own memory, mapped once more
+                    trial.arena.spoil_inputs(slot, but=reference.mutates)
+            with trial.candidate.understood():
+                fetch(trial.candidate.pid, reply, [trial.arena.outputs(slot) for slot in slots])
             if kill:
                 trial.candidate.kill()
         for slot, wanted in zip(slots, expected, strict=True):

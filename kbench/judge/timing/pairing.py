@@ -99,6 +99,7 @@ class Pairing:
         Raises:
             RefusalError: a solution that is wrong or claims what the clock refutes.
             DisturbedError: the clock refutes the reference as well, or the claim by little: worth a second try.
+            UnfetchableError: results cannot be read where they lie (CPU): to be timed again, with copies.
         """
         try:
             return self._timed(on_pair, on_timed)
