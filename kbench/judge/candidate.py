@@ -184,7 +184,7 @@ class Candidate:
         return next((name for name, changed in zip(differs, answers, strict=True) if changed), None)
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, kill: bool, **how: bool) -> Reply:
-        """Have the worker call the model on filled slots. Nothing is made of the answer before it is stopped, or dead."""
+        """Have the worker call the model on filled slots, and stop or kill it before anything is made of the answer."""
         backend(self._config.device).synchronize()
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         message = {"op": "call", "slots": [*slots], **USUAL, **how}
