@@ -21,8 +21,8 @@ SUFFIX = ".journal.jsonl"
 class JournalFile:
     """An open journal; a context manager. It locks the file against other writers.
 
-    `whole_bytes` is the length to keep of a file that is there; None: the file must be new. `way_out` says where else
-    to write.
+    `whole_bytes` is the length to keep of a file that is there; None: the file must be new, or hold no line: who began
+    it was killed before the first one. `way_out` says where else to write.
     """
 
     def __init__(self, path: Path, *, whole_bytes: int | None = None, way_out: str = ELSEWHERE):
@@ -36,11 +36,15 @@ class JournalFile:
         """Open the file. Raises FileExistsError where a new one is there already, and MachineError."""
         make_folder(self.path, self._way_out)
         is_new = self._whole_bytes is None
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if is_new else 0)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if is_new else 0)
         try:
             self._descriptor = os.open(self.path, flags, 0o644)
+            if is_new:
+                self._require_no_line()
             self._claim()
             if self._whole_bytes is None:
+                self._require_no_line()  # of who held it a moment ago
+                os.ftruncate(self._descriptor, 0)
                 _sync_folder(self.path.parent)
             else:
                 self._require_unchanged(self._whole_bytes)
@@ -84,6 +88,10 @@ class JournalFile:
         except BlockingIOError:
             message = f"another process is running `{self.path.name.removesuffix(SUFFIX)}`"
             raise MachineError(message, "wait for it, or end it") from None
+
+    def _require_no_line(self) -> None:
+        if b"\n" in self.path.read_bytes():
+            raise FileExistsError(self.path)
 
     def _require_unchanged(self, whole_bytes: int) -> None:
         """Raise MachineError where lines were added since the file was read, before it was this process's."""

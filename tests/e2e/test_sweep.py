@@ -168,10 +168,11 @@ def disturbed(folder: Path, chance: random.Random, most: int) -> Counter[str]:
             if victim == "parent":
                 sweep.communicate()
                 wait_until(lambda: not alive(below))  # noqa: B023 - what a dead sweep started ends with it
-                found = set(journal.read(path).results) if path.exists() else set()
+                begun = path.exists() and b"\n" in path.read_bytes()
+                found = set(journal.read(path).results) if begun else set()
                 assert told <= found, "what was on the disk stays there"
                 told = found
-                sweep = start(folder, *(("--resume", "one") if path.exists() else NEW))
+                sweep = start(folder, *(("--resume", "one") if begun else NEW))
     code, _, err = finish(sweep)
     if code == 70:  # a judge was killed three times in a row: the harness's fault, so whoever goes on tries again
         code, _, err = finish(start(folder, "--resume", "one"))

@@ -37,3 +37,18 @@ def test_lines_that_another_process_added_since_it_was_read_are_not_cut_off(tmp_
     with JournalFile(path, whole_bytes=whole_bytes) as journal:
         journal.write({"a": 3})
     assert whole_lines(path)[0] == [b'{"a":1}', b'{"a":2}', b'{"a":3}'], "half of a line is"
+
+
+@pytest.mark.parametrize("left", ["", '{"sweep":{"run"'])
+def test_a_name_is_free_where_its_journal_was_killed_before_the_first_line(tmp_path, left) -> None:
+    path = tmp_path / "one.journal.jsonl"
+    path.write_text(left)
+    with JournalFile(path) as journal:
+        with pytest.raises(MachineError, match="another process is running `one`"):
+            JournalFile(path).__enter__()
+        journal.write({"a": 1})
+        with pytest.raises(FileExistsError):
+            JournalFile(path).__enter__()
+    assert whole_lines(path)[0] == [b'{"a":1}']
+    with pytest.raises(FileExistsError):
+        JournalFile(path).__enter__()
