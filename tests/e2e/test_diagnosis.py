@@ -80,7 +80,7 @@ SOLUTIONS = {
         "epsilon",
         "adds another epsilon than the reference's 1e-05: about 0.001; ",
     ),
-    "noise": (solution("return self.norm(self.linear(x)) + 1e-3 * x.sin()"), None, "output[0, 0]: got "),
+    "noise": (solution("return self.norm(self.linear(x)) + 1e-3 * x.sin()"), None, "output["),
 }
 RAISES = solution("return self.norm(helper(x, self.linear.weight))")
 NORM = tiny_corpus.problem("self.norm(x)", given="3 + 2 * torch.randn(64, 32)", layers="self.norm = nn.BatchNorm1d(32)")
