@@ -13,7 +13,7 @@ from kbench.wire.channel import WireError
 from kbench.wire.shared_memory import TensorSpec
 
 MOST_GAPS = 2
-"""A result may lie in so many times its own bytes; what has more gaps is copied by the worker."""
+"""Largest span of a result in memory, as a multiple of its bytes. The worker copies a result with more gaps."""
 HIGHEST_ADDRESS = 1 << 56
 
 

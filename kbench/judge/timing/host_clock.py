@@ -72,9 +72,8 @@ class HostClock:
 
     def prove(self, event_ns: float, pairs: int) -> None:
         """Hold the candidate's claims in the last `pairs` against the judge's clock. Raises RefusalError."""
-        self._trials[
-            "candidate"
-        ].candidate.switches()  # any request that is not timed tells what was replaced meanwhile
+        # Any request that is not timed tells what was replaced meanwhile.
+        self._trials["candidate"].candidate.switches()
         empty_ns = min(self._ask("reference", []).wall_ns for _ in range(SINGLES))
         overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
         mine = self._bursts["candidate"]
