@@ -110,6 +110,15 @@ def test_problems_stay_together_on_a_lane(stage) -> None:
     assert judge.turned == ["p0", "p1", "p2"]
 
 
+def test_problems_with_long_sources_come_first_and_the_file_keeps_the_order_asked(stage) -> None:
+    tasks = many(stage.folder, 4)
+    tasks[1].problem.path.write_text(PROBLEM + "# many layers\n")
+    events = list(stage.run(tasks))
+    (judge,) = stage.judges
+    assert judge.turned == ["p1", "p0", "p2"]
+    assert [row.solution for row in read_run(Path(events[-1].csv_path)).rows] == ["s0", "s1", "s2", "s3"]
+
+
 def test_a_task_of_several_processes(stage) -> None:
     timed = {"verify_only": False, "processes": 2, "max_processes": 2}
     stage.script = {"s0": [passed(0), passed(1)]}
