@@ -44,12 +44,10 @@ NOISE = 0.5
 """Error of an element near zero after several roundings, as a share of the tolerance at the root mean square."""
 
 TOLERANCES = {
-    "float64": Tolerance(rtol=1e-10, atol=1e-10),
-    "float32": Tolerance(rtol=1e-5, atol=1e-5),
+    **dict.fromkeys(("float64", "complex128"), Tolerance(rtol=1e-10, atol=1e-10)),
+    **dict.fromkeys(("float32", "complex64"), Tolerance(rtol=1e-5, atol=1e-5)),
     "float16": Tolerance(rtol=1e-3, atol=1e-5),
     "bfloat16": Tolerance(rtol=8e-3, atol=1e-5),
-    "complex64": Tolerance(rtol=1e-5, atol=1e-5),
-    "complex128": Tolerance(rtol=1e-10, atol=1e-10),
 }
 """By dtype name; every other dtype (integers, bool, fp8) is compared exactly."""
 EXACT = Tolerance(rtol=0, atol=0, exact=True)
@@ -83,10 +81,7 @@ def tolerance_for(dtype: torch.dtype, override: float | None = None) -> Toleranc
 
 
 def compare(got: Tensor, want: Tensor, tolerance: Tolerance, name: str = "output") -> Difference:
-    """Compare two tensors of one shape and dtype element by element.
-
-    NaN equals NaN, infinities equal those of the same sign; any other non-finite value is infinitely wrong.
-    """
+    """Compare two tensors of one shape and dtype; NaN equals NaN, other non-finite values only themselves."""
     if tolerance.exact and same_bits(got, want):
         return Difference(elements=want.numel())
     if want.dtype == torch.float32 and not tolerance.exact and (clean := _clean(got, want, tolerance)) is not None:
@@ -98,7 +93,7 @@ def compare(got: Tensor, want: Tensor, tolerance: Tolerance, name: str = "output
         worst = torch.stack([_finite_max(error), _finite_max(relative), ratio.max().double(), bad.sum().double()])
         tops.append(worst.tolist())
         if tops[-1][3]:
-            poisoned += _count_poisoned(c)
+            poisoned += int(is_poison(c).sum().item()) if c.element_size() == 4 and c.is_contiguous() else 0
         if tops[-1][3] and len(places) < SHOWN_MISMATCHES:
             places += _mismatches(start, c, r, bad, name, want.shape, most=SHOWN_MISMATCHES - len(places))
     max_abs, max_rel, top, _ = (max(column) for column in zip(*tops, strict=True))
@@ -129,12 +124,6 @@ def _nearly(c: Tensor, r: Tensor, tolerance: Tolerance) -> tuple[Tensor, ...]:
     return ratio > 1, error, torch.where(same, 0.0, error / scale.clamp_min(tolerance.atol)), ratio
 
 
-def _count_poisoned(c: Tensor) -> int:
-    if c.element_size() != 4 or not c.is_contiguous():
-        return 0
-    return int(is_poison(c).sum().item())
-
-
 def _mismatches(
     start: int, c: Tensor, r: Tensor, bad: Tensor, name: str, shape: Sequence[int], *, most: int
 ) -> Iterator[Mismatch]:
@@ -148,37 +137,21 @@ def _mismatches(
 
 def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:
     """Compare in plain fp32 arithmetic, told by the device once at the end; None unless all of it holds."""
-    limits = {"atol": tolerance.atol, "rtol": tolerance.rtol}
-    found = one_pass.largest_errors(got, want, **limits) if backend_of(want).has_own_memory else None
+    found: Sequence[float] | None = None
+    if backend_of(want).has_own_memory:
+        found = one_pass.largest_errors(got, want, atol=tolerance.atol, rtol=tolerance.rtol)
     if found is None:
-        tops = [[values.max() for values in _errors(c, r, **limits)] for _, c, r in chunks(got, want)]
-        if not tops:
-            return None
-        max_abs, max_rel, ratio = torch.stack([torch.stack(c).max() for c in zip(*tops, strict=True)]).tolist()
-    else:
-        max_abs, max_rel, ratio = found
-    if not ratio <= 1:
-        return None
-    return Difference(max_abs=max_abs, max_rel=max_rel, ratio=ratio, elements=want.numel())
+        tops = [torch.stack([values.max() for values in _errors(c, r, tolerance)]) for _, c, r in chunks(got, want)]
+        found = torch.stack(tops).amax(0).tolist() if tops else (0.0, 0.0, math.nan)
+    max_abs, max_rel, ratio = found
+    return Difference(max_abs=max_abs, max_rel=max_rel, ratio=ratio, elements=want.numel()) if ratio <= 1 else None
 
 
-def _errors(c: Tensor, r: Tensor, *, atol: float, rtol: float) -> tuple[Tensor, Tensor, Tensor]:
+def _errors(c: Tensor, r: Tensor, tolerance: Tolerance) -> tuple[Tensor, Tensor, Tensor]:
     """Return |c - r|, that in units of max(|r|, atol), and in units of the tolerance."""
-    error = (c - r).abs_()
-    scale = r.abs()
-    relative = error / scale.clamp_min(atol)
-    return error, relative, error / scale.mul_(rtol).add_(atol)
-
-
-def oracle_ratio(
-    got: Tensor, oracle: Tensor, tolerance: Tolerance, *, atol: float | None = None, lost: Tensor | None = None
-) -> float:
-    """Return the largest |c - o| in units of atol + rtol |o|; infinite where finiteness differs.
-
-    Where `lost`, a reference, overflowed and the oracle has not, what equals it is as right as what is near the oracle.
-    """
-    atol = tolerance.near_zero(rms(oracle)) if atol is None else atol
-    return float(worst_error(got, oracle, tolerance, atol, lost).item())
+    error, scale = (c - r).abs_(), r.abs()
+    relative = error / scale.clamp_min(tolerance.atol)
+    return error, relative, error / scale.mul_(tolerance.rtol).add_(tolerance.atol)
 
 
 def worst_error(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost: Tensor | None = None) -> Tensor:
@@ -189,7 +162,10 @@ def worst_error(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, 
 
 
 def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost: Tensor | None = None) -> Tensor:
-    """Return |c - o| in units of atol + rtol |o|, element by element; see `oracle_ratio`."""
+    """Return |c - o| in units of atol + rtol |o|, element by element; infinite where finiteness differs.
+
+    Where `lost`, a reference, overflowed and the oracle has not, what equals it is right as well.
+    """
     a, b = got.to(oracle.dtype), oracle
     same = (a == b) | (a.isnan() & b.isnan())
     if lost is not None:
@@ -202,26 +178,24 @@ def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost:
 def overflow_and_rms(want: Tensor, oracle: Tensor) -> tuple[bool, float]:
     """Return whether a reference is not finite where the oracle is, and the oracle's `rms`."""
     finite, squares = torch.stack([_are_finite(want).double(), _sum_of_squares(oracle)]).tolist()
-    pieces = chunks(want, oracle)
-    overflows = not finite and not _all((r.isfinite() | ~o.isfinite()).all() for _, r, o in pieces)
+    overflows = not finite and not _all((r.isfinite() | ~o.isfinite()).all() for _, r, o in chunks(want, oracle))
     return overflows, _root_of_mean(squares, oracle)
 
 
 def vacuous_and_rms(want: Tensor, trivial: list[Tensor], tolerance: Tolerance) -> tuple[bool, float]:
-    """Return whether zeros, the output's own mean or any of `trivial` would pass the contract, and its `rms`.
-
-    What is compared exactly is neither vacuous nor has it a scale: False and 1.
-    """
+    """Return whether zeros, the mean or any of `trivial` would pass, and the `rms`; if exact, False and 1."""
     if tolerance.exact:
         return False, 1.0
     if want.numel() < 2:
         return False, rms(want)
-    candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean(want)]
-    candidates = [candidate.expand(want.shape) for candidate in candidates]
+    candidates = [value.expand(want.shape) for value in (want.new_zeros(()), mean(want))]
     candidates += [t for t in trivial if t.shape == want.shape and t.dtype == want.dtype]
     first = [_holds(*next(chunks(candidate, want))[1:], tolerance).double() for candidate in candidates]
     squares, *held = torch.stack([_sum_of_squares(want), *first]).tolist()
-    tried = (holds and _passes(t, want, tolerance) for t, holds in zip(candidates, held, strict=True))
+    tried = (
+        holds and all(bool(_holds(c, r, tolerance)) for _, c, r in chunks(candidate, want))
+        for candidate, holds in zip(candidates, held, strict=True)
+    )
     return any(tried), _root_of_mean(squares, want)
 
 
@@ -231,19 +205,14 @@ def mean(tensor: Tensor) -> Tensor:
     return (torch.stack(sums).sum() / tensor.numel()).to(tensor.dtype)
 
 
-def _passes(got: Tensor, want: Tensor, tolerance: Tolerance) -> bool:
-    """Return whether all elements hold the tolerance; the first chunk that does not ends the search."""
-    return all(bool(_holds(c, r, tolerance)) for _, c, r in chunks(got, want))
-
-
 def _holds(c: Tensor, r: Tensor, tolerance: Tolerance) -> Tensor:
     return ((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()
 
 
 def fingerprint(tensor: Tensor) -> int:
     """Return 64 bits that stand for a dense tensor's raw ones: a hash, or on a GPU a position-weighted sum."""
-    dense = torch.as_strided(tensor.detach(), (_storage_elements(tensor),), (1,), tensor.storage_offset())
-    raw = dense.view(torch.uint8)
+    reach = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
+    raw = torch.as_strided(tensor.detach(), (reach,), (1,), tensor.storage_offset()).view(torch.uint8)
     if not backend_of(raw).has_own_memory:
         return int.from_bytes(hashlib.blake2b(raw.numpy().data, digest_size=8).digest())
     # A misaligned tensor (a deliberate test input) is read in the widest words that its address admits.
@@ -270,12 +239,6 @@ def _weighted_sums(words: Tensor, length: int) -> list[int]:
     return found
 
 
-def _storage_elements(tensor: Tensor) -> int:
-    if tensor.numel() == 0:
-        return 0
-    return 1 + int(sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)))
-
-
 def same_bits(one: Tensor, other: Tensor) -> bool:
     """Return whether two tensors of one shape and dtype hold equal bits, NaN's included."""
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -289,11 +252,7 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
 
 
 def _all(answers: Iterable[Tensor]) -> bool:
-    """Return whether all answers are true; the device is asked once, at the end.
-
-    A question per chunk takes longer than reading it, the more so where processes share the device and wait for their
-    slice of its time.
-    """
+    """Return whether all answers are true; the device, which others may share, is asked once, at the end."""
     asked = list(answers)
     return not asked or bool(torch.stack(asked).all())
 
@@ -355,7 +314,6 @@ def _sum_of_squares(tensor: Tensor) -> Tensor:
 
 
 def _root_of_mean(squares: float, tensor: Tensor) -> float:
-    """Return `rms`, where the sum of all squares is known."""
     if math.isfinite(squares):
         return math.sqrt(squares / tensor.numel())
     finite = [chunk[chunk.isfinite()] for _, chunk, _ in chunks(tensor, tensor)]

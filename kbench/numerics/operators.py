@@ -4,10 +4,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class OperatorMode(TorchDispatchMode):
-    """Base of the modes that see every operator that torch runs inside them.
-
-    Nothing inside is ever compiled, so that torch need not guard it with `torch._dynamo`, whose import takes seconds.
-    """
+    """Base of the modes that see every operator inside them; torch need not guard it with its slow `_dynamo`."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call] # torch leaves it without types

@@ -1,7 +1,6 @@
-"""How errors are distributed: what share of the elements is how far off, of a candidate and of the reference.
+"""What share of the elements is how far off, of a candidate and of the reference.
 
-The largest error alone proves little where one element of the reference is badly off, as a 16-bit value near zero or a
-quotient by a small number is: a candidate could be as far off everywhere.
+The largest error alone proves little where one element of the reference is badly off, as a 16-bit value near zero is.
 """
 
 import functools
@@ -24,9 +23,8 @@ def tails(
 ) -> Tensor:
     """Return errors that 1/2, 1/4, 1/8, ... of a candidate's elements exceed, each with one of the reference's.
 
-    In units of the tolerance, as in `elements.oracle_ratio`. The reference's is the one that half as many of its
-    elements exceed, so that chance has room. One line for each share, still on the device; none for fewer than 2 SURE
-    elements.
+    In units as of `elements.errors`. The reference's is the one that half as many of its elements exceed, so that
+    chance has room. Shape (shares, 2), on the device; no shares of fewer than 2 SURE elements.
     """
     mine, theirs, exact = sampled(got, want, oracle)
     given = theirs if lost else None

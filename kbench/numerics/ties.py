@@ -9,9 +9,8 @@ from torch import Tensor
 def pick_places(got: Tensor, want: Tensor, inputs: Sequence[Tensor]) -> Iterator[tuple[int, int | None]]:
     """Yield where two tensors of indices point at equal values: number of the input, and dimension; None: flattened.
 
-    They may be indices along one dimension of an input, or of all of it, as `argmax`, `topk` and `argsort` return them:
-    which of two equal values comes first is open there. NaN equals nothing. Where no value is picked twice in `want`,
-    none may be in `got`.
+    They may be what `argmax`, `topk` and `argsort` return. NaN equals nothing. Where no value is picked twice in
+    `want`, none may be in `got`.
     """
     if want.dtype not in (torch.int64, torch.int32):
         return
@@ -19,15 +18,16 @@ def pick_places(got: Tensor, want: Tensor, inputs: Sequence[Tensor]) -> Iterator
         dims: list[int | None] = [*range(source.dim() if want.dim() else 0)] + [None] * (want.numel() == 1)
         for dim in dims if source.dtype != torch.bool else ():
             alike = [other for other in inputs if other.shape == source.shape]
-            if not all(_pick_equal(other, got, want, dim) for other in alike):
+            if not all(pick_equal(other, got, other, want, dim) for other in alike):
                 continue  # not the source alone: a mask, say, is equal at many places where the scores are not
             once = [_distinct(picks, dim) for picks in (got, want) if dim is None or want.dim() == source.dim()]
             if not once or bool((once[0] | ~once[1]).all()):
                 yield number, dim
 
 
-def _pick_equal(source: Tensor, got: Tensor, want: Tensor, dim: int | None) -> bool:
-    mine, theirs = picked(source, got, dim), picked(source, want, dim)
+def pick_equal(source: Tensor, picks: Tensor, other: Tensor, others: Tensor, dim: int | None) -> bool:
+    """Return whether indices into two tensors pick equal values."""
+    mine, theirs = picked(source, picks, dim), picked(other, others, dim)
     return mine is not None and theirs is not None and torch.equal(mine, theirs)
 
 

@@ -2,7 +2,8 @@
 
 import copy
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from kbench.devices.timer import tensor_leaves
-from kbench.judge.diagnosis import rewrites
-from kbench.judge.diagnosis.attention import taken_apart
-from kbench.judge.diagnosis.rewrites import Change, rewriting
+from kbench.judge.diagnosis.rewrites import EPSILONS, Rewriting, taken_apart
 from kbench.judge.diagnosis.rounding import Arithmetic, RoundingMode, arithmetics, rounded_by
 from kbench.judge.diagnosis.slips.trials import Slipping, groups
 from kbench.judge.reference.drawing import over_tensors
-from kbench.judge.reference.repeatability import is_random
+from kbench.judge.reference.expected import is_random
+from kbench.numerics.operators import OperatorMode
 from kbench.plugins.problem import STATISTICS
 
 MOST_TENSORS, MOST_NUMBERS = 12, 6
@@ -27,13 +27,12 @@ MOST_NAMED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """One other form: what it is called if it fits, and how to compute its outputs."""
+    """One other form: what it is called if it fits, and how to compute its outputs, raising what the model raises."""
 
     code: str
     sentence: str
     evidence: str
     run: Callable[[], list[Tensor]]
-    """Returns the tensors of the result; raises what the model raises."""
 
 
 class Forms:
@@ -43,39 +42,34 @@ class Forms:
         self._model = copy.deepcopy(model)
         self._arguments = list(arguments)
         self.state: dict[str, Tensor] = dict([*self._model.named_parameters(), *self._model.named_buffers()])
-        self.seen = rewrites.Rewritable()
+        self.seen = Rewriting()
+        """What could be changed, once it has been looked at."""
 
     def run(
-        self, state: Mapping[str, Tensor] | None = None, change: Callable[[int, Tensor], Tensor] | None = None
+        self, state: Mapping[str, Tensor] | None = None, change: Callable[[int, Tensor], Tensor] = lambda _, x: x
     ) -> list[Tensor]:
         """Run the model with some of its state replaced, and its tensor arguments changed by their numbers."""
-        numbers = iter(range(1 << 30))
-
-        def given(tensor: Tensor) -> Tensor:
-            number = next(numbers)
-            return tensor.clone() if change is None else change(number, tensor).clone()
-
+        numbers = itertools.count()
         # Copies of all: what runs in training mode changes its statistics in place.
         whole = {name: tensor.detach().clone() for name, tensor in (self.state | dict(state or {})).items()}
         with torch.no_grad():
-            arguments = [over_tensors(a, given) for a in self._arguments]
+            arguments = [over_tensors(a, lambda tensor: change(next(numbers), tensor).clone()) for a in self._arguments]
             return tensor_leaves(torch.func.functional_call(self._model, whole, tuple(arguments)))
+
+    def run_in(self, mode: OperatorMode) -> list[Tensor]:
+        """Run the model with its operators seen and changed by a mode."""
+        with taken_apart(), mode:
+            return self.run()
 
     def look(self) -> list[Tensor]:
         """Run the model as it is, and keep what could be changed in it."""
-        with rewriting(Change()) as self.seen:
-            return self.run()
+        return self.run_in(self.seen)
 
-    def changed(self, change: Change) -> list[Tensor]:
-        """Run the model with one of its operations changed."""
-        with rewriting(change):
-            return self.run()
+    def _changed(self, **change: Any) -> Callable[[], list[Tensor]]:
+        return functools.partial(self.run_in, Rewriting(**change))
 
     def left_out(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
-        """Yield the reference without a bias, a scale, an affine, a summand or a factor.
-
-        What had no effect when it was constructed, with the weights `before`, may as well be kept from there.
-        """
+        """Yield the reference without a bias, scale, affine, summand or factor; `before`: weights of construction."""
         without = functools.partial(self._without, before)
         vectors = [name for name, tensor in self.state.items() if _is_vector(tensor)][:MOST_TENSORS]
         zeros = {name: torch.zeros_like(self.state[name]) for name in vectors}
@@ -94,7 +88,7 @@ class Forms:
         yield from self._inputs_left_out()
         for kind, number in list(self.seen.numbers)[:MOST_NUMBERS]:
             what = f"the {'summand' if kind == 'bias' else 'factor'} {number:g}"
-            run = functools.partial(self.changed, Change(without=(kind, number)))
+            run = self._changed(without=(kind, number))
             yield _form(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
 
     def _without(
@@ -120,31 +114,24 @@ class Forms:
     def _with_input(self, number: int, change: Callable[[Tensor], Tensor]) -> Callable[[], list[Tensor]]:
         return lambda: self.run(change=lambda place, tensor: change(tensor) if place == number else tensor)
 
-    def statistics(self) -> Iterator[Alternative]:
-        """Yield the reference with another epsilon, or another divisor of its variances."""
-        if self.seen.variances:
+    def rewritten(self) -> Iterator[Alternative]:
+        """Yield the reference with another epsilon or divisor of its variances, or without its masks."""
+        seen = self.seen
+        if seen.has_variance:
             sentence = "divides the variance by n - 1 where the reference divides by n, or the reverse"
-            run = functools.partial(self.changed, Change(other_variance=True))
-            yield _form("biased_variance", sentence, "with that divisor", run)
-        own = sorted(self.seen.epsilons)
-        if not own:
-            return
+            yield _form("biased_variance", sentence, "with that divisor", self._changed(other_variance=True))
+        own = sorted(seen.epsilons)
         true = ", ".join(f"{number:g}" for number in own)
-        for epsilon in rewrites.EPSILONS:
+        for epsilon in EPSILONS if own else ():
             if not any(abs(epsilon - number) <= 1e-3 * number for number in own):
                 sentence = f"adds another epsilon than the reference's {true}: about {epsilon:g}"
-                run = functools.partial(self.changed, Change(epsilon=epsilon))
-                yield _form("epsilon", sentence, f"with epsilon = {epsilon:g}", run)
-        if self.seen.variances:
+                yield _form("epsilon", sentence, f"with epsilon = {epsilon:g}", self._changed(epsilon=epsilon))
+        if own and seen.has_variance:
             sentence = f"adds the epsilon {true} to the deviation, where the reference adds it to the variance"
-            run = functools.partial(self.changed, Change(epsilon=own[0], outside=True))
+            run = self._changed(epsilon=own[0], outside=True)
             yield _form("epsilon", sentence, "with its epsilon outside the root", run)
-
-    def unmasked(self) -> Iterator[Alternative]:
-        """Yield the reference without its masks."""
-        if self.seen.has_mask:
-            run = functools.partial(self.changed, Change(without_mask=True))
-            yield _form("missing_mask", "leaves out the mask", "without its mask", run)
+        if seen.has_mask:
+            yield _form("missing_mask", "leaves out the mask", "without its mask", self._changed(without_mask=True))
 
     def other_mode(self, held: Callable[[], Mapping[str, Tensor]]) -> Iterator[Alternative]:
         """Yield the reference in its other mode, where it keeps running statistics: those that a solution `held`."""
@@ -168,30 +155,22 @@ class Forms:
     def slipping(self) -> Iterator[Alternative]:
         """Yield the reference with one of its operators done otherwise, as the tables of `slips` have it."""
         looking = Slipping()
-        with taken_apart(), looking:
-            self.run()
-        for slip, numbers, where in groups(looking.places):
-            run = functools.partial(self._slipped, slip.sentence, numbers)
-            yield _form(slip.code, slip.sentence, f"that does so{where and f' {where}'}", run)
-
-    def _slipped(self, sentence: str, numbers: Collection[int]) -> list[Tensor]:
-        with taken_apart(), Slipping(sentence, numbers):
-            return self.run()
+        self.run_in(looking)
+        for code, sentence, numbers, where in groups(looking.places):
+            run = functools.partial(self.run_in, Slipping(sentence, numbers))
+            yield _form(code, sentence, f"that does so{where and f' {where}'}", run)
 
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""
-        operands: list[tuple[str, Tensor, Callable[[], list[Tensor]]]] = [
-            (f"`{name}`", tensor, functools.partial(self.run, {name: tensor.detach().mT.contiguous()}))
-            for name, tensor in list(self.state.items())[:MOST_TENSORS]
-            if _is_square(tensor)
-        ]
-        operands += [
-            (f"input tensor {number}", leaf, self._with_input(number, lambda tensor: tensor.mT))
-            for number, leaf in enumerate(tensor_leaves(self._arguments)[:MOST_TENSORS])
-        ]
-        for what, operand, run in operands:
-            if _is_square(operand):
-                yield _form("transposed", f"takes {what} transposed", f"with {what} transposed", run)
+        operands: dict[str, Callable[[], list[Tensor]]] = {}
+        for name, tensor in list(self.state.items())[:MOST_TENSORS]:
+            if _is_square(tensor):
+                operands[f"`{name}`"] = functools.partial(self.run, {name: tensor.detach().mT.contiguous()})
+        for number, leaf in enumerate(tensor_leaves(self._arguments)[:MOST_TENSORS]):
+            if _is_square(leaf):
+                operands[f"input tensor {number}"] = self._with_input(number, lambda tensor: tensor.mT)
+        for what, run in operands.items():
+            yield _form("transposed", f"takes {what} transposed", f"with {what} transposed", run)
 
     def frozen(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
         """Yield the reference with some or all of its state as it was constructed."""
@@ -205,9 +184,9 @@ class Forms:
     def rounded(self) -> Iterator[Alternative]:
         """Yield the reference in coarser arithmetics."""
         for each in arithmetics():
-            sentence = f"computes in {each.code}, or stores values in it"
-            run = functools.partial(self._rounded, each)
-            yield _form(each.code, "multiplies in TF32" if each.code == "tf32" else sentence, f"with {each.words}", run)
+            is_tf32 = each.code == "tf32"
+            sentence = "multiplies in TF32" if is_tf32 else f"computes in {each.code}, or stores values in it"
+            yield _form(each.code, sentence, f"with {each.words}", functools.partial(self._rounded, each))
 
     def _rounded(self, arithmetic: Arithmetic) -> list[Tensor]:
         state = {name: rounded_by(arithmetic.given, tensor.detach()) for name, tensor in self.state.items()}
@@ -222,18 +201,18 @@ def _form(code: str, sentence: str, how: str, run: Callable[[], list[Tensor]]) -
 
 def _likely_groups(names: Sequence[str]) -> list[list[str]]:
     """Return what may be kept together: all, those of one kind or module, one alone, and all but each of these."""
-    kinds = [{name for name in names if name.rpartition(".")[2] == end} for end in _in_order(names, 2)]
-    kinds += [{name for name in names if name.rpartition(".")[0] == module} for module in _in_order(names, 0)]
+    kinds: list[set[str]] = []
+    for side in (2, 0):
+        by_part: dict[str, set[str]] = {}
+        for name in names:
+            by_part.setdefault(name.rpartition(".")[side], set()).add(name)
+        kinds += by_part.values()
     alone = [{name} for name in names]
     groups = [set(names)]
     for some in (kinds, alone):
         groups += [*some, *(set(names) - one for one in some)]
     found = dict.fromkeys(tuple(name for name in names if name in group) for group in groups)
     return [list(group) for group in found if group]
-
-
-def _in_order(names: Sequence[str], side: int) -> list[str]:
-    return list(dict.fromkeys(name.rpartition(".")[side] for name in names))
 
 
 def _in_words(names: Sequence[str]) -> str:

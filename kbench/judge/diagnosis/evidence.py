@@ -19,10 +19,7 @@ ASKING_S = 10.0
 
 
 def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
-    """Return why outputs of a call are wrong, or None. It never raises: the verdict stands without it.
-
-    `plain` says that the inputs are as the problem draws them.
-    """
+    """Return why outputs are wrong, or None; it never raises. `plain`: inputs are as the problem draws them."""
     try:
         with trial.candidate.within(ASKING_S):
             wrong = _wrong(trial, outputs, expected, plain=plain)
@@ -32,18 +29,13 @@ def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: b
 
 
 def _unwritten(trial: Trial, wrong: WrongAnswer, expected: Expected) -> Diagnosis | None:
-    """Call the solution on the same inputs in memory that is filled, and return what it never writes.
-
-    Only one that is wrong is asked so: filling costs whoever allocates much and uses little time and memory. No more is
-    asked where poison was found already, or where the call would overwrite the outputs that are looked at.
-    """
+    """Call again in memory that is filled, unless poison was found already; return what is never written."""
     able = backend(trial.reference.device).fills_memory and not trial.candidate.has_ended and not trial.arena.lends
     if not able or _is_large(trial, wrong.got) or any(bool(is_poison(t).any()) for t in wrong.got):
         return None
     with contextlib.suppress(RefusalError):
         reply = trial.call([expected], filled=True)
-        outputs = trial.results(reply.slots[0])[: len(wrong.got)]
-        return next((found for output in outputs if (found := faults.unwritten(output))), None)
+        return next(filter(None, map(faults.unwritten, trial.results(reply.slots[0])[: len(wrong.got)])), None)
     return None
 
 
@@ -76,7 +68,7 @@ def _constructed(trial: Trial) -> dict[str, Tensor]:
     """Return the weights that both were constructed with, where they have changed since."""
     if not trial.candidate.follows or not trial.candidate.matches or trial.reference.keeps_weights:
         return {}
-    with trial.reference.with_weights({}):
+    with trial.reference.as_constructed():
         return trial.reference.small_state()
 
 
@@ -91,11 +83,10 @@ def _is_right_as_constructed(trial: Trial) -> bool | None:
     """Call the solution on fresh inputs with these weights; return whether it is right, None if it cannot be called."""
     if trial.candidate.has_ended:
         return None
-    held = trial.tally
-    trial.tally = Tally()
+    held, trial.tally = trial.tally, Tally()
     try:
         try:
-            with trial.reference.with_weights({}):
+            with trial.reference.as_constructed():
                 trial.candidate.push_weights(trial.reference)
                 expected = trial.reference.expect(trial.arguments(secret_seed()))
                 reply = trial.call([expected])

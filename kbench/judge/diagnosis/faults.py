@@ -1,5 +1,7 @@
 """Faults that show in an output alone, beside what it should be: pure functions that name one, or return None."""
 
+import itertools
+
 from torch import Tensor
 
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
@@ -14,8 +16,6 @@ MOST_BAD = 0.75
 """Chosen. Where more of an output is wrong, the rest may be right by chance: the last row without a causal mask."""
 LEEWAY = 16.0
 """The rest of the output may be wrong by this many tolerances, as an honest product's worst element may be."""
-
-
 CONSTANT = "the difference varies by less than 0.3 %"
 SIMPLE = 1e-4
 """Chosen: how near a factor is to a whole number, or one over it, that is named in its place."""
@@ -25,35 +25,25 @@ def unwritten(got: Tensor) -> Diagnosis | None:
     """Name the region of an output that still holds the poison that kbench filled it with."""
     bad = is_poison(got)
     count, total = int(bad.sum().item()), bad.numel()
-    if not count:
+    region = regions.region_of(bad)  # None also of all
+    if not count or (count < total and region is None):
         return None
-    region = regions.region_of(bad)
-    if count < total and region is None:
-        return None
-    where = "nothing of the output" if count == total else region.words if region is not None else ""
-    sentence = f"writes {where}" if count == total else f"never writes {where}"
-    return Diagnosis(
-        code=UNWRITTEN, sentence=sentence, evidence=f"{count:,} of {total:,} elements hold kbench's filling"
-    )
+    sentence = f"never writes {region.words}" if region is not None else "writes nothing of the output"
+    evidence = f"{count:,} of {total:,} elements hold kbench's filling"
+    return Diagnosis(code=UNWRITTEN, sentence=sentence, evidence=evidence)
 
 
 def transposed(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
     """Return which two dimensions of an output are exchanged, in its memory or its indices."""
-    if got.numel() < likeness.FEW or bool((got.flatten() == got.flatten()[0]).all()):
+    if got.numel() < likeness.FEW or likeness.is_one_value(got):
         return None
-    for first in range(got.dim()):
-        for second in range(first + 1, got.dim()):
-            if got.shape[first] == 1 or got.shape[second] == 1:
-                continue
-            turned = want.transpose(first, second)
-            read = want.reshape(turned.shape).transpose(first, second)
-            for other in (turned.reshape(want.shape), read):
-                if likeness.is_same(got, want, other, tolerance):
-                    return Diagnosis(
-                        code="transposed",
-                        sentence=f"writes the output with dimensions {first} and {second} exchanged",
-                        evidence="equal to the reference's output turned so, within the tolerance",
-                    )
+    for first, second in itertools.combinations([dim for dim, size in enumerate(got.shape) if size != 1], 2):
+        turned = want.transpose(first, second)
+        read = want.reshape(turned.shape).transpose(first, second)
+        if any(likeness.is_same(got, want, other, tolerance) for other in (turned.reshape(want.shape), read)):
+            sentence = f"writes the output with dimensions {first} and {second} exchanged"
+            evidence = "equal to the reference's output turned so, within the tolerance"
+            return Diagnosis(code="transposed", sentence=sentence, evidence=evidence)
     return None
 
 
@@ -65,22 +55,17 @@ def displaced(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagn
             kept, other = (t.movedim(dim, 0) for t in (got, want))
             a, b, c = kept[mine], other[mine], other[theirs]
             # One value everywhere lies nowhere: zeros equal all rows of a ReLU's output but the few that are not zero.
-            if a.numel() < likeness.SEVERAL or bool((a == a.flatten()[0]).all()):
+            if a.numel() < likeness.SEVERAL or likeness.is_one_value(a):
                 continue
             if likeness.is_same(a, b, c, tolerance):
-                return Diagnosis(
-                    code="displaced",
-                    sentence=f"writes the output {words} along dimension {dim}",
-                    evidence="equal to the reference's output displaced so, within the tolerance",
-                )
+                evidence = "equal to the reference's output displaced so, within the tolerance"
+                sentence = f"writes the output {words} along dimension {dim}"
+                return Diagnosis(code="displaced", sentence=sentence, evidence=evidence)
     return None
 
 
 def constant_error(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
-    """Return by which factor, or by which summand, all values differ from the right ones.
-
-    Of a few values any two differ by some factor: only the other sign and a factor of two count there.
-    """
+    """Return by which factor or summand all values differ; of a few values only -1, 2 and 1/2 count."""
     a, b = got.double().flatten(), want.double().flatten()
     if got.is_complex() or not a.numel() or not bool((a.isfinite() & b.isfinite()).all()) or not bool(b.any()):
         return None
@@ -98,7 +83,7 @@ def constant_error(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> 
 
 def extra_function(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
     """Return which function of one value was computed of the right output."""
-    is_constant = got.numel() >= likeness.FEW and bool((got == got.flatten()[0]).all())
+    is_constant = got.numel() >= likeness.FEW and likeness.is_one_value(got)
     if not want.is_floating_point() or not got.numel() or is_constant:
         return None
     for family in functions.FAMILIES:
@@ -136,7 +121,7 @@ def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> D
         if bool(error.isfinite().all()) and error.median().item() < GROSS * right:
             return None
     held = got[bad]
-    same = held.numel() > 1 and bool((held == held.flatten()[0]).all())
+    same = held.numel() > 1 and likeness.is_one_value(held)
     if not same and held.numel() > MOST_BAD * bad.numel():
         return None
     what = f"; there it is {held.flatten()[0].item():g} everywhere" if same else ""

@@ -1,6 +1,8 @@
 """How well an alternative explains a wrong output: pure functions of (got, want, alternative)."""
 
+import functools
 import math
+import operator
 
 import torch
 from torch import Tensor
@@ -26,10 +28,7 @@ ORDERS = 16.0
 
 
 def rest(got: Tensor, want: Tensor, alternative: Tensor) -> float:
-    """Return how much of the error an alternative leaves: rms(got - alternative) / rms(got - want), 0 at best.
-
-    Infinite where the alternative has another shape, or is finite elsewhere; NaN never comes out. Tensors of one shape.
-    """
+    """Return rms(got - alternative) / rms(got - want); infinite for another shape or other places that are finite."""
     if alternative.shape != want.shape:
         return math.inf
     a, b, c = (_flat(t) for t in (got, want, alternative))
@@ -62,25 +61,19 @@ def is_near(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> bool:
 
 def rounding_apart(got: Tensor, alternative: Tensor, tolerance: elements.Tolerance) -> float:
     """Return the root mean square of the distance of two outputs in units of the tolerance, finite elements only."""
-    a, c = _flat(got), _flat(alternative)
-    finite = a.isfinite() & c.isfinite()
-    a, c = a[finite], c[finite]
+    a, c = _finite(got, alternative)
     allowed = tolerance.atol * min(1.0, _rms(c)) + tolerance.rtol * c.abs()  # 0 where the alternative is zeros
     return _rms(torch.where(a == c, 0.0, (a - c).abs() / allowed))
 
 
 def rounding_likeness(got: Tensor, want: Tensor, alternative: Tensor) -> float:
-    """Return the correlation of an output's error with that of an alternative in a coarser arithmetic.
-
-    0 where it proves nothing: few elements, errors of other sizes, or a correlation that is small.
-    """
+    """Return the correlation of the errors of an output and an alternative; 0 where it proves nothing."""
     if alternative.shape != want.shape or got.numel() < SEVERAL:
         return 0.0
-    a, b, c = (_flat(t) for t in (got, want, alternative))
-    finite = a.isfinite() & b.isfinite() & c.isfinite()
-    mine, theirs = (a - b)[finite], (c - b)[finite]
+    a, b, c = _finite(got, want, alternative)
+    mine, theirs = a - b, c - b
     sizes = _rms(mine), _rms(theirs)
-    if finite.sum().item() < SEVERAL or not min(sizes) or max(sizes) > SIZES_APART * min(sizes):
+    if a.numel() < SEVERAL or not min(sizes) or max(sizes) > SIZES_APART * min(sizes):
         return 0.0
     found = float((mine * theirs).mean().item()) / (sizes[0] * sizes[1])
     return found if found >= ALIKE else 0.0
@@ -88,34 +81,41 @@ def rounding_likeness(got: Tensor, want: Tensor, alternative: Tensor) -> float:
 
 def is_stored_as(got: Tensor, want: Tensor, dtype: torch.dtype) -> bool:
     """Return whether an output's values are all of a 16-bit dtype, unlike the reference's, and err by its size."""
-    precision = torch.finfo(dtype).eps / 2
     if got.dtype not in {torch.float32, torch.float64} or got.numel() < SEVERAL or not bool(got.isfinite().all()):
         return False
-    held = got.to(dtype).to(got.dtype) == got
-    if not bool(held.all()) or got.unique().numel() < SEVERAL // 4:
+    mine, theirs = (t.to(dtype).to(t.dtype) == t for t in (got, want))
+    if not bool(mine.all()) or got.unique().numel() < SEVERAL // 4 or theirs.double().mean().item() > 0.5:
         return False
-    if (want.to(dtype).to(want.dtype) == want).double().mean().item() > 0.5:
-        return False
-    return relative_error(got, want) <= ORDERS * float(precision)
+    return relative_error(got, want) <= ORDERS * torch.finfo(dtype).eps / 2
 
 
 def relative_error(got: Tensor, want: Tensor) -> float:
     """Return rms(got - want) / rms(want) of the elements that are finite in both; infinite where none are."""
-    a, b = _flat(got), _flat(want)
-    both = a.isfinite() & b.isfinite()
-    size = _rms(b[both])
-    return _rms((a - b)[both]) / size if size else math.inf
+    a, b = _finite(got, want)
+    size = _rms(b)
+    return _rms(a - b) / size if size else math.inf
+
+
+def is_one_value(tensor: Tensor) -> bool:
+    """Return whether all elements, at least one, are equal."""
+    return bool((tensor == tensor.flatten()[0]).all())
 
 
 def median_of(tensor: Tensor) -> Tensor:
     """Return a tensor of the same shape that is the median of the finite elements everywhere."""
-    wide = _flat(tensor)
-    return wide[wide.isfinite()].median().expand(tensor.shape)
+    return _finite(tensor)[0].median().expand(tensor.shape)
 
 
 def _flat(tensor: Tensor) -> Tensor:
     wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return wide.detach().double().flatten()
+
+
+def _finite(*tensors: Tensor) -> list[Tensor]:
+    """Return the elements that are finite in all tensors, of each."""
+    wide = [_flat(t) for t in tensors]
+    finite = functools.reduce(operator.and_, [t.isfinite() for t in wide])
+    return [t[finite] for t in wide]
 
 
 def _rms(values: Tensor) -> float:

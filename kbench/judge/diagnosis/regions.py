@@ -36,18 +36,16 @@ def region_of(bad: Tensor) -> Region | None:
 
 def _flat_run(bad: Tensor, count: int) -> Region | None:
     """Find what is bad from some element on, or up to one, counted through the whole tensor."""
-    flat = bad.flatten()
-    total = flat.numel()
-    rows = total // bad.shape[-1] if bad.dim() > 1 else 0
+    flat, total = bad.flatten(), bad.numel()
     fewer = min(count, total - count)
     if not _is_no_chance(fewer, fewer / total):
         return None
+    whole_rows = bad.dim() > 1 and count % bad.shape[-1] == 0
     if bool(flat[total - count :].all()):
         if count >= total / 2:
             return Region(words=f"all but the first {total - count:,} of {total:,} elements", filled=1.0)
-        whole_rows = rows and count % bad.shape[-1] == 0
         return None if whole_rows else Region(words=f"the last {count:,} of {total:,} elements", filled=1.0)
-    if bool(flat[:count].all()) and not (rows and count % bad.shape[-1] == 0):
+    if bool(flat[:count].all()) and not whole_rows:
         return Region(words=f"the first {count:,} of {total:,} elements", filled=1.0)
     return None
 
@@ -94,12 +92,9 @@ def _is_no_chance(count: int, share: float) -> bool:
 
 def _places(mask: Tensor) -> list[Tensor]:
     """Return, for each dimension, the sorted entries in which the mask is true anywhere."""
-    found = []
-    for dim in range(mask.dim()):
-        others = [d for d in range(mask.dim()) if d != dim]
-        along = mask.any(dim=others) if others else mask
-        found.append(along.nonzero().flatten())
-    return found
+    if mask.dim() == 1:  # `any` over no dimensions is one over all
+        return [mask.nonzero().flatten()]
+    return [mask.any([d for d in range(mask.dim()) if d != dim]).nonzero().flatten() for dim in range(mask.dim())]
 
 
 def _block_in_words(places: list[Tensor], shape: torch.Size) -> str:
@@ -120,11 +115,9 @@ def entries_in_words(entries: Tensor, size: int) -> str:
     if count == 1 and first not in {0, size - 1}:
         return f"entry {first} of {size}"
     if last - first == count - 1:
-        if first == 0:
-            return f"the first {count} of {size} entries" if count > 1 else f"the first of {size} entries"
-        if last == size - 1:
-            return f"the last {count} of {size} entries" if count > 1 else f"the last of {size} entries"
-        return f"entries {first} to {last} of {size}"
+        if first and last < size - 1:
+            return f"entries {first} to {last} of {size}"
+        return f"the {'last' if first else 'first'}{f' {count}' if count > 1 else ''} of {size} entries"
     if step := _stripes(entries, size):
         return f"every {ordinal(step)} of {size} entries"
     is_good = torch.ones(size, dtype=torch.bool, device=entries.device)

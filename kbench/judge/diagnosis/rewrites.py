@@ -3,12 +3,12 @@
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-from kbench.judge.diagnosis.attention import taken_apart
 from kbench.numerics.operators import OperatorMode
 
 SMALL_NUMBER = 1e-2
@@ -21,129 +21,135 @@ TRIANGLES, FILLS = {"tril", "triu", "tril_", "triu_"}, {"masked_fill", "masked_f
 FAR_BELOW = -1e4
 """A constant up to this value that is filled in counts as a mask: the softmax of it is 0."""
 ADDS, PRODUCTS, BOUNDS = {"add", "add_", "sub", "sub_"}, {"mul", "mul_", "div", "div_"}, {"clamp_min", "clamp_min_"}
+ATTENTION = torch.nn.functional.scaled_dot_product_attention
 
 
-@dataclass(slots=True)
-class Rewritable:
-    """What a run of the reference did that could be done otherwise."""
-
-    epsilons: set[float] = field(default_factory=set)
-    variances: set[str] = field(default_factory=set)
-    has_mask: bool = False
-    numbers: dict[tuple[str, float], None] = field(default_factory=dict)
-    """Numbers that are added or multiplied by, as (`bias` or `scale`, number), in order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What is done otherwise; a change without fields changes nothing, and only looks."""
-
-    epsilon: float | None = None
-    outside: bool = False
-    """Whether an epsilon is added to the root instead of to what the root is taken of."""
-    other_variance: bool = False
-    """Whether variances divide by n - 1 in place of n, and the reverse."""
-    without_mask: bool = False
-    """Whether triangles are whole, and masks filled in nowhere."""
-    without: tuple[str, float] | None = None
-    """A number that is left out, as in `Rewritable.numbers`."""
-
-
-class _Rewriting(OperatorMode):
-    def __init__(self, change: Change, seen: Rewritable):
-        super().__init__()
-        self._change = change
-        self._seen = seen
-
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _rewritten(func, list(args), dict(kwargs or {}), self._change, self._seen)
+class _AttentionApart(TorchFunctionMode):
+    def __torch_function__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func is ATTENTION and not given.get("dropout_p") and not given.get("enable_gqa") and len(args) <= 4:
+            return by_products(*args, **{n: v for n, v in given.items() if n not in {"dropout_p", "enable_gqa"}})
+        return func(*args, **given)
 
 
 @contextlib.contextmanager
-def rewriting(change: Change) -> Iterator[Rewritable]:
-    """Run what is computed inside with a change; yields what could be changed."""
-    seen = Rewritable()
-    with taken_apart(), _Rewriting(change, seen):
-        yield seen
+def taken_apart() -> Iterator[None]:
+    """Compute attention by two products and a softmax, so that what happens between them can be changed."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with _AttentionApart():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
 
 
-def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Rewritable) -> Any:
-    name = func.overloadpacket.__name__
-    if name in NORMS and (name != "native_batch_norm" or args[5]):
-        return _norm(func, args, kwargs, change, seen)
-    if name in {"var", "std", "var_mean"} and func._overloadname == "correction":  # noqa: SLF001 - its only name
-        seen.variances.add(name)
-        if change.other_variance:
-            kwargs["correction"] = 0 if kwargs.get("correction", 1) else 1
+def by_products(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """Return softmax(query · keyᵀ · scale + mask) · value: (..., L, E), (..., S, E) and (..., S, V) to (..., L, V)."""
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * factor
+    if is_causal:
+        attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    return torch.softmax(scores, dim=-1) @ value
+
+
+class Rewriting(OperatorMode):
+    """Runs operators with a change, if any, and notes what could be changed.
+
+    An `epsilon` takes the place of others, or is added to the root (`outside`). With `other_variance` variances divide
+    by n - 1 in place of n, and the reverse. One of `numbers` may be left out.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = None,
+        outside: bool = False,
+        other_variance: bool = False,
+        without_mask: bool = False,
+        without: tuple[str, float] | None = None,
+    ):
+        super().__init__()
+        self._new_epsilon, self._outside, self._other_variance = epsilon, outside, other_variance
+        self._without_mask, self._without = without_mask, without
+        self.epsilons: set[float] = set()
+        self.has_variance = False
+        self.has_mask = False
+        self.numbers: dict[tuple[str, float], None] = {}
+        """Numbers that are added or multiplied by, as (`bias` or `scale`, number), in order."""
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, args, kwargs = func.overloadpacket.__name__, list(args), dict(kwargs or {})
+        if name in NORMS and (name != "native_batch_norm" or args[5]):
+            return self._norm(func, args, kwargs)
+        if name in {"var", "std", "var_mean"} and func._overloadname == "correction":  # noqa: SLF001 - its only name
+            self.has_variance = True
+            if self._other_variance:
+                kwargs["correction"] = 0 if kwargs.get("correction", 1) else 1
+        elif name in TRIANGLES or (name in FILLS and float(args[2]) <= FAR_BELOW):
+            self.has_mask = True
+            if self._without_mask:
+                return args[0]
+        else:
+            self._numbers(func, args)
         return func(*args, **kwargs)
-    if name in TRIANGLES or (name in FILLS and float(args[2]) <= FAR_BELOW):
-        seen.has_mask = True
-        return args[0] if change.without_mask else func(*args, **kwargs)
-    _numbers(func, args, change, seen)
-    return func(*args, **kwargs)
 
+    def _epsilon(self, own: float) -> float:
+        """Note an epsilon; return the one to be used in its place."""
+        self.epsilons.add(own)
+        return own if self._new_epsilon is None or self._outside else self._new_epsilon
 
-def _numbers(func: Any, args: list[Any], change: Change, seen: Rewritable) -> None:
-    """Note epsilons, summands and factors among the arguments of an operator, and change one."""
-    name, number = func.overloadpacket.__name__, _number(args)
-    if number is not None and name in ADDS | BOUNDS and 0 < number <= SMALL_NUMBER:
-        seen.epsilons.add(number)
-        if change.epsilon is not None and not change.outside:
-            args[1] = change.epsilon
-    elif number is not None and name in ADDS | PRODUCTS:
-        kind = "bias" if name in ADDS else "scale"
-        seen.numbers.setdefault((kind, number))
-        if change.without == (kind, number):
-            args[1] = 0 if kind == "bias" else 1
-    for place, described in enumerate(func._schema.arguments):  # noqa: SLF001 - where an `eps` is says only this
-        if described.name in {"eps", "epsilon"} and place < len(args) and isinstance(args[place], float):
-            seen.epsilons.add(args[place])
-            if change.epsilon is not None and not change.outside:
-                args[place] = change.epsilon
+    def _numbers(self, func: Any, args: list[Any]) -> None:
+        """Note epsilons, summands and factors among the arguments of an operator, and change one."""
+        name, second = func.overloadpacket.__name__, args[1] if len(args) > 1 else None
+        if isinstance(second, int | float) and second not in {0, 1}:
+            if name in ADDS | BOUNDS and 0 < second <= SMALL_NUMBER:
+                args[1] = self._epsilon(float(second))
+            elif name in ADDS | PRODUCTS:
+                number = ("bias" if name in ADDS else "scale", float(second))
+                self.numbers.setdefault(number)
+                if self._without == number:
+                    args[1] = 0 if name in ADDS else 1
+        for place, described in enumerate(func._schema.arguments):  # noqa: SLF001 - where an `eps` is says only this
+            if described.name in {"eps", "epsilon"} and place < len(args) and isinstance(args[place], float):
+                args[place] = self._epsilon(args[place])
 
-
-def _number(args: list[Any]) -> float | None:
-    """Return the second operand where it is a Python number other than 0 and 1, which do nothing."""
-    second = args[1] if len(args) > 1 else None
-    return float(second) if isinstance(second, int | float) and second not in {0, 1} else None
-
-
-def _norm(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Rewritable) -> Any:
-    """Run a norm with its epsilon or variance changed: without weight and bias first, which are put on again."""
-    name, at = func.overloadpacket.__name__, NORMS[func.overloadpacket.__name__]
-    last = len(args) - 1
-    epsilon = args[last]
-    seen.epsilons.add(epsilon)
-    seen.variances.add(name)
-    if change.epsilon is not None and not change.outside:
-        args[last] = change.epsilon
-    if not (change.other_variance or change.outside):
-        return func(*args, **kwargs)
-    x, weight, bias = args[0], args[at], args[at + 1]
-    args[at] = args[at + 1] = None
-    ratio = 1.0
-    if change.other_variance:
-        count = _terms(name, args)
-        ratio = count / (count - 1) if count > 1 else math.nan
-    args[last] = 0.0 if change.outside else epsilon / ratio
-    plain, *statistics = func(*args, **kwargs)
-    plain = plain / math.sqrt(ratio)
-    if change.outside:
-        inverse = spread(name, args, statistics[1], x)
-        plain = plain / (1 + (epsilon if change.epsilon is None else change.epsilon) * inverse)
-    shape = affine_shape(name, args)
-    plain = plain if weight is None else plain * weight.reshape(shape)
-    return (plain if bias is None else plain + bias.reshape(shape), *statistics)
+    def _norm(self, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Run a norm with its epsilon changed; with another variance, of the mean and deviation that it returns."""
+        name, own = func.overloadpacket.__name__, args[-1]
+        self.has_variance = True
+        args[-1] = self._epsilon(own)
+        if not (self._other_variance or self._outside):
+            return func(*args, **kwargs)
+        x = args[0]
+        _, *statistics = func(*args[:-1], 0.0, **kwargs)
+        mean, inverse = (spread(name, args, each, x) for each in statistics)
+        variance = inverse**-2
+        if self._outside:
+            deviation = variance.sqrt() + (own if self._new_epsilon is None else self._new_epsilon)
+        else:
+            count = _terms(name, args)
+            deviation = (variance * (count / (count - 1) if count > 1 else math.nan) + own).sqrt()
+        return (scaled(name, args, (x - mean) / deviation), *statistics)
 
 
 def _terms(name: str, args: list[Any]) -> int:
-    """Return of how many values a norm takes one variance."""
     x = args[0]
     if name == "native_layer_norm":
         return math.prod(args[1])
-    if name == "native_group_norm":
-        return int(x.numel() // (args[3] * args[6]))
-    return int(x.numel() // x.shape[1])
+    return int(x.numel() // (args[3] * args[6] if name == "native_group_norm" else x.shape[1]))
 
 
 def spread(name: str, args: Sequence[Any], inverse: Tensor, x: Tensor) -> Tensor:
@@ -153,11 +159,24 @@ def spread(name: str, args: Sequence[Any], inverse: Tensor, x: Tensor) -> Tensor
     if name == "native_group_norm":
         per_channel = inverse.reshape(args[3], args[6], 1).expand(-1, -1, args[4] // args[6])
         return per_channel.reshape(args[3], args[4], *[1] * (x.dim() - 2))
-    return inverse.reshape(affine_shape(name, args))
+    return inverse.reshape(_affine_shape(name, args))
 
 
-def affine_shape(name: str, args: Sequence[Any]) -> list[int]:
-    """Return the shape in which a norm's weight multiplies its values."""
+def scaled(name: str, args: Sequence[Any], values: Tensor) -> Tensor:
+    """Return normalised values times the norm's weight, plus its bias."""
+    weight, bias = affine(name, args)
+    values = values if weight is None else values * weight
+    return values if bias is None else values + bias
+
+
+def affine(name: str, args: Sequence[Any]) -> tuple[Tensor | None, Tensor | None]:
+    """Return a norm's weight and bias, if any, in the shape in which they are applied."""
+    at, shape = NORMS[name], _affine_shape(name, args)
+    weight, bias = (None if each is None else each.reshape(shape) for each in args[at : at + 2])
+    return weight, bias
+
+
+def _affine_shape(name: str, args: Sequence[Any]) -> list[int]:
     if name == "native_layer_norm":
         return list(args[1])
     return [1, args[0].shape[1], *[1] * (args[0].dim() - 2)]

@@ -1,9 +1,7 @@
-"""The reference in a coarser arithmetic: values rounded to TF32, fp16 or bf16 where a solution may round them.
+"""The reference in a coarser arithmetic, emulated in fp32: a CPU gives what a GPU does, no switch is touched."""
 
-Rounding is emulated in fp32, so no switch of torch is touched, and a CPU gives what a GPU gives.
-"""
-
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +13,10 @@ from kbench.numerics.operators import OperatorMode
 
 Rounder = Callable[[Tensor], Tensor]
 
-PRODUCTS = frozenset(
-    (
-        *("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "addr", "linear", "convolution", "_convolution"),
-        *("mkldnn_linear", "mkldnn_convolution", "cudnn_convolution", "_trilinear"),
-    )
-)
+PRODUCTS = {
+    *("mm", "addmm", "bmm", "baddbmm", "mv", "addmv", "dot", "addr", "linear", "convolution", "_convolution"),
+    *("mkldnn_linear", "mkldnn_convolution", "cudnn_convolution", "_trilinear"),
+}
 """Operators that tensor cores compute, by name."""
 SUMMANDS = {"addmm": 0, "baddbmm": 0, "addmv": 0, "addr": 0, "convolution": 2, "_convolution": 2, "linear": 2}
 """By operator, the position of the argument that is added to a product."""
@@ -30,40 +26,39 @@ TF32_LOW = 13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
-    """One way in which a solution may lose precision; each place has its rounding, or keeps fp32."""
+    """One way in which a solution may lose precision; each place has its rounding, or keeps fp32.
+
+    Places: the factors of products (`operands`) and their results (`products`), what all `others` read and return,
+    inputs, parameters and buffers (`given`), and the `result` of the model.
+    """
 
     code: str
     words: str
     operands: Rounder | None = None
-    """Of factors of products."""
     products: Rounder | None = None
-    """Of results of products."""
     others: Rounder | None = None
-    """Of what every other operator reads and returns."""
     given: Rounder | None = None
-    """Of inputs, parameters and buffers."""
     result: Rounder | None = None
-    """Of what is returned."""
 
 
-def _through(name: str) -> Rounder:
-    def rounded(tensor: Tensor) -> Tensor:
-        return tensor.to(getattr(torch, name)).to(tensor.dtype)
-
-    return rounded
-
-
-def to_tf32(tensor: Tensor) -> Tensor:
-    """Round fp32 to the nearest TF32 value."""
-    return _tf32(tensor, half=1 << (TF32_LOW - 1))
-
-
-def cut_to_tf32(tensor: Tensor) -> Tensor:
-    """Cut fp32 off to TF32, as tensor cores do with bits that they are not made for."""
-    return _tf32(tensor, half=0)
+COARSER: dict[str, tuple[str, ...]] = {
+    "the result in {}": ("result",),
+    "inputs and weights in {}": ("given",),
+    "inputs, weights and the result in {}": ("given", "result"),
+    "the factors of products in {}": ("operands",),
+    "the factors of products and the result in {}": ("operands", "result"),
+    "products in {}, as autocast has them": ("operands", "products"),
+    "every value in {}": ("operands", "products", "others", "given", "result"),
+}
+"""Ways to use a type of 16 bits, and the fields of Arithmetic that round to it."""
 
 
-def _tf32(tensor: Tensor, half: int) -> Tensor:
+def _to_16_bits(dtype: torch.dtype, tensor: Tensor) -> Tensor:
+    return tensor.to(dtype).to(tensor.dtype)
+
+
+def to_tf32(tensor: Tensor, half: int = 1 << (TF32_LOW - 1)) -> Tensor:
+    """Round fp32 to the nearest TF32 value; with 0 for half a unit, cut it off."""
     if tensor.dtype != torch.float32:
         return tensor
     bits = tensor.contiguous().view(torch.int32)
@@ -71,26 +66,18 @@ def _tf32(tensor: Tensor, half: int) -> Tensor:
     return torch.where(tensor.isfinite(), kept, tensor)
 
 
-def arithmetics() -> tuple[Arithmetic, ...]:
-    """Return what is tried, the simpler first: where two fit alike, the first one counts."""
-    found = [
-        Arithmetic(code="tf32", words="the factors of products rounded to 11 bits (TF32)", operands=to_tf32),
-        Arithmetic(code="tf32", words="the factors of products cut off to 11 bits (TF32)", operands=cut_to_tf32),
-    ]
-    for code, name in (("fp16", "float16"), ("bf16", "bfloat16")):
-        to = _through(name)
-        found += [
-            Arithmetic(code=code, words=f"the result in {code}", result=to),
-            Arithmetic(code=code, words=f"inputs and weights in {code}", given=to),
-            Arithmetic(code=code, words=f"inputs, weights and the result in {code}", given=to, result=to),
-            Arithmetic(code=code, words=f"the factors of products in {code}", operands=to),
-            Arithmetic(code=code, words=f"the factors of products and the result in {code}", operands=to, result=to),
-            Arithmetic(code=code, words=f"products in {code}, as autocast has them", operands=to, products=to),
-            Arithmetic(
-                code=code, words=f"every value in {code}", operands=to, products=to, others=to, given=to, result=to
-            ),
-        ]
-    return tuple(found)
+cut_to_tf32 = functools.partial(to_tf32, half=0)
+"""As tensor cores do with bits that they are not made for."""
+
+
+def arithmetics() -> Iterator[Arithmetic]:
+    """Yield what is tried, the simpler first: where two fit alike, the first one counts."""
+    yield Arithmetic(code="tf32", words="the factors of products rounded to 11 bits (TF32)", operands=to_tf32)
+    yield Arithmetic(code="tf32", words="the factors of products cut off to 11 bits (TF32)", operands=cut_to_tf32)
+    for code, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
+        to = functools.partial(_to_16_bits, dtype)
+        for words, places in COARSER.items():
+            yield Arithmetic(code=code, words=words.format(code), **dict.fromkeys(places, to))
 
 
 class RoundingMode(OperatorMode):

@@ -1,13 +1,11 @@
-"""Why values are wrong: the usual explanations are tried on them, and the one that fits is named.
+"""Why values are wrong: the explanation that fits is named. It decides no verdict, and its time is bounded."""
 
-Nothing here decides a verdict. Whatever goes wrong in a trial ends that trial, and time is bounded.
-"""
-
+import functools
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,13 +73,6 @@ class WrongOutput:
     want: Tensor
     tolerance: elements.Tolerance
 
-    @classmethod
-    def all_of(cls, wrong: WrongAnswer) -> list[Self]:
-        """Return those of an answer that are not too large to be looked at."""
-        triples = zip(wrong.got, wrong.want, wrong.tolerances, strict=True)
-        every = (cls(place=n, got=g, want=w, tolerance=t) for n, (g, w, t) in enumerate(triples))
-        return [one for one in every if one.got.numel() <= MOST_LOOKED_AT and one.is_wrong()]
-
     def is_wrong(self) -> bool:
         """Return whether it differs from the right one by more than the tolerance."""
         if self.tolerance.exact:
@@ -102,7 +93,9 @@ class Search:
         self._wrong = wrong
         self._budget_s = budget_s
         self._deadline_s = 0.0
-        self._bad = WrongOutput.all_of(wrong)
+        triples = zip(wrong.got, wrong.want, wrong.tolerances, strict=True)
+        every = (WrongOutput(place=n, got=g, want=w, tolerance=t) for n, (g, w, t) in enumerate(triples))
+        self._bad = [one for one in every if one.got.numel() <= MOST_LOOKED_AT and one.is_wrong()]
         self._forms: Forms | None = None
         self._run_s = 0.0
 
@@ -110,11 +103,14 @@ class Search:
         """Try everything in order; an exception of one kind leaves the others."""
         if not self._bad:
             return None
-        kinds = [self._unwritten]
+        kinds: list[Callable[[], Diagnosis | None]]
+        kinds = [lambda: next(filter(None, (faults.unwritten(bad.got) for bad in self._bad)), None)]
         if sum(bad.got.numel() for bad in self._bad) <= self._most_elements:
             kinds += [self._stale, lambda: self._of_all(faults.transposed) or self._of_all(faults.displaced)]
             kinds += [self._other_forms, self._frozen, self._precision, self._slips]
-            kinds += [lambda: self._of_all(faults.constant_error) or self._of_all(faults.extra_function), self._region]
+            kinds += [lambda: self._of_all(faults.constant_error) or self._of_all(faults.extra_function)]
+            # Inputs that stand out in one place make errors there alone larger than the tolerance.
+            kinds += [lambda: self._of_all(faults.partial_block)] if self._wrong.plain else []
         for kind in kinds:
             self._deadline_s = time.monotonic() + self._budget_s
             try:
@@ -129,21 +125,14 @@ class Search:
     def _most_elements(self) -> int:
         return MOST_ELEMENTS[self._wrong.got[0].device.type]
 
-    def _unwritten(self) -> Diagnosis | None:
-        return next((found for bad in self._bad if (found := faults.unwritten(bad.got))), None)
-
     def _stale(self) -> Diagnosis | None:
-        if self._is_constant() or any(bad.got.numel() < likeness.FEW for bad in self._bad):
+        if self._is_constant or any(bad.got.numel() < likeness.FEW for bad in self._bad):
             return None  # a mean of many terms is much the same in every call, and so are zeros
         for back, outputs in enumerate(reversed(self._wrong.earlier), start=1):
             if self._has_all(outputs) and self._fits(outputs) and self._says_more_than_a_value(outputs):
-                when = "the call before" if back == 1 else "an earlier call"
-                calls = "call" if back == 1 else "calls"
-                return Diagnosis(
-                    code="stale_output",
-                    sentence=f"returns the answer to {when}",
-                    evidence=f"equal to what was right {back} verified {calls} before, within the tolerance",
-                )
+                when, calls = ("the call before", "call") if back == 1 else ("an earlier call", "calls")
+                evidence = f"equal to what was right {back} verified {calls} before, within the tolerance"
+                return Diagnosis(code="stale_output", sentence=f"returns the answer to {when}", evidence=evidence)
         return None
 
     def _of_all(self, fault: Callable[[Tensor, Tensor, elements.Tolerance], Diagnosis | None]) -> Diagnosis | None:
@@ -151,13 +140,13 @@ class Search:
         return found[0] if all(found) else None
 
     def _other_forms(self) -> Diagnosis | None:
-        if self._is_constant() or (forms := self._may_run()) is None:
+        if self._is_constant or (forms := self._may_run()) is None:
             return None
-        changed = [*forms.statistics(), *forms.unmasked(), *forms.left_out(self._wrong.constructed()), *forms.turned()]
+        changed = [*forms.rewritten(), *forms.left_out(self._wrong.constructed()), *forms.turned()]
         return self._best(itertools.chain(changed, forms.other_mode(self._wrong.held)))
 
     def _frozen(self) -> Diagnosis | None:
-        if self._is_constant() or (forms := self._may_run()) is None:
+        if self._is_constant or (forms := self._may_run()) is None:
             return None
         found = self._best(forms.frozen(self._wrong.constructed()))
         confirmed = None if found is None else self._wrong.confirm()
@@ -174,9 +163,8 @@ class Search:
         alike, found = self._rounded()
         if switched and (found is not None or size <= SWITCHED_ERROR):
             evidence = f"relative error {size:.2g}" if found is None else found.evidence
-            return Diagnosis(
-                code="precision_switch", sentence=f"sets {', '.join(switched)} for its process", evidence=evidence
-            )
+            sentence = f"sets {', '.join(switched)} for its process"
+            return Diagnosis(code="precision_switch", sentence=sentence, evidence=evidence)
         if found is not None and alike < CLOSELY:
             return self._slips() or found
         return found or self._stored()
@@ -211,15 +199,10 @@ class Search:
         return None
 
     def _slips(self) -> Diagnosis | None:
-        if self._is_constant() or (forms := self._may_run()) is None:
+        if self._is_constant or (forms := self._may_run()) is None:
             return None
         self._deadline_s = time.monotonic() + self._budget_s + min(SLIPS * self._run_s, MOST_SLIPS_S)
         return self._best(forms.slipping())
-
-    def _region(self) -> Diagnosis | None:
-        if not self._wrong.plain:
-            return None  # inputs that stand out in one place make errors there alone larger than the tolerance
-        return self._of_all(faults.partial_block)
 
     def _may_run(self) -> Forms | None:
         """Return the model's other forms, made once, where it may be run: its own form must give what is wanted."""
@@ -242,20 +225,21 @@ class Search:
             self._forms = forms
         return self._forms
 
+    @functools.cached_property
+    def _is_constant(self) -> bool:
+        return any(bad.got.numel() >= likeness.FEW and likeness.is_one_value(bad.got) for bad in self._bad)
+
     def _has_all(self, outputs: Sequence[Tensor]) -> bool:
         return len(outputs) > max(bad.place for bad in self._bad)
 
-    def _is_constant(self) -> bool:
-        gots = (bad.got.flatten() for bad in self._bad)
-        return any(g.numel() >= likeness.FEW and bool((g == g[0]).all()) for g in gots)
-
     def _says_more_than_a_value(self, outputs: Sequence[Tensor]) -> bool:
         """Return whether each wrong output is clearly nearer to the one in its place than to the median of that."""
-        trios = [(bad.got, bad.want, outputs[bad.place]) for bad in self._bad]
-        return all(
-            CLEARLY * likeness.rest(got, want, there) < likeness.rest(got, want, likeness.median_of(there))
-            for got, want, there in trios
-        )
+        for bad in self._bad:
+            there = outputs[bad.place]
+            of_median = likeness.rest(bad.got, bad.want, likeness.median_of(there))
+            if not CLEARLY * likeness.rest(bad.got, bad.want, there) < of_median:
+                return False
+        return True
 
     def _in_time(self, alternatives: Iterable[Alternative]) -> Iterator[Alternative]:
         for alternative in alternatives:
@@ -289,8 +273,4 @@ class Search:
         return outputs if self._has_all(outputs) else None
 
     def _fits(self, outputs: Sequence[Tensor]) -> bool:
-        return all(
-            outputs[bad.place].shape == bad.want.shape
-            and likeness.is_same(bad.got, bad.want, outputs[bad.place], bad.tolerance)
-            for bad in self._bad
-        )
+        return all(likeness.is_same(bad.got, bad.want, outputs[bad.place], bad.tolerance) for bad in self._bad)

@@ -1,21 +1,26 @@
 """Fresh arguments for every call, also where a problem's `get_inputs` does not follow the seed that it is given."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kbench.core.errors import PluginError
 from kbench.devices.timer import tensor_leaves
-from kbench.judge.reference.supported_values import PLAIN, require_supported
 from kbench.numerics import elements
 from kbench.wire.channel import flatten
+from kbench.wire.shared_memory import layout_of
 
 Transform = Callable[[Any], Any]
 
+PLAIN = (bool, int, float, complex, str, type(None))
+"""What may stand in arguments and results beside tensors: it can be copied between processes, and compared."""
 JITTER = 0.2
 """Width of each element's random factor, and of the factor that all elements of a tensor share."""
+FIRST = 64
+"""Elements that are looked at to tell values from labels (chosen): enough for nearly every tensor."""
 
 
 class Arguments(list[Any]):
@@ -70,10 +75,10 @@ class Inputs:
     def draw(self, seed: int) -> list[Any]:
         """Make the arguments; equal seeds give equal ones."""
         made: list[Any] = self._problem.inputs(seed)
-        if not self.jitter:
-            return made
-        torch.manual_seed(seed)
-        return [over_leaves(value, jittered) for value in made]
+        if self.jitter:
+            torch.manual_seed(seed)
+            made = [over_leaves(value, jittered) for value in made]
+        return made
 
     def unseeded(self) -> list[Any]:
         """Make the arguments with the random generators as they are, and without `jitter`."""
@@ -136,10 +141,6 @@ def is_constant_mask(leaf: Any) -> bool:
     return bool((leaf == leaf.flatten()[0]).all())
 
 
-FIRST = 64
-"""Elements that are looked at to tell values from labels (chosen): enough for nearly every tensor."""
-
-
 def is_labels(tensor: Tensor) -> bool:
     """Return whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
     if tensor.numel() <= 2:
@@ -158,3 +159,34 @@ def equal(one: Any, other: Any) -> bool:
         alike = one.shape == other.shape and one.dtype == other.dtype
         return alike and elements.same_bits(one, other)
     return type(one) is type(other) and isinstance(one, PLAIN) and one == other
+
+
+def require_comparable(leaves: Sequence[tuple[str, Any]], *, changes_inputs: bool) -> None:
+    """Raise PluginError where a leaf is neither a tensor nor a plain value, or where there is nothing to compare."""
+    if not changes_inputs and all(leaf is None for _, leaf in leaves):
+        raise PluginError("the reference returns nothing to compare", "`return` the result in `forward`")
+    hint = "return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses"
+    for path, leaf in leaves:
+        if not isinstance(leaf, (Tensor, torch.dtype, torch.device, bytes, *PLAIN)):
+            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+            raise PluginError(f"{path} of the reference is a {kind}, which cannot be compared", hint)
+
+
+def require_supported(leaves: Sequence[tuple[str, Any]], whose: str) -> None:
+    """Raise PluginError for what has no block of memory to share, or no sums on a CPU (complex32)."""
+    for path, leaf in leaves:
+        if not hasattr(leaf, "untyped_storage"):
+            continue
+        if layout := layout_of(leaf):
+            message = f"{path} {whose} is a {layout} tensor; only dense (strided) ones are supported"
+            raise PluginError(message, hint="`to_dense`, `to_padded_tensor` or `dequantize` makes one")
+        if leaf.dtype is torch.complex32:
+            raise PluginError(f"{path} {whose} is a tensor of complex32, which is not supported", "use complex64")
+
+
+def require_own_elements(state: Sequence[tuple[str, Any]]) -> None:
+    """Raise PluginError where elements of a parameter share memory: it could not be given other values."""
+    for name, tensor in state:
+        if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+            message = f"`{name}` of the reference is expanded: several of its elements are one"
+            raise PluginError(message, hint="`clone` it before it becomes a parameter")

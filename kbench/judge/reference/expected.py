@@ -1,14 +1,20 @@
-"""What a reference returned: the answer that a solution's is held against."""
+"""What a reference returned: the answer that a solution's is held against, and whether it returns that again."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import Arguments
 from kbench.numerics import elements
+
+UNLIKE = 0.01
+"""Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
+UNLIKE_TIMES = 10
+"""Largest root mean square of the difference, in relative tolerances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +57,30 @@ def aliased_outputs(expected: Expected) -> frozenset[str]:
     inputs = {t.untyped_storage().data_ptr() for t in tensor_leaves(expected.arguments)}
     outputs = [(path, leaf) for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
     return frozenset(path for path, leaf in outputs if leaf.untyped_storage().data_ptr() in inputs)
+
+
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors hold the same values in the same order, whatever their shapes."""
+    alike = one.dtype == other.dtype and one.numel() == other.numel()
+    return alike and elements.same_bits(one.flatten(), other.flatten())
+
+
+def unlike(one: Tensor, other: Tensor) -> bool:
+    """Return whether two results of the same call differ by more than sums in another order would."""
+    if not hasattr(one, "untyped_storage"):
+        return False
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return True
+    if elements.same_bits(one, other):
+        return False
+    tolerance = elements.tolerance_for(one.dtype)
+    if tolerance.exact:
+        return bool((one != other).sum() > UNLIKE * one.numel())
+    return elements.rms_apart(one, other) > UNLIKE_TIMES * tolerance.rtol
+
+
+def is_random(module: nn.Module) -> bool:
+    """Return whether a module of torch draws random numbers in training mode: a dropout of nothing does not."""
+    if isinstance(module, nn.RReLU):
+        return module.lower != module.upper
+    return isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0  # noqa: SLF001 - the base class

@@ -13,12 +13,10 @@ from kbench.numerics.operators import OperatorMode
 
 Result = TypeVar("Result")
 PRECISIONS = {
-    torch.float64: "fp64",
-    torch.float32: "fp32",
+    **dict.fromkeys((torch.float64, torch.complex128), "fp64"),
+    **dict.fromkeys((torch.float32, torch.complex64), "fp32"),
     torch.float16: "fp16",
     torch.bfloat16: "bf16",
-    torch.complex64: "fp32",
-    torch.complex128: "fp64",
 }
 """Names of precisions as `kbench.core.roofline` knows them; others have the name of their dtype."""
 TRITON = "triton"
@@ -40,12 +38,9 @@ FORMULAS = _formulas()
 
 
 def count(call: Callable[[], Result]) -> tuple[Result, dict[str, int], set[torch.dtype]]:
-    """Run a call; return what it returned, the FLOPs of its products and convolutions, and types of what it computed.
+    """Run a call; return its result, its FLOPs by the precision of what is multiplied, and the types it computed.
 
-    FLOPs by the precision of what is multiplied.
-
-    The formulas are those of `torch.utils.flop_counter`. Its `FlopCounterMode` is not used, since that imports all of
-    torch.compile for its first operator, which takes every judge seconds.
+    `FlopCounterMode` of torch is not used: it imports torch.compile for its first operator, which takes seconds.
     """
     with _Counter() as counter:
         return call(), dict(counter.flops), counter.types
@@ -67,8 +62,7 @@ class _Counter(OperatorMode):
                 return out
         out = func(*args, **given)
         if formula is not None:
-            factors = (a.dtype for a in (*args, *given.values()) if isinstance(a, Tensor))
-            dtype = next(factors, torch.float32)
+            dtype = next((a.dtype for a in (*args, *given.values()) if isinstance(a, Tensor)), torch.float32)
             self.flops[PRECISIONS.get(dtype, str(dtype).removeprefix("torch."))] += formula(*args, **given, out_val=out)
         self.types |= {t.dtype for t in (out if isinstance(out, tuple | list) else [out]) if isinstance(t, Tensor)}
         return out

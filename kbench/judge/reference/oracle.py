@@ -2,7 +2,7 @@
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,8 +11,16 @@ from torch import Tensor, nn
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import Expected
+from kbench.numerics import elements, tails
 from kbench.numerics.operators import OperatorMode
 from kbench.wire.channel import flatten
+
+COARSE = (torch.bfloat16, torch.float16)
+"""Types of 16 bits, the coarser one first."""
+ROUNDED = 5.0
+"""Median error of fp32 results, in tolerances, from which on it is of 16 bits (docs/verification.md)."""
+
+Oracle = Callable[[Expected], list[tuple[list[int], list[Tensor]]] | None]
 
 
 class Fp64Model:
@@ -23,7 +31,7 @@ class Fp64Model:
         self._model: nn.Module | None = None
 
     def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Tensor]) -> list[Tensor] | None:
-        """Return the tensors of the result, then inputs that it changes, then numbers of the result.
+        """Return tensors of the result, then inputs that it changes, then its numbers.
 
         None where it is made for its own precision: it raises, or gives other shapes than those of what it is `like`.
         """
@@ -37,8 +45,7 @@ class Fp64Model:
         except Exception:  # noqa: BLE001 - the problem's code may raise anything in a precision it was not written for
             return None
         after = tensor_leaves(given)
-        found = [leaf for _, leaf in leaves if isinstance(leaf, Tensor)]
-        found += [after[number] for number in changed]
+        found = [*(leaf for _, leaf in leaves if isinstance(leaf, Tensor)), *(after[number] for number in changed)]
         found += numbers(leaves, torch.float64).values()
         return found if [t.shape for t in found] == [t.shape for t in like] else None
 
@@ -46,17 +53,12 @@ class Fp64Model:
 def numbers(leaves: Sequence[tuple[str, Any]], dtype: torch.dtype) -> dict[str, Tensor]:
     """Return the Python numbers with a fraction among a result's leaves as tensors, by path."""
     wide = torch.complex128 if dtype == torch.float64 else torch.complex64
-    found = {path: leaf for path, leaf in leaves if isinstance(leaf, float | complex)}
-    return {
-        path: torch.tensor(leaf, dtype=wide if isinstance(leaf, complex) else dtype) for path, leaf in found.items()
-    }
+    found = ((path, leaf) for path, leaf in leaves if isinstance(leaf, float | complex))
+    return {path: torch.tensor(leaf, dtype=wide if isinstance(leaf, complex) else dtype) for path, leaf in found}
 
 
 def number_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
-    """Return the precision of Python numbers as results: they come out of tensors, by `item()`.
-
-    That of bf16 where any value among these inputs and parameters has 16 bits or fewer, else that of fp32.
-    """
+    """Return bf16 where an input or parameter has 16 bits or fewer, else fp32: numbers come out of these."""
     coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
     return torch.bfloat16 if coarse else torch.float32
 
@@ -101,6 +103,21 @@ def batch_size(expected: Expected) -> int | None:
     return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
 
 
-def entry_of(arguments: Sequence[Any], index: int) -> list[Any]:
-    """Return the arguments with one entry of the batch."""
-    return [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in arguments]
+def inner_type(types: Collection[torch.dtype], results: Callable[[], Expected], oracle: Oracle) -> torch.dtype | None:
+    """Return the 16-bit type among `types`, of intermediate results, that fp32 results are rounded to, or None."""
+    seen = next((each for each in COARSE if each in types), None)
+    if seen is None:
+        return None
+    expected = results()
+    wide = [t.dtype == torch.float32 and t.numel() > 0 for t in expected.judged.values()]
+    for index, exact in (oracle(expected) if any(wide) else None) or ():
+        for want, double, is_wide in zip(expected.judged.values(), exact, wide, strict=True):
+            part = want[index] if index else want
+            if is_wide and tails.median_error(part, double, elements.tolerance_for(want.dtype)) > ROUNDED:
+                return seen
+    return None
+
+
+def tolerance_within(inner: torch.dtype | None, output: Tensor, own: elements.Tolerance) -> elements.Tolerance:
+    """Return the tolerance of the type that an output was rounded to, which may be coarser than its `own`."""
+    return elements.tolerance_for(inner) if inner is not None and output.dtype == torch.float32 else own

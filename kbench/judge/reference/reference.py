@@ -1,7 +1,6 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
 import contextlib
-import random
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,13 +24,13 @@ from kbench.judge.reference.drawing import (
     is_value,
     over_leaves,
     over_tensors,
+    require_comparable,
+    require_own_elements,
+    require_supported,
     transformed,
 )
-from kbench.judge.reference.expected import Expected, aliased_outputs
-from kbench.judge.reference.inner_precision import inner_type
-from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, number_dtype, numbers
-from kbench.judge.reference.repeatability import is_random, same_values, unlike
-from kbench.judge.reference.supported_values import require_comparable, require_own_elements, require_supported
+from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
+from kbench.judge.reference.oracle import Fp64Model, batch_size, inner_type, number_dtype, numbers
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
@@ -82,7 +81,8 @@ class Reference:
         """Of these, those that it does not return as well: a solution must change them as it does."""
         self.aliased: frozenset[str] = frozenset()
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
-        self._settle_randomness()
+        if self.eval_mode or (getattr(self.model, "training", False) and any(map(is_random, self.model.modules()))):
+            self._evaluate()
         self._double: Fp64Model | None = None
         self._layout: list[Any] | None = None
         self._finite: bool | None = None
@@ -126,20 +126,8 @@ class Reference:
         with torch.no_grad():
             return self.model(*arguments)
 
-    def try_call(self, arguments: Sequence[Any]) -> list[tuple[str, Any]] | None:
-        """Return the leaves of a result, or None where the reference raises an exception of its own."""
-        try:
-            return flatten(self.call(arguments))
-        except Exception as error:
-            if is_of_the_device(error):
-                raise
-            return None
-
     def expect(self, arguments: list[Any]) -> Expected:
-        """Run the reference on private arguments and keep what it returned. Raises ReferenceRaisedError if it raises.
-
-        `try_expect` is for arguments that it may refuse.
-        """
+        """Run the reference on private arguments. Raises ReferenceRaisedError; see `try_expect`."""
         found = self.try_expect(arguments)
         if isinstance(found, PluginError):
             raise found
@@ -148,28 +136,24 @@ class Reference:
         return found
 
     def try_expect(self, arguments: list[Any]) -> Expected | Exception:
-        """Run the reference on arguments that it may refuse; return the exception where it raises one of its own.
+        """Run the reference on arguments that it may refuse; return its own exception where it raises one.
 
-        An error of the device, such as no memory, does not count as a refusal: a solution could have caused it.
+        Errors of the device are raised: a solution could have caused them.
         """
         try:
             given = self.consumable(arguments)
             leaves = flatten(self.call(given))
             require_supported(leaves, "of the reference")
-            found = self.expected(arguments, given, leaves)
+            after = tensor_leaves(given)
+            changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
+            told = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
+            found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
             self._require_layout(found)
         except Exception as error:
             if is_of_the_device(error):
                 raise
             return error
         return found
-
-    def expected(self, arguments: list[Any], given: list[Tensor], leaves: list[tuple[str, Any]]) -> Expected:
-        """Put together what came of a call on `given`, equal to `arguments` before."""
-        after = tensor_leaves(given) if self.silent else []
-        changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
-        dtype = number_dtype([*tensor_leaves(given), *(tensor for _, tensor in self.state())])
-        return Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=numbers(leaves, dtype))
 
     def _require_layout(self, found: Expected) -> None:
         """Raise PluginError where a tensor in or out has another shape than at first: memory is laid out once."""
@@ -178,10 +162,8 @@ class Reference:
             self._layout = layout
         elif layout != self._layout:
             before, now = next((b, n) for b, n in zip_longest(self._layout, layout) if b != n)
-            raise PluginError(
-                f"the shape of a tensor differs from call to call: {before}, then {now}",
-                hint="pad it to one shape; `CASES` names others",
-            )
+            message = f"the shape of a tensor differs from call to call: {before}, then {now}"
+            raise PluginError(message, hint="pad it to one shape; `CASES` names others")
 
     def consumable(self, arguments: list[Any]) -> list[Any]:
         """Return what the reference may be called on: the arguments, or a copy where it would change them."""
@@ -215,8 +197,7 @@ class Reference:
         before, after = (dict(each.leaves).get(path) for each in (first, second))
         if before is None or after is None or before.shape != after.shape or torch.equal(before, after):
             return False
-        mine, theirs = ties.picked(source, before, dim), ties.picked(shuffled(source), after, dim)
-        return mine is not None and theirs is not None and bool(torch.equal(mine, theirs))
+        return ties.pick_equal(source, before, shuffled(source), after, dim)
 
     def state(self) -> list[tuple[str, Tensor]]:
         """Return parameters, then buffers, with their names."""
@@ -237,20 +218,17 @@ class Reference:
         return {name: tensor.detach().clone() for name, tensor in state} if small else {}
 
     @contextlib.contextmanager
-    def with_weights(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
-        """Have the parameters of construction inside a `with` block, and over them those that are given."""
+    def as_constructed(self) -> Iterator[None]:
+        """Have the parameters of construction inside a `with` block."""
         held = self.model
         try:
             self.restore()
-            with torch.no_grad():
-                for name, tensor in self.state():
-                    tensor.copy_(weights.get(name, tensor))
             yield
         finally:
             self.model, self._double = held, None
 
     def randomise(self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0) -> None:
-        """Give all parameters new values, or those that are named, times `scale`; a caller pushes them to the workers.
+        """Give the named parameters, or all, new values times `scale`; a caller pushes them to the workers.
 
         Where the reference raises or is no longer finite with them (a logarithm), they keep their signs, or values.
         """
@@ -263,8 +241,7 @@ class Reference:
         chosen = problems.variable(self.model) if names is None else names
         for keep_signs in (False, True):
             problems.randomise(self.model, seed, chosen, keep_signs=keep_signs, scale=scale)
-            found = self.try_expect(self.arguments(secrets.randbits(31)))
-            if not isinstance(found, Exception) and (found.is_finite or not self._finite):
+            if self._copes(finite=self._finite):
                 return
             self.restore()
         self.keeps_weights = True
@@ -272,7 +249,7 @@ class Reference:
     def oracle(self, expected: Expected) -> list[tuple[list[int], list[Tensor]]] | None:
         """Return (index, fp64 outputs) for the whole batch (index empty) or for sampled entries of it.
 
-        None where the problem has no meaning in fp64, or is large and its batch entries depend on each other.
+        None where it has no meaning in fp64, or is large and its batch entries depend on each other.
         """
         total = sum(t.numel() for t in expected.judged.values())
         total += sum(a.numel() for a in expected.arguments if hasattr(a, "numel"))
@@ -283,10 +260,13 @@ class Reference:
         if batch is None or expected.changed or expected.numbers:
             return None
         sampled = []
-        for index in random.Random(secrets.randbits(31)).sample(range(batch), min(ORACLE_SAMPLES, batch)):
-            part = entry_of(expected.arguments, index)
-            found = self.try_call(part)
-            if found is None:  # a batch norm in training mode takes no single sample
+        for index in secrets.SystemRandom().sample(range(batch), min(ORACLE_SAMPLES, batch)):
+            part = [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in expected.arguments]
+            try:
+                found = flatten(self.call(part))
+            except Exception as error:  # a batch norm in training mode takes no single sample
+                if is_of_the_device(error):
+                    raise
                 return None
             alone = [t for _, t in found if hasattr(t, "shape")]
             parts = [whole[index : index + 1] for whole in expected.tensors]
@@ -306,29 +286,19 @@ class Reference:
             self._double = Fp64Model(self.model)
         return self._double.run(self.consumable(list(arguments)), self.silent, like)
 
-    def _settle_randomness(self) -> None:
-        """Switch to eval mode where the reference is random under training mode (dropout)."""
-        if self.eval_mode or (getattr(self.model, "training", False) and any(map(is_random, self.model.modules()))):
-            self._evaluate()
-
     def _evaluate(self) -> None:
         self.model.eval()
         self.eval_mode = True
 
     def _require_a_function(self) -> None:
-        """Switch to eval mode if equal inputs give different results; raise PluginError if they still do.
-
-        What is random or remembers its calls has no right answer: its distance from fp64 would excuse anything.
-        """
+        """Switch to eval mode if equal inputs give different results; raise PluginError if they still do."""
         differs = self._differs_from_itself()
         if differs and getattr(self.model, "training", False):
             self._evaluate()
             differs = self._differs_from_itself()
         if differs:
-            raise PluginError(
-                f"the reference answers equal inputs differently: {differs}",
-                hint="seed what is random in `get_inputs`, and let `Model` remember nothing",
-            )
+            hint = "seed what is random in `get_inputs`, and let `Model` remember nothing"
+            raise PluginError(f"the reference answers equal inputs differently: {differs}", hint)
 
     def _differs_from_itself(self) -> str:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
@@ -341,8 +311,7 @@ class Reference:
             self.between_bytes = max(0, peak_bytes() - returned_bytes)
         self.call_s = time.monotonic() - started
         second = dict(again.leaves)
-        apart = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
-        return next(apart, "")
+        return next((path for path, leaf in first.items() if path not in second or unlike(leaf, second[path])), "")
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
@@ -350,16 +319,17 @@ class Reference:
             return
         finite = self.is_finite()
         self.inputs.vary(jitter=True)
-        found = self.try_expect(self.arguments(secrets.randbits(31)))
-        if isinstance(found, Exception) or (finite and not found.is_finite):
+        if not self._copes(finite=finite):
             self.inputs.vary(jitter=False)
         self.repeats = self._repeating()
 
-    def _repeating(self, within: float = 1.0) -> tuple[str, ...]:
-        """Return the outputs that hardly depend on the inputs: those of two draws are within `within` tolerances.
+    def _copes(self, *, finite: bool) -> bool:
+        """Return whether the reference neither raises nor, if it has to be `finite`, gives NaN or infinities."""
+        found = self.try_expect(self.arguments(secrets.randbits(31)))
+        return not isinstance(found, Exception) and (found.is_finite or not finite)
 
-        A mean over a million terms is: returned as a constant it would be right in every call.
-        """
+    def _repeating(self, within: float = 1.0) -> tuple[str, ...]:
+        """Return the outputs of which all draws are within `within` tolerances, as a mean over a million terms is."""
 
         def small() -> dict[str, Tensor]:
             leaves = self.expect(self.arguments(secrets.randbits(31))).leaves

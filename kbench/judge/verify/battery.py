@@ -1,8 +1,4 @@
-"""The verification battery: each check one method, which raises a RefusalError where a solution fails it.
-
-Which level a check belongs to, and so what a failure means, is not known here (`levels`). What could not be checked
-becomes a note: never a silent pass.
-"""
+"""The verification battery: each check one method. It raises a RefusalError, or notes what could not be checked."""
 
 import functools
 import itertools
@@ -19,13 +15,13 @@ from kbench.core.model import Finding, Status
 from kbench.core.printable import printable
 from kbench.core.values import UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
-from kbench.judge.arena import Arena, is_large
+from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.expected import Expected
-from kbench.judge.reference.inner_precision import tolerance_within
+from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
@@ -42,14 +38,12 @@ FEW, FEW_DRAWS = 64, 8
 """With fewer elements than FEW, an inaccurate reference may be right by luck, but not in FEW_DRAWS draws."""
 UNEXPLAINED = 3
 """Wrong answers under other weights that nothing explains, after which no more are asked for (chosen): to look for a
-reason takes 3 s of a chain of 36 layers, and such weights come in up to ten groups. Where an answer tells little, all
-are asked for."""
+reason takes 3 s of a chain of 36 layers."""
 MOST_OF_A_REASON = 200
 COARSELY = 1.0
 """Largest median error of a 16-bit reference, in tolerances from fp64, on inputs that decide a verdict."""
 LONG_CALL_BYTES = 1 << 28
-"""Traffic of a call from which on a property has few calls at the problem's own shape, and all of them at a smaller one
-that the solution is right at; other numbers are then tried there only."""
+"""Traffic of a call from which on a property has few calls at the problem's own shape, and the others at a smaller."""
 
 
 def is_few(expected: Expected) -> bool:
@@ -68,9 +62,8 @@ def is_nearly_one_value(output: Tensor) -> bool:
 def separating(names: Collection[str]) -> list[set[str]]:
     """Return sets of names such that of any two, one set has the first and not the second.
 
-    Each name gets a secret code of m bits, half of them ones, and set k has the names whose k-th bit is one: no code
-    contains another. That is a completely separating system, and no smaller one exists (Sperner 1928; Spencer 1970).
-    Of 2 names 2 sets come, of 6 names 4, of 70 names 8. One name needs none.
+    Each name gets a secret code of m bits, half of them ones; set k has the names whose k-th bit is one. No smaller
+    such system exists (Sperner 1928; Spencer 1970): 2 sets of 2 names, 4 of 6, 8 of 70; none of one.
     """
     bits = next(m for m in itertools.count() if math.comb(m, m // 2) >= len(names))
     codes = list(itertools.combinations(range(bits), bits // 2))
@@ -88,7 +81,8 @@ class Battery:
     def bind(self, reference: Reference, *, lends: bool, queued: bool) -> Trial:
         """Bind candidate and reference to a new arena, laid out after one call; a large one may lend its outputs."""
         expected = reference.expect(reference.arguments(secret_seed()))
-        lends = lends and is_large(expected, reference.device) and reference.inputs.follow_seeds()
+        is_large = slot_bytes(expected) > SLOT_BUDGET_BYTES[reference.device]
+        lends = lends and is_large and reference.inputs.follow_seeds()
         if lends:
             # Small tensors in a large free block would keep it from being lent.
             backend(reference.device).release_cached()
@@ -96,13 +90,13 @@ class Battery:
         self._candidate.bind(reference, arena)
         return Trial(reference, self._candidate, arena, explain)
 
-    def essentials(self, trial: Trial, draws: int = SEEDS) -> None:
+    def essentials(self, trial: Trial) -> None:
         """Check secret seeds, with parameters of their own where a solution follows these, and what `settled` does."""
-        first = secret_seed()
-        for number in range(draws):
+        seeds = [secret_seed() for _ in range(SEEDS)]
+        for seed in seeds:
             self._candidate.vary_weights(trial.reference, secret_seed())
-            trial.exchange(first if number == 0 else secret_seed(), oracle=True)
-        self.settled(trial, first)
+            trial.exchange(seed, oracle=True)
+        self.settled(trial, seeds[0])
 
     def settled(self, trial: Trial, seed: int, *, repeats: int = REPEATS) -> None:
         """Check repeatability on inputs of a seed, and that parameters were left alone; note what proves little."""
@@ -127,16 +121,15 @@ class Battery:
         """Check that the parameters are those that the reference has."""
         changed = self._candidate.weights_changed(trial.reference)
         if changed is not None:
-            log = self._candidate.log
-            raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", log)
+            message = f"a call changed the parameter `{changed}`"
+            raise RefusalError(Status.PARAMETER_MUTATED, message, self._candidate.log)
 
     def weights(self, trial: Trial, *, apart: bool = True) -> None:
         """Check parameters that change after construction, and that they do so by the judge's hand only.
 
-        All change at first, then each `apart` from each other: what is computed from two of them is stale if it is
-        computed anew only where one of them changes, as in published 2/50. Where one answer proves little, more are
-        asked for: those of published 2/9 are nearly all zeros, whatever the weights are. A wrong one that nothing
-        explains does not end the check, since the next may say why.
+        All change at first, then each `apart` from each other: what is computed from two of them may be renewed only
+        where one of them changes (published 2/50). Where one answer proves little (nearly all zeros in published 2/9),
+        more are asked for. A wrong one that nothing explains does not end the check: the next may say why.
         """
         names = variable(trial.reference.model)
         parts = (separating(names) or [set(names)]) if apart else []
@@ -158,9 +151,8 @@ class Battery:
             raise unexplained[0]
         self.unchanged(trial)
         if trial.reference.keeps_weights:
-            self.note(
-                "weights_kept", "other parameters make the reference's results infinite, so they were not randomised"
-            )
+            message = "other parameters make the reference's results infinite, so they were not randomised"
+            self.note("weights_kept", message)
 
     def small_weights(self, trial: Trial, draws: int) -> None:
         """Check parameters that are all smaller: what saturates with the usual ones may hide other arithmetic."""
@@ -214,17 +206,12 @@ class Battery:
             message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
             raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log)
         if len(prints) > 1:
-            apart = (
-                "that differ within the tolerance" if trial.arena.count > 1 else "with other bits, each of them right"
-            )
+            compared = trial.arena.count > 1
+            apart = "that differ within the tolerance" if compared else "with other bits, each of them right"
             self.note("nondeterministic_bits", f"equal inputs gave outputs {apart}")
 
     def resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
-        """Check inputs that resemble those of the call before, which whoever remembers results may mistake.
-
-        Returns what a solution gets wrong about the values themselves: it does so without a call before, too. Raises
-        RefusalError where it is the call before.
-        """
+        """Check inputs that resemble the last call's; return a miss of the values themselves. Raises RefusalError."""
         seed = secret_seed()
         trial.exchange(seed)
         try:
@@ -242,10 +229,7 @@ class Battery:
         return None
 
     def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> bool:
-        """Check inputs of other values than the problem's own, of the first seed whose inputs can decide.
-
-        Return whether any could.
-        """
+        """Check other values, of the first seed whose inputs can decide; return whether any could."""
         drawn = self._draw(trial, variation, seeds)
         if drawn is None:
             return False
@@ -277,10 +261,7 @@ class Battery:
         raise wrong
 
     def _draw(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> tuple[Expected, Truth] | None:
-        """Return what the reference makes of the first inputs that can decide; None, with a note, where none can.
-
-        Whether a few elements can is luck: the dot product of centred vectors may come to lie near zero.
-        """
+        """Return the first draw that can decide; None, with a note, where none can: of few elements it is luck."""
         for seed in seeds:
             expected = trial.reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
             if isinstance(expected, Exception):
@@ -312,12 +293,11 @@ class Battery:
                 overflows, scale = elements.overflow_and_rms(part, double)
                 if overflows:
                     return False
-                if tolerance.coarse:
-                    # A few elements are many tolerances off whatever is done in 16 bits.
-                    if tails.median_error(part, double, tolerance) > COARSELY:
-                        return False
-                    continue
-                if elements.oracle_ratio(part, double, tolerance, atol=tolerance.atol * scale) > within:
+                if tolerance.coarse:  # a few elements are many tolerances off whatever is done in 16 bits
+                    is_off = tails.median_error(part, double, tolerance) > COARSELY
+                else:
+                    is_off = bool(elements.worst_error(part, double, tolerance, tolerance.atol * scale) > within)
+                if is_off:
                     return False
         return True
 
@@ -340,8 +320,7 @@ class Battery:
         try:
             self._candidate.bind(reference, arena)
             trial = Trial(reference, self._candidate, arena, explain)
-            reply = trial.call([expected])
-            trial.judge_values(reply.slots[0], expected)
+            trial.judge_values(trial.call([expected]).slots[0], expected)
         except RefusalError as error:
             error.reason = f"on {code.replace('_', ' ')} inputs: {error.reason}"
             raise

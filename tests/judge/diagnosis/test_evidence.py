@@ -60,7 +60,7 @@ def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> N
     held, told = ["drawn"], []
 
     @contextlib.contextmanager
-    def with_weights(_: dict[str, torch.Tensor]) -> Iterator[None]:
+    def as_constructed() -> Iterator[None]:
         held.append("constructed")
         try:
             yield
@@ -70,7 +70,7 @@ def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> N
     def call(_: list[Any]) -> None:
         raise RefusalError(Status.RAISED, "not with these weights")
 
-    reference = SimpleNamespace(with_weights=with_weights, expect=lambda _: None)
+    reference = SimpleNamespace(as_constructed=as_constructed, expect=lambda _: None)
     candidate = SimpleNamespace(has_ended=False, push_weights=lambda _: told.append(held[-1]))
     trial: Any = SimpleNamespace(
         reference=reference, candidate=candidate, tally=Tally(), arguments=lambda _: None, call=call

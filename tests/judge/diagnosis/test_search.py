@@ -14,7 +14,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.explain import explain
 from kbench.core.levels import PROPERTIES
 from kbench.judge.diagnosis import faults, likeness, regions
-from kbench.judge.diagnosis.attention import by_products
+from kbench.judge.diagnosis.rewrites import by_products
 from kbench.judge.diagnosis.rounding import cut_to_tf32, to_tf32
 from kbench.judge.diagnosis.search import WrongAnswer, diagnose
 from kbench.judge.verify.levels import needs_other_shape

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from kbench.judge.diagnosis.slips.call import shorter
-from kbench.judge.diagnosis.slips.trials import Place, groups
+from kbench.judge.diagnosis.slips.trials import groups
 
 
 def rows(x):
@@ -364,8 +364,7 @@ def test_a_slip_in_all_of_several_places_or_in_one() -> None:
     everywhere = called(lambda m, x: m(x), lambda m, x: m[4](m[2](m[0](x))), x, inner=net)
     second = called(lambda m, x: m(x), lambda m, x: m[4](m[2](m[0](x).relu())), x, inner=net)
     assert everywhere == second == "missing_function: leaves out `relu`"
-    place = [Place(number=n, code="a", sentence="b") for n in (3, 8)]
-    assert [(numbers, where) for _, numbers, where in groups(place)] == [
+    assert [(numbers, where) for *_, numbers, where in groups({("a", "b"): [3, 8]})] == [
         ([3, 8], "in all 2 places"),
         ([3], "at place 1 of 2"),
         ([8], "at place 2 of 2"),

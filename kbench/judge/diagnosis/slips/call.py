@@ -8,15 +8,8 @@ from torch import Tensor
 
 TILES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Chosen: widths of vectors, tiles and blocks; a tail is what is left beyond a multiple of one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slip:
-    """A usual mistake at one call: what it is called, and how to compute what the operator returns then."""
-
-    code: str
-    sentence: str
-    run: Callable[[], Any]
+Slip = tuple[str, str, Callable[[], Any]]
+"""A usual mistake at one call: its code, a sentence, and how to compute what the operator returns then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

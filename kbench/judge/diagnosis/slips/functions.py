@@ -10,23 +10,11 @@ from torch.nn import functional
 from kbench.judge.diagnosis.slips.call import OperatorCall, Slip
 
 Function = Callable[[Tensor], Tensor]
-ACTIVATIONS: dict[str, Function] = {
-    "relu": functional.relu,
-    "leaky_relu": functional.leaky_relu,
-    "elu": functional.elu,
-    "selu": functional.selu,
-    "gelu": functional.gelu,
-    "silu": functional.silu,
-    "mish": functional.mish,
-    "softplus": functional.softplus,
-    "sigmoid": torch.sigmoid,
-    "tanh": torch.tanh,
-    "hardswish": functional.hardswish,
-    "hardsigmoid": functional.hardsigmoid,
-    "hardtanh": functional.hardtanh,
-    "relu6": functional.relu6,
-    "abs": torch.abs,
-}
+NAMED = (
+    *("relu", "leaky_relu", "elu", "selu", "gelu", "silu", "mish", "softplus", "sigmoid", "tanh", "hardswish"),
+    *("hardsigmoid", "hardtanh", "relu6"),
+)
+ACTIVATIONS: dict[str, Function] = {name: getattr(functional, name) for name in NAMED} | {"abs": torch.abs}
 FAMILIES: tuple[dict[str, Function], ...] = (
     ACTIVATIONS,
     {"log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10},
@@ -69,18 +57,18 @@ def slips(call: OperatorCall) -> Iterator[Slip]:
         own, other = ("tanh", "erf") if call.kwargs.get("approximate") == "tanh" else ("erf", "tanh")
         sentence = f"computes GELU by {other} where the reference does so by {own}"
         other_form = functools.partial(functional.gelu, x, approximate="none" if other == "erf" else "tanh")
-        yield Slip(code="gelu_form", sentence=sentence, run=other_form)
-    yield Slip(code="missing_function", sentence=f"leaves out `{call.shown}`", run=x.clone)
+        yield "gelu_form", sentence, other_form
+    yield "missing_function", f"leaves out `{call.shown}`", x.clone
     if call.name in BOUNDS and len(call.args) > 2:
         for place, bound, one_sided in ((1, "lower", torch.clamp_max), (2, "upper", torch.clamp_min)):
             if call.args[3 - place] is not None and call.args[place] is not None:
                 sentence = f"leaves out the {bound} bound of `{call.shown}`"
                 run = functools.partial(one_sided, x, call.args[3 - place])
-                yield Slip(code="missing_function", sentence=sentence, run=run)
+                yield "missing_function", sentence, run
     for name, function in {**family, **MORE.get(call.name, {})}.items():
         if name != call.name:
             sentence = f"computes {_quoted(name)} where the reference computes `{call.shown}`"
-            yield Slip(code="other_function", sentence=sentence, run=functools.partial(function, x))
+            yield "other_function", sentence, functools.partial(function, x)
 
 
 def _quoted(name: str) -> str:

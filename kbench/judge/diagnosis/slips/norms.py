@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.judge.diagnosis.rewrites import NORMS, affine_shape, spread
+from kbench.judge.diagnosis.rewrites import NORMS, affine, scaled, spread
 from kbench.judge.diagnosis.slips.call import OperatorCall, Slip
 
 MOST_GROUPS = 8
@@ -33,13 +33,11 @@ def slips(call: OperatorCall) -> Iterator[Slip]:
         counts = [n for n in range(1, channels + 1) if channels % n == 0 and n != groups]
         for count in sorted({*counts[:MOST_GROUPS], *counts[-1:]}):
             sentence = f"normalises in {count} group{'s' * (count > 1)}, where the reference has {groups}"
-            yield Slip(code="other_dimension", sentence=sentence, run=functools.partial(call.having, {6: count}))
+            yield "other_dimension", sentence, functools.partial(call.having, {6: count})
 
 
 def _parts(call: OperatorCall, x: Tensor) -> Iterator[Slip]:
-    """Yield it without the mean, without the root, and with the bias before the weight."""
-    at, shape = NORMS[call.name], affine_shape(call.name, call.args)
-    weight, bias = call.args[at], call.args[at + 1]
+    at = NORMS[call.name]
 
     def plain() -> tuple[Tensor, Tensor, Tensor]:
         """Return normalised values, means and inverse deviations."""
@@ -48,34 +46,26 @@ def _parts(call: OperatorCall, x: Tensor) -> Iterator[Slip]:
 
     def without_mean() -> Any:
         _, mean, inverse = plain()
-        return _scaled(call, x * torch.rsqrt(inverse**-2 + mean.square())), None, None
+        return scaled(call.name, call.args, x * torch.rsqrt(inverse**-2 + mean.square())), None, None
 
     def without_root() -> Any:
         found, _, inverse = plain()
-        return _scaled(call, found * inverse), None, None
+        return scaled(call.name, call.args, found * inverse), None, None
 
-    forms = {"leaves the mean out": without_mean, "divides by the variance and not by its root": without_root}
-    for words, run in forms.items():
-        yield Slip(code="missing_function", sentence=f"{words} in `{call.shown}`", run=run)
+    yield "missing_function", f"leaves the mean out in `{call.shown}`", without_mean
+    yield "missing_function", f"divides by the variance and not by its root in `{call.shown}`", without_root
+    weight, bias = affine(call.name, call.args)
     if weight is not None and bias is not None:
         sentence = "adds the bias before it multiplies by the weight, where the reference does so afterwards"
-        shift, scale = bias.reshape(shape), weight.reshape(shape)
-        yield Slip(code="other_order", sentence=sentence, run=lambda: ((plain()[0] + shift) * scale, None, None))
+        yield "other_order", sentence, lambda: ((plain()[0] + bias) * weight, None, None)
 
 
 def _over(call: OperatorCall, x: Tensor, own: Sequence[int], other: Sequence[int]) -> Slip:
+    def normed() -> tuple[Tensor, Tensor, Tensor]:
+        variance, mean = torch.var_mean(x, dim=list(other), correction=0, keepdim=True)
+        values = (x - mean) * torch.rsqrt(variance + call.args[-1])
+        return scaled(call.name, call.args, values), mean, variance
+
     shown = [", ".join(map(str, dims)) for dims in (other, own)]
     sentence = f"normalises over dimensions {shown[0]}, where the reference does so over dimensions {shown[1]}"
-    return Slip(code="other_dimension", sentence=sentence, run=functools.partial(_normed, call, x, other))
-
-
-def _normed(call: OperatorCall, x: Tensor, dims: Sequence[int]) -> tuple[Any, ...]:
-    variance, mean = torch.var_mean(x, dim=list(dims), correction=0, keepdim=True)
-    return _scaled(call, (x - mean) * torch.rsqrt(variance + call.args[-1])), mean, variance
-
-
-def _scaled(call: OperatorCall, values: Tensor) -> Tensor:
-    at, shape = NORMS[call.name], affine_shape(call.name, call.args)
-    weight, bias = call.args[at], call.args[at + 1]
-    values = values if weight is None else values * weight.reshape(shape)
-    return values if bias is None else values + bias.reshape(shape)
+    return "other_dimension", sentence, normed

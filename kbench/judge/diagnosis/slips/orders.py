@@ -27,14 +27,12 @@ def slips(call: OperatorCall) -> Iterator[Slip]:
     bias = _bias(first)
     if bias is not None and call.name not in {"add", "sub"}:
         sentence = f"computes `{call.shown}` before it adds the bias, where the reference does so afterwards"
-        yield Slip(code="other_order", sentence=sentence, run=functools.partial(_bias_last, call, bias, x))
+        yield "other_order", sentence, functools.partial(_bias_last, call, bias, x)
     inner = first.tensor(0)
     linear = {"add", "sub"}, {"mul", "div"}
     if first.name in POINTWISE and inner is not None and not any({first.name, call.name} <= kind for kind in linear):
         sentence = f"computes `{call.shown}` before `{first.shown}`, where the reference does so afterwards"
-        yield Slip(
-            code="other_order", sentence=sentence, run=lambda: first.having({0: call.having({0: inner.clone()})})
-        )
+        yield "other_order", sentence, lambda: first.having({0: call.having({0: inner.clone()})})
 
 
 def _operands(call: OperatorCall) -> Iterator[Slip]:
@@ -45,7 +43,7 @@ def _operands(call: OperatorCall) -> Iterator[Slip]:
         for number, kept, other in ((2, a, b), (1, b, a)):
             if _has_shape_of_both(kept, other):
                 sentence = f"leaves out operand {number} of what the reference {BINARY[call.name]}"
-                yield Slip(code="missing_operand", sentence=sentence, run=kept.clone)
+                yield "missing_operand", sentence, kept.clone
 
 
 def _has_shape_of_both(kept: Tensor, other: Tensor) -> bool:
@@ -57,10 +55,9 @@ def _has_shape_of_both(kept: Tensor, other: Tensor) -> bool:
 def _diagonals(call: OperatorCall) -> Iterator[Slip]:
     if call.name in {"tril", "triu"}:
         own = call.args[1] if len(call.args) > 1 else 0
-        for step in (-1, 1):
-            sentence = f"cuts `{call.name}` at diagonal {own + step}, where the reference cuts at {own}"
-            run = functools.partial(getattr(torch, call.name), call.args[0], own + step)
-            yield Slip(code="other_window", sentence=sentence, run=run)
+        for other in (own - 1, own + 1):
+            sentence = f"cuts `{call.name}` at diagonal {other}, where the reference cuts at {own}"
+            yield "other_window", sentence, functools.partial(getattr(torch, call.name), call.args[0], other)
 
 
 def _bias(call: OperatorCall) -> OperatorCall | None:
@@ -73,7 +70,6 @@ def _bias(call: OperatorCall) -> OperatorCall | None:
 
 def _bias_last(call: OperatorCall, product: OperatorCall, x: Tensor) -> Tensor:
     place = WITH_BIAS[product.name]
-    nothing = torch.zeros_like(product.args[place])
-    plain: Tensor = product.having({place: nothing}).reshape(x.shape)
+    plain: Tensor = product.having({place: torch.zeros_like(product.args[place])}).reshape(x.shape)
     found: Tensor = call.having({0: plain.clone()})
     return found + (x - plain)

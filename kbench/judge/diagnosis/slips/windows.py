@@ -19,21 +19,20 @@ AVG_DEFAULTS: list[Any] = [[], 0, False, True, None]
 
 def slips(call: OperatorCall) -> Iterator[Slip]:
     """Yield what may be done in place of a convolution or a pool."""
+    forms: Windows = iter(())
     if call.name == "convolution":
-        yield from _forms(_transposed(call) if call.args[6] else _convolution(call))
-        yield from _without_tail(call)
+        forms = _transposed(call) if call.args[6] else _convolution(call)
     elif call.name in AVG_POOLS:
-        yield from _forms(_averaging(call))
+        forms = _averaging(call)
     elif call.name in MAX_POOLS:
-        yield from _forms(_largest(call))
+        forms = _largest(call)
+    for sentence, run in forms:
+        yield "other_window", sentence, run
+    if call.name == "convolution":
+        yield from _without_tail(call)
 
 
 Windows = Iterator[tuple[str, Callable[[], Any]]]
-
-
-def _forms(forms: Windows) -> Iterator[Slip]:
-    for sentence, run in forms:
-        yield Slip(code="other_window", sentence=sentence, run=run)
 
 
 def _convolution(call: OperatorCall) -> Windows:
@@ -45,22 +44,17 @@ def _convolution(call: OperatorCall) -> Windows:
     if any(n > 1 for n in stride):
         yield "ignores the stride", lambda: _cut(call, {3: [1] * len(space)})
     if groups > 1:
-        fewer = x[:, : x.shape[1] // groups]
-        yield (
-            "ignores the groups: all of them read the channels of the first",
-            lambda: call.having({0: fewer, 8: 1}),
-        )
+        sentence = "ignores the groups: all of them read the channels of the first"
+        yield sentence, lambda: call.having({0: x[:, : x.shape[1] // groups], 8: 1})
     if any(padding):
-        for words, times in (("behind the last values", (0, 2)), ("before the first values", (2, 0))):
-            changed = functools.partial(_padded, x, padding, times)
-            yield f"pads {words} only", functools.partial(_without_padding, call, changed)
+
+        def padded(times: tuple[int, int], mode: str = "constant") -> Any:
+            return call.having({0: _padded(x, padding, times, mode), 4: [0] * len(padding)})
+
+        yield "pads behind the last values only", functools.partial(padded, (0, 2))
+        yield "pads before the first values only", functools.partial(padded, (2, 0))
         for mode in MODES:
-            changed = functools.partial(_padded, x, padding, (1, 1), mode)
-            yield f"pads by `{mode}` in place of zeros", functools.partial(_without_padding, call, changed)
-
-
-def _without_padding(call: OperatorCall, padded: Callable[[], Tensor]) -> Any:
-    return call.having({0: padded(), 4: [0] * len(call.args[4])})
+            yield f"pads by `{mode}` in place of zeros", functools.partial(padded, (1, 1), mode)
 
 
 def _transposed(call: OperatorCall) -> Windows:
@@ -75,27 +69,24 @@ def _without_tail(call: OperatorCall) -> Iterator[Slip]:
     """Yield it without the last of the terms that are summed up, or the last column of the kernel."""
     weight, transposed = call.args[1], call.args[6]
     terms = weight[0].numel()
+
+    def with_first(kept: int) -> Any:
+        first = torch.arange(terms, device=weight.device) < kept
+        return call.having({1: weight * first.view(weight[0].shape)})
+
+    def without_last(dim: int) -> Any:
+        shorn = weight.clone()
+        shorn.select(dim, -1).zero_()
+        return call.having({1: shorn})
+
     if not transposed:
         taps = terms // weight.shape[1]
         for kept in sorted({*shorter(terms), *(taps * n for n in shorter(weight.shape[1]))}, reverse=True):
-            sentence = left_out(kept, terms, "a convolution")
-            yield Slip(code="missing_tail", sentence=sentence, run=functools.partial(_with_first, call, kept))
+            yield "missing_tail", left_out(kept, terms, "a convolution"), functools.partial(with_first, kept)
     for dim in range(2, weight.dim()):
         if weight.shape[dim] > 1:
             sentence = f"leaves out the last of {weight.shape[dim]} entries of the kernel's dimension {dim}"
-            yield Slip(code="missing_tail", sentence=sentence, run=functools.partial(_without_last, call, dim))
-
-
-def _with_first(call: OperatorCall, kept: int) -> Any:
-    weight = call.args[1]
-    first = torch.arange(weight[0].numel(), device=weight.device) < kept
-    return call.having({1: weight * first.view(weight[0].shape)})
-
-
-def _without_last(call: OperatorCall, dim: int) -> Any:
-    weight = call.args[1].clone()
-    weight.select(dim, -1).zero_()
-    return call.having({1: weight})
+            yield "missing_tail", sentence, functools.partial(without_last, dim)
 
 
 def _averaging(call: OperatorCall) -> Windows:
@@ -118,10 +109,8 @@ def _largest(call: OperatorCall) -> Windows:
     dims = len(size)
     average = getattr(functional, f"avg_pool{dims}d")
     known = (size, stride or size)
-    yield (
-        "takes the mean of a window where the reference takes the largest value",
-        lambda: (average(x, *known, padding), None),
-    )
+    sentence = "takes the mean of a window where the reference takes the largest value"
+    yield sentence, lambda: (average(x, *known, padding), None)
     if any(padding if isinstance(padding, Sequence) else [padding]):
         every = list(padding) * (dims // len(padding)) if isinstance(padding, Sequence) else [padding] * dims
         pool = MAX_POOLS[call.name]

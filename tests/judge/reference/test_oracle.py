@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kbench.judge.reference.inner_precision import tolerance_within
+from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import FACTOR, FACTOR_PRODUCTS, Reference
 from kbench.numerics.elements import EXACT, TOLERANCES
 
