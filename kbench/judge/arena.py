@@ -29,9 +29,9 @@ MAX_QUEUE = 256
 class Arena:
     """The judge's end of the memory that it shares with one worker: one block, cut into slots and weights.
 
-    `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by that many bytes.
-    Where it `lends`, it has one slot, and memory for the outputs of a call from `lend` to `take_back` only.
-    With `queued` it has inputs for many calls in a row (`queue`), whose results stay in the worker's memory.
+    `misalign` shifts every slot's first input by that many bytes. Where it `lends`, it has one slot, and memory for the
+    outputs from `lend` to `take_back` only. With `queued` it has inputs for many calls in a row (`queue`), whose
+    results stay in the worker's memory.
     """
 
     def __init__(
@@ -46,7 +46,6 @@ class Arena:
         queued: bool = False,
     ):
         self.arguments, leaves = encoded(expected.arguments)
-        """The tree of the arguments that a worker is told when it is bound."""
         self.all_tensors = len(flatten(expected.arguments)) == len(leaves)
         """Whether no argument is a number or the like, of which a worker is told before it is called."""
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
@@ -79,11 +78,9 @@ class Arena:
         self._block = Block.allocate(end, device)
         self._staging: Tensor | None = None
         self._staged: list[list[Tensor]] = []
-        """Views of it, by slot."""
         self._mask: InputMask | None = None
         self._blank = InputMask.blank(self._block.bytes.device) if lends else None
         self.output_like = [t.to("meta") for t in expected.tensors]
-        """Shapes, dtypes and strides of the outputs, without memory."""
 
     def describe(self, mode: str) -> tuple[Message, list[int]]:
         """Return the `bind` request for a worker, and the descriptors that travel with it."""
@@ -114,21 +111,19 @@ class Arena:
 
     def poison(self, slot: int) -> None:
         """Poison the outputs of a slot that has some."""
-        begin, end = self._output_span[slot]
-        poison(self._block.bytes[begin:end])
+        poison(self._block.bytes[slice(*self._output_span[slot])])
 
     def spoil_inputs(self, slot: int, but: Collection[int] = ()) -> None:
         """Overwrite the inputs of a slot after a call, so that what is their memory cannot pass for a result of it."""
         for number, spec in enumerate(self._inputs[slot]):
             if number not in but:
-                begin, end = spec.span
-                poison(self._block.bytes[begin:end])
+                poison(self._block.bytes[slice(*spec.span)])
 
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
         """Put fresh arguments for a slot where no worker sees them, until `reveal`.
 
-        Where the arena lends, there is no room to put them elsewhere: they are masked piece by piece, by another pad
-        each time, since a worker that has seen them masked and revealed knows the last one.
+        Where the arena lends, they are masked in their place, by another pad each time: a worker that saw them masked
+        and revealed knows the last one.
         """
         leaves = tensor_leaves(arguments)
         if self.lends:
@@ -234,10 +229,7 @@ def as_bytes(tensor: Tensor, nbytes: int) -> Tensor:
 
 
 def encoded(arguments: Any) -> tuple[Any, list[Any]]:
-    """Return the arguments as a tree for JSON, and their tensors, which the tree names by number.
-
-    Raises PluginError for what has no place in either.
-    """
+    """Return the arguments as a tree for JSON, and their tensors, which it names by number. Raises PluginError."""
     leaves: list[Any] = []
 
     def number(value: Any) -> int | None:
@@ -253,11 +245,6 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
     except TypeError as error:
         hint = "pass dense tensors, numbers, strings or None, in lists, tuples or dictionaries"
         raise PluginError(f"an argument of the problem: {error}", hint=hint) from error
-
-
-def is_large(expected: Expected, device: str) -> bool:
-    """Return whether arguments and outputs of one call alone exceed the budget."""
-    return slot_bytes(expected) > SLOT_BUDGET_BYTES[device]
 
 
 def slot_bytes(expected: Expected) -> int:

@@ -30,8 +30,7 @@ class BoundCandidate:
         self._loaded: Reference | None = None
         self._trial: Trial | None = None
         self._broken = False
-        self._has_constructed = False
-        """Whether this worker has made a model before."""
+        self._has_constructed = False  # in this worker
         self._on_cpu = False
         self.arena: Arena | None = None
         self.second_model: RefusalError | None = None
@@ -52,10 +51,7 @@ class BoundCandidate:
         self._loaded = reference
 
     def _load(self, reference: Reference) -> bool:
-        """Have the candidate constructed; return whether that took a fresh worker, because a second model fails.
-
-        A CUDA graph whose capture fails leaves torch's random numbers unusable, for example (published 2/5).
-        """
+        """Have the candidate constructed; return whether that took a fresh worker, because a second model fails."""
         renewed = self.second_model is not None and self._has_constructed
         if renewed:
             self._revive()
@@ -84,27 +80,24 @@ class BoundCandidate:
         self._judge.give_way(self._candidate)
         self.load(reference)
         if self._trial is None:
-            self._unbind()
             queued = backend(self._judge.device).queues_calls and timed
-            trial = self._battery.bind(reference, lends=queued or not timed, queued=queued)
-            self.arena = trial.arena
+            trial = self.rebound(reference, lends=queued or not timed, queued=queued)
             self._candidate.vary_weights(reference, secret_seed())
             self._trial = trial
         return self._trial
 
-    def rebound(self, reference: Reference) -> Trial:
+    def rebound(self, reference: Reference, *, lends: bool = True, queued: bool = False) -> Trial:
         """Bind the instance that there is, with the values that the reference has."""
         self._unbind()
-        trial = self._battery.bind(reference, lends=True, queued=False)
+        trial = self._battery.bind(reference, lends=lends, queued=queued)
         self.arena = trial.arena
         return trial
 
     def constructed(self, reference: Reference, *, timed: bool = False) -> Trial:
-        """Construct anew, bind, and call once with the values of the constructors.
+        """Construct anew, bind, and call once. Raises RefusalError where nothing is right.
 
-        Where they gave matching parameters other values, it is tried without copying the reference's and with. On a
-        GPU both may have drawn in other places, which parameters that do not match cannot show: then both are
-        constructed on the CPU, as benchmarks do, and moved. Raises RefusalError where nothing is right.
+        Where the constructors gave matching parameters other values, it is tried without copying and with. On a GPU
+        both may have drawn in other places: then both are constructed on the CPU, as benchmarks do, and moved.
         """
         self._on_cpu = False
         try:
@@ -146,11 +139,7 @@ class BoundCandidate:
         return trial, None
 
     def seeded(self, reference: Reference, check: Callable[[], None]) -> None:
-        """Construct anew, under another seed, for the shape that is bound, and check that: at worst in a fresh process.
-
-        A solution that keeps something of its first model (a compiled network, packed weights by their address) is
-        right in every process that constructs one model only.
-        """
+        """Construct anew under another seed for the bound shape, check that; at worst in a fresh process."""
         self._judge.give_way(self._candidate)
         self._construct_again(reference)
         try:
@@ -180,15 +169,10 @@ class BoundCandidate:
         """Have it bound anew the next time: the worker has another arena."""
         self._trial = None
 
-    def renew(self) -> None:
-        """Have it constructed anew the next time, in a fresh worker: what was tried on this one may have broken it."""
+    def spoil(self, refusal: RefusalError | None = None) -> None:
+        """Have it constructed anew the next time; in a fresh worker unless a harmless refusal is the reason."""
         self._loaded = self._trial = None
-        self._broken = True
-
-    def spoil(self, refusal: RefusalError) -> None:
-        """Have it constructed anew the next time; in a fresh worker after what may have broken this one."""
-        self._loaded = self._trial = None
-        self._broken = refusal.status not in HARMLESS or self._candidate.has_ended
+        self._broken = refusal is None or refusal.status not in HARMLESS or self._candidate.has_ended
 
     def close(self) -> None:
         """Free the memory, whatever became of the worker."""

@@ -13,7 +13,7 @@ import torch
 from kbench.build import cache
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, Deadline, StartedWorker, WorkerConfig
-from kbench.core.model import Finding, Status
+from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
@@ -48,8 +48,7 @@ class Candidate:
         self._paused: contextlib.ExitStack | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
-        self.limit_s = config.options.limits.call_s or CALL_FLOOR_S
-        """How long one call may take."""
+        self.limit_s = config.options.limits.call_s or CALL_FLOOR_S  # of one call
         self.calls = 0
         """Calls of the process so far, without those of rounds."""
         self._aliased: frozenset[str] = frozenset()
@@ -62,7 +61,6 @@ class Candidate:
         self.prepares = False
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
-        self.findings: list[Finding] = []
         self.worked_until_ns = 0
         """Until when its tree worked before it was last stopped, on the judge's clock."""
 
@@ -238,18 +236,12 @@ class Candidate:
         return self._child.channel.received_ns
 
     def check_outputs(self, described: Any, expected: Expected) -> tuple[Any, ...]:
-        """Hold a description of one call's outputs against what is expected; return the numbers among them.
-
-        Raises RefusalError.
-        """
+        """Check the description of one call's outputs; return the numbers among them. Raises RefusalError."""
         with self.understood():
             return self._numbers({"outputs": [described]}, [expected])[0]
 
     def _numbers(self, answer: Message, expected: list[Expected]) -> tuple[tuple[Any, ...], ...]:
-        """Return the numbers among the outputs that a worker describes, one description for each expectation.
-
-        Raises WireError for nonsense, RefusalError where outputs are of another kind than the expected ones.
-        """
+        """Return the numbers among the outputs, checked by `check_description`. Raises WireError, RefusalError."""
         described = list_of(answer, "outputs", len(expected))
         for description, wanted in zip(described, expected, strict=True):
             fault = check_description(description, wanted, self._config.device, self._aliased)
@@ -284,10 +276,7 @@ class Candidate:
             return [bool(given) for given in list_of(answer, "given", gradients)]
 
     def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
-        """Have the worker call the model once under the profiler.
-
-        Returns what it says of activities, as it came, and the numbers among the outputs.
-        """
+        """Call the model once under the profiler; return its activities, as they came, and the numbers."""
         backend(self._config.device).synchronize()
         answer = self._ask({"op": "profile", "slot": slot}, timeout_s=PROFILE_TIMEOUT_S + self.limit_s)
         with self.understood():
@@ -380,19 +369,16 @@ class Candidate:
 
     def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
         """Make a request within the time that is left for everything; what goes wrong is a refusal."""
-        timeout_s, limit = self._within_total(timeout_s)
+        left_s = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
         try:
-            return request(timeout_s)
+            return request(min(left_s, timeout_s))
         except ChildError as error:
-            status, reason = error.status, error.reason
+            status, reason, total_s = error.status, error.reason, self._config.options.limits.total_s
             if status is Status.CALL_TIMEOUT:
-                status, total_s = Status.TOTAL_TIMEOUT if limit else on_timeout, self._config.options.limits.total_s
-                reason = f"not judged within the {total_s:g} s that it has in total" if limit and total_s else reason
+                status = Status.TOTAL_TIMEOUT if left_s < timeout_s else on_timeout
+                if left_s < timeout_s and total_s:
+                    reason = f"not judged within the {total_s:g} s that it has in total"
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
                 reason = f"the reference's own process failed during timing: {reason}"
             raise RefusalError(status, reason, error.log) from error
-
-    def _within_total(self, timeout_s: float) -> tuple[float, bool]:
-        left = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
-        return (left, True) if left < timeout_s else (timeout_s, False)

@@ -88,7 +88,7 @@ class Evaluation:
         return Passed(
             correctness=self._levels.tally.correctness(self._judge.reference.factor),
             timings=() if timing is None else (timing,),
-            findings=tuple(self._findings()),
+            findings=self._findings(),
             level=self._level,
             lacks=self._lacks,
             own_share=self._own_share,
@@ -119,13 +119,11 @@ class Evaluation:
             self._gradients(trial)
             return
         if assignment.underived:
-            self._battery.note(
-                "shapes_not_derived", f"verified at the problem's own shape only: {assignment.underived}"
-            )
+            message = f"verified at the problem's own shape only: {assignment.underived}"
+            self._battery.note("shapes_not_derived", message)
+        others, derived = assignment.other_cases, assignment.derived_cases
         try:
-            self._levels.try_all(
-                assignment.other_cases, assignment.derived_cases, self._gradients, thrifty=self._thrifty
-            )
+            self._levels.try_all(others, derived, self._gradients, thrifty=self._thrifty)
         except RefusalError:
             self._level = None
             raise
@@ -146,10 +144,7 @@ class Evaluation:
             raise below
 
     def _verify_task(self, trial: Trial) -> Trial:
-        """Verify the task as the problem sets it; return what the candidate is bound to then.
-
-        A call that folds a scale into the parameters prepares them, as other constructors do: they are not copied then.
-        """
+        """Verify the task; return what is bound then. A call that folds a scale into parameters prepares them."""
         try:
             self._as_constructed(trial)
         except RefusalError as refusal:
@@ -166,25 +161,23 @@ class Evaluation:
         return trial
 
     def _as_constructed(self, trial: Trial) -> None:
-        seed = secret_seed()
-        for number in range(SEEDS - 1):
-            inputs = seed if number == 0 else secret_seed()
-            self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, inputs, trial.tally))
+        seeds = [secret_seed() for _ in range(SEEDS - 1)]
+        for seed in seeds:
+            self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, seed, trial.tally))
         # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
         thrifty = self._thrifty
-        self._battery.settled(trial, seed, repeats=FEW_REPEATS if thrifty else REPEATS)
+        self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if thrifty else REPEATS)
         self._levels.try_resembling([secrets.choice(RESEMBLING)] if thrifty else RESEMBLING, trial)
 
     @property
     def _thrifty(self) -> bool:
         """Whether calls are long here and a smaller shape follows, which can have most of them."""
-        assignment = self._assignment
-        has_smaller = bool(assignment.other_cases or assignment.derived_cases)
+        has_smaller = bool(self._assignment.other_cases or self._assignment.derived_cases)
         is_long = self._judge.reference.cost.dram_bytes > LONG_CALL_BYTES
-        return is_long and has_smaller and assignment.options.level is not Level.TASK
+        return is_long and has_smaller and self._assignment.options.level is not Level.TASK
 
     def _check_model(self, trial: Trial, seed: int, before: Tally) -> None:
-        """Check the model that was constructed last; `before` has the figures of the calls on earlier ones."""
+        """Check the model that was constructed last; `before` has the figures of earlier ones."""
         trial.tally = self._levels.tally = copy.deepcopy(before)
         trial.exchange(seed, oracle=True)
 
@@ -195,21 +188,15 @@ class Evaluation:
     def _diagnosis_of_small(self) -> Diagnosis | None:
         """Look for the reason why values are wrong in a smaller case, where outputs are too large to explain."""
         elements = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel"))
-        large = elements > MOST_ELEMENTS[self._judge.device]
-        if not large or not self._assignment.other_cases:
-            return None
-        try:
-            self._bound.constructed(self._judge.other(self._assignment.other_cases[0]))
-        except RefusalError as refusal:
-            return refusal.diagnosis
+        if elements > MOST_ELEMENTS[self._judge.device] and self._assignment.other_cases:
+            try:
+                self._bound.constructed(self._judge.other(self._assignment.other_cases[0]))
+            except RefusalError as refusal:
+                return refusal.diagnosis
         return None
 
     def _time(self) -> Timing:
-        """Time both arms; once more in fresh workers where the first time says nothing.
-
-        By plain loops where calls can neither be queued nor recorded, and with copies where results cannot be read
-        where they lie. A candidate that disturbs the device itself does so again, and is refused.
-        """
+        """Time both arms; in fresh workers where the first time says nothing, by loops or with copies where it must."""
         unqueued, disturbed, fetches = "", False, True
         while True:
             try:
@@ -224,7 +211,7 @@ class Evaluation:
                     raise error.verdict from None
                 self._battery.note("timed_twice", str(error))
                 disturbed = True
-            self._bound.renew()
+            self._bound.spoil()
 
     def _paired(self, unqueued: str, *, fetches: bool) -> Timing:
         device, options = self._judge.device, self._assignment.options
@@ -288,14 +275,15 @@ class Evaluation:
         return self._assignment.verify and (options.crosscheck is not None or options.require_custom)
 
     def _profile(self, trial: Trial, event_ns: float | None) -> None:
+        options = self._assignment.options
         if self._profiles:
             profile = take_profile(trial, self._judge.device)
             self._own_share = profile.own_share
-            found = profile.findings(event_ns if self._assignment.options.crosscheck is not None else None)
+            found = profile.findings(event_ns if options.crosscheck is not None else None)
             for finding in found:
                 self._battery.withdraw(finding.code)  # of a first try that does not count
             self._battery.findings.extend(found)
-            if self._assignment.options.require_custom:
+            if options.require_custom:
                 profile.require_custom()
 
     def _failed(self, refusal: RefusalError) -> Failed:
@@ -308,13 +296,13 @@ class Evaluation:
             reason=refusal.reason if below else refusal.explained,
             log=refusal.log,
             correctness=correctness,
-            findings=tuple(self._findings()),
+            findings=self._findings(),
             diagnosis=refusal.diagnosis,
             level=self._level if below else None,
             lacks=self._lacks if below else (),
         )
 
-    def _findings(self) -> list[Finding]:
-        required = self._assignment.options.level
-        lacks = self._levels.lacks.findings(required, self._assignment.options.accept) if self._lacks else []
-        return [*self._battery.findings, *lacks]
+    def _findings(self) -> tuple[Finding, ...]:
+        options = self._assignment.options
+        lacks = self._levels.lacks.findings(options.level, options.accept) if self._lacks else []
+        return (*self._battery.findings, *lacks)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from kbench.core.device_room import steps_take_most
@@ -22,10 +21,9 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, describe_wrong
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
-from kbench.judge.wrong_values import describe_wrong
 from kbench.numerics import elements, ties
 
 SMALL = 0.5
@@ -100,9 +98,7 @@ class Trial:
         """What was right in the last calls, oldest first."""
         self.ties = False
         """Whether indices differed where they point at equal values."""
-        self._explain = explain
-        self.explains = True
-        """Whether to look for the reason why values are wrong."""
+        self._explain, self.explains = explain, True
 
     def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
         """Make inputs, compute what is expected, call once, check everything. Raises RefusalError."""
@@ -169,17 +165,9 @@ class Trial:
         self._told.clear()
 
     def call(
-        self,
-        expected: list[Expected],
-        *,
-        slots: Sequence[int] | None = None,
-        kill: bool = False,
-        **how: bool,
+        self, expected: list[Expected], *, slots: Sequence[int] | None = None, kill: bool = False, **how: bool
     ) -> Reply:
-        """Fill slots, call on them, and check that the inputs are as they were. Values are checked separately.
-
-        `how`: as in Worker.do_call. The worker stops afterwards, or with `kill` dies.
-        """
+        """Fill slots, call on them (`how`: Worker.do_call) and check the inputs only; then stop or `kill`."""
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
@@ -200,10 +188,7 @@ class Trial:
         self._numbers[slot] = numbers
 
     def results(self, slot: int, outputs: Sequence[Tensor] | None = None) -> list[Tensor]:
-        """Return what a call left in a slot: its outputs, then the inputs that it was to change, then numbers.
-
-        `outputs` are where they are looked for elsewhere than in the arena.
-        """
+        """Return a slot's `outputs` (by default the arena's), then inputs that it was to change, then numbers."""
         inputs = self.arena.inputs(slot)
         changed = (inputs[number] for number in self.reference.silent)
         return [*(self.arena.outputs(slot) if outputs is None else outputs), *changed, *self._numbers[slot]]
@@ -216,10 +201,7 @@ class Trial:
         outputs: Sequence[Tensor] | None = None,
         require_final: Callable[[], None] = lambda: None,
     ) -> Ruling:
-        """Apply both rules to the outputs of a call on a slot; raises WrongError unless they are right.
-
-        `require_final` comes before the search for the reason, which may call the worker again.
-        """
+        """Apply both rules to the outputs of a slot. Raises WrongError, after `require_final`."""
         outputs = self.results(slot, outputs)
         ruling, differences = self.compare(outputs, expected, truth)
         wrong = [d for d in differences if d.ratio > 1]
@@ -239,10 +221,9 @@ class Trial:
 
     def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:
         """Say in words what is wrong with outputs, and what would be allowed."""
-        tolerances = [self.reference.tolerance(want) for want in expected.judged.values()]
-        pairs = list(zip(differences, tolerances, strict=True))
-        _, tolerance = next(((d, t) for d, t in pairs if d.ratio > 1), pairs[0])
-        return describe_wrong([d for d in differences if d.ratio > 1] or differences, ruling, tolerance)
+        pairs = list(zip(differences, map(self.reference.tolerance, expected.judged.values()), strict=True))
+        wrong = [(d, tolerance) for d, tolerance in pairs if d.ratio > 1] or pairs
+        return describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
 
     def compare(
         self, outputs: list[Tensor], expected: Expected, truth: Truth | None
@@ -258,10 +239,8 @@ class Trial:
             truth = self.truth(expected)
         if truth is not None:
             self.tally.scales = truth.scales
-            differences = [
-                self._by_either(found, number, outputs[number], wanted[number], truth)
-                for number, found in enumerate(differences)
-            ]
+            four = zip(range(len(names)), differences, outputs, wanted, strict=True)
+            differences = [self._by_either(found, number, got, want, truth) for number, found, got, want in four]
             ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
             self._try_trivial(ratios, expected, truth, names)
         ruling = rule_all(ratios, self.reference.factor)
@@ -273,10 +252,7 @@ class Trial:
     def difference(
         self, got: Tensor, want: Tensor, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
     ) -> elements.Difference:
-        """Compare two values of one output; where it picks inputs, others that are equal are as good.
-
-        The absolute tolerance is at least `least`.
-        """
+        """Compare two values of one output; indices of equal inputs are as good. `least`: of the absolute tolerance."""
         tolerance = self.reference.tolerance(want)
         found = elements.compare(got, want, replace(tolerance, atol=max(tolerance.atol, least)), name)
         places = ties.pick_places(got, want, inputs()) if found.wrong else ()
@@ -294,11 +270,9 @@ class Trial:
             return found
         nearer = want.clone()
         for index, outputs in truth.pieces or ():
-            exact = outputs[number]
-            if exact.dtype == want.dtype:
-                mine, theirs = (got[index], nearer[index]) if index else (got, nearer)
-                kept = elements.where_equal(mine, exact, theirs)
-                nearer[index if index else ...] = kept
+            if outputs[number].dtype == want.dtype:
+                place = index or ...
+                nearer[place] = elements.where_equal(got[place], outputs[number], nearer[place])
         name = found.mismatches[0].output if found.mismatches else "output"
         return elements.compare(got, nearer, tolerance, name)
 
@@ -315,20 +289,19 @@ class Trial:
         worst: tuple[float, ...] = ()
         for _ in range(draws):
             expected = self.reference.try_expect(self.arguments(secret_seed(), transform, applies))
-            if isinstance(expected, Exception):
-                continue
-            own = [*expected.judged.values()]
-            none = [elements.Difference() for _ in own]
-            ratios = self.truth(expected).ratios(none, own, expected, self.reference.tolerance)
-            now = [ratio.reference or 0.0 for ratio in ratios]
-            worst = tuple(map(max, now, worst or now))
+            if not isinstance(expected, Exception):
+                own = [*expected.judged.values()]
+                none = [elements.Difference()] * len(own)
+                ratios = self.truth(expected).ratios(none, own, expected, self.reference.tolerance)
+                now = [ratio.reference or 0.0 for ratio in ratios]
+                worst = tuple(map(max, now, worst or now))
         return worst
 
     def _doubtful(self, outputs: list[Tensor], wanted: list[Tensor]) -> bool:
         """Return whether small outputs differ by more than the oracle rule allows, though they pass the contract.
 
-        Where most values are below the contract's absolute tolerance, zeros meet it. The truth costs too much for every
-        call, but two values that are each as near to it as they may be are no further apart than the sum.
+        Zeros may meet that, too. Two values that are each as near to the truth as they may be are no further apart than
+        the sum; so the truth need not be computed for every call.
         """
         for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.owns, strict=False):
             tolerance = self.reference.tolerance(want)
@@ -350,12 +323,11 @@ class Trial:
             kind = rule(ratios[number], self.reference.factor).contract
             self.tally.would_do[name] = kind != "held"
             if kind != "held" and truth.pieces is not None:
-                constants = torch.zeros((), dtype=want.dtype, device=want.device), elements.mean(want)
+                constants = want.new_zeros(()), elements.mean(want)
                 tried = (self._passes(value.expand(want.shape), number, expected, truth) for value in constants)
                 self.tally.would_do[name] = any(tried)
 
     def _passes(self, got: Tensor, number: int, expected: Expected, truth: Truth) -> bool:
-        """Return whether the oracle, which decides here, would let an output pass."""
         want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
         for index, exact in truth.pieces or ():
             pair = (got[index], want[index]) if index else (got, want)
@@ -379,11 +351,10 @@ class Trial:
         tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])
         tally.contract = max([tally.contract, *(each.contract for each in ratios)])
         tally.explained = all(each.explained(self.reference.factor) for each in ratios)
-        for each in ratios:
-            if each.oracle is not None:
-                tally.oracle = max(tally.oracle or 0.0, each.oracle)
-                tally.reference = max(tally.reference or 0.0, each.reference or 0.0)
-        if any(each.oracle is not None for each in ratios):
+        known = [each for each in ratios if each.oracle is not None]
+        if known:
+            tally.oracle = max(tally.oracle or 0.0, *(each.oracle or 0.0 for each in known))
+            tally.reference = max(tally.reference or 0.0, *(each.reference or 0.0 for each in known))
             before = tally.owns or (0.0,) * len(ratios)
             tally.owns = tuple(max(old, each.reference or 0.0) for old, each in zip(before, ratios, strict=True))
         if ruling.contract != "held":

@@ -1,7 +1,7 @@
 """Inputs hidden in shared memory until a clock runs, where there is room for one copy of them only.
 
-All bytes are xor-ed with a secret random pad, and revealed in one step, right before the gate opens. The pad repeats:
-who knows a piece of the inputs, or how they are distributed, could work it out from what is masked, given time.
+All bytes are xor-ed with a secret random pad. It repeats: who knows a piece of the inputs, or their distribution, could
+work it out, given time.
 """
 
 import secrets

@@ -1,8 +1,6 @@
 """The judge child: holds reference, seeds, expected values and clock; imports problems, never a solution.
 
-It serves the parent: `open` a case, `evaluate` one solution after the other, each in a fresh worker, and
-answers with the outcome. Only the parent's channel reaches it; it is not dumpable, and workers hold nothing of it but
-shared buffers.
+It is not dumpable; only the parent's channel reaches it, and workers hold nothing of it but shared buffers.
 """
 
 import contextlib
@@ -74,10 +72,9 @@ class JudgeService(JudgeState):
                 traceback.print_exc()
         self._expect([])
         self._end_reference_worker()
-        if self._spare is not None:
-            self._spare.kill()
-        if self._nursery is not None:
-            self._nursery.kill()
+        for child in (self._spare, self._nursery):
+            if child is not None:
+                child.kill()
         self._room.close()
 
     def _receive(self) -> Message:
@@ -149,10 +146,7 @@ class JudgeService(JudgeState):
                 return {"outcome": plain(outcome), "weights": weights}
 
     def _evaluated(self, spec: SolutionSpec, config: WorkerConfig, assignment: Assignment) -> tuple[Outcome, str]:
-        """Judge a solution in a fresh worker; return its outcome, and how parameters were matched.
-
-        Its worker ends at once, unless it passed: then the parent need not wait for that, which takes a GPU 0.1 s.
-        """
+        """Judge a solution; return its outcome, and how parameters matched. A worker that passed ends afterwards."""
         self._stage = "open"
         self._bring_out()
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
@@ -169,10 +163,7 @@ class JudgeService(JudgeState):
         return outcome, candidate.weights
 
     def do_profile(self, message: Message) -> Message:
-        """Profile a call of a solution in one more worker, where no time counts; answer with its own kernels' share.
-
-        The worker is made from nothing that earlier ones told, and changes nothing of the verdict.
-        """
+        """Profile a call in one more worker; answer with the share of a solution's own kernels."""
         spec = SolutionSpec(**message["solution"])
         self._bring_out()
         with self.shared():

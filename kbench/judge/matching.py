@@ -13,7 +13,6 @@ from kbench.wire.channel import WireError, as_text
 
 LONGEST_REASON = 500
 """Characters. Paths and type names come from the solution, and a dictionary's key can have any length."""
-
 MOST_LISTED = 4
 """Most parameters of one side that a reason names (chosen)."""
 ALIKE: tuple[Callable[[str], str], ...] = (
@@ -49,10 +48,9 @@ def entries_of(described: list[Any]) -> list[StateEntry]:
 def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
 
-    By place: those of equal names first, then of alike ones; what is left by its order, or shape by shape.
-    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
-    for a buffer that the solution does without. Buffers of the solution's own do not count, and parameters of the
-    same names are matched by these whatever became of the buffers.
+    By place: equal names first, then alike ones; what is left by its order, or shape by shape. Returns the way (`name`,
+    `order`, `seed`, `none`) and the solution's names in the reference's order; None stands for a buffer that the
+    solution does without. Buffers of its own do not count.
     """
     if not ours:
         return "none", []
@@ -78,10 +76,11 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
 def _by_place(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str] | None:
     """Match those of equal names, and what is left by alike names, by its order, or shape by shape."""
     named = _by_name(ours, theirs)
-    starts = (_alike(ours, theirs, named), named)
-    tried = (_left(ours, theirs, places, repeated=repeated) for repeated in (False, True) for places in starts)
-    found = next(filter(None, tried), None)
-    return None if found is None else [found[name] for name, _ in ours]
+    for repeated in (False, True):
+        for places in (_alike(ours, theirs, named), named):
+            if found := _left(ours, theirs, places, repeated=repeated):
+                return [found[name] for name, _ in ours]
+    return None
 
 
 def _by_name(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> dict[str, str]:
@@ -107,10 +106,10 @@ def _alike(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dic
 def _left(
     ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dict[str, str], *, repeated: bool
 ) -> dict[str, str] | None:
-    """Add those that are left, by their order or by their shapes; None if that is not possible.
+    """Add those that are left, by their order or their shapes; None if that is not possible.
 
-    Shapes that occur more than once are taken in order, if they may be `repeated`, and values have to confirm it.
-    Published 3/16 has all norms of a block before its convolutions, where the reference has them in turns.
+    Shapes that occur more than once are taken in order, if they may be `repeated`: values have to confirm it. Published
+    3/16 has all norms of a block before its convolutions.
     """
     left = [(name, tensor) for name, tensor in ours if name not in places]
     others = _others(theirs, set(places.values()))
@@ -127,40 +126,33 @@ def _left(
 
 
 def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: list[str | None]) -> str:
-    """Return in words why parameters do not match: those whose shapes have no counterpart, else those in question.
-
-    `names` are those that `synchronise` found, if any.
-    """
+    """Return in words why parameters do not match; `names` are those that `synchronise` found, if any."""
     if names:
         return "those at the same places have other values after construction"
     parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
     places = _alike(parameters, theirs, _by_name(parameters, theirs))
     others = _others(theirs, set(places.values()))
-    free = [(entry.dtype, entry.shape) for entry in others]
     left: list[str] = []
     in_question: list[str] = []
     for name, tensor in parameters:
         if name not in places:
-            paired = _shape_of(tensor) in free
-            (in_question if paired else left).append(f"`{name}` {tuple(tensor.shape)}")
-            if paired:
-                place = free.index(_shape_of(tensor))
-                del free[place], others[place]
+            pair = next((entry for entry in others if (entry.dtype, entry.shape) == _shape_of(tensor)), None)
+            (left if pair is None else in_question).append(f"`{name}` {tuple(tensor.shape)}")
+            others = [entry for entry in others if entry is not pair]
     own = [f"{'' if entry.is_parameter else 'buffer '}`{entry.name}` {entry.shape}" for entry in others]
     if left and own:
         text = f"the reference has {_listed(left)}, and the solution {_listed(own)} instead"
-    elif left or own:
-        text = f"the solution does without {_listed(left)}" if left else f"the solution has {_listed(own)} besides"
+    elif left:
+        text = f"the solution does without {_listed(left)}"
+    elif own:
+        text = f"the solution has {_listed(own)} besides"
     else:
         text = f"neither names nor order tell which of its own are {_listed(in_question)}"
     return text[:LONGEST_REASON]
 
 
 def transposed(ours: Sequence[tuple[str, Tensor]], theirs: Sequence[Tensor], names: Sequence[str | None]) -> str:
-    """Return in words which matched square matrices a solution's constructor has transposed; empty if there are none.
-
-    `theirs` are the values that its constructor gave to its `names`, in the reference's order.
-    """
+    """Return in words which square matrices, of `names` in the reference's order, a constructor has transposed."""
     found = [
         f"its `{name}` is the reference's `{our_name}` transposed"
         for (our_name, our), their, name in zip(ours, theirs, names, strict=True)
@@ -215,17 +207,14 @@ def check_description(
 ) -> tuple[Status, str] | None:
     """Hold what a worker says of its outputs against the expectation; None where they could be copied.
 
-    `may_alias` has the paths of the outputs that may share memory with an input, since the reference's do.
-
-    Raises WireError if `described` is malformed.
+    Outputs at the paths `may_alias` may share memory with an input. Raises WireError if `described` is malformed.
     """
     if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
         raise WireError("a description of outputs has six fields per output")
     if len(described) != len(expected.leaves):
         return Status.WRONG_STRUCTURE, f"{len(described)} outputs, expected {len(expected.leaves)}"
     for description, (path, want) in zip(described, expected.leaves, strict=True):
-        found = _check_leaf(description, path, want, device)
-        if found is not None:
+        if (found := _check_leaf(description, path, want, device)) is not None:
             status, text = found
             return status, text[:LONGEST_REASON]
         if description[5] and path not in may_alias:
@@ -253,25 +242,18 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
 
 
 def told_numbers(described: Any, expected: Expected) -> tuple[Any, ...]:
-    """Return the numbers with a fraction among described outputs as the expected ones are kept, in their order.
-
-    `check_description` has found the description well.
-    """
+    """Return the numbers with a fraction among outputs that `check_description` accepts, as tensors."""
     texts = {path: text for path, _, text, *_ in described}
-    return tuple(torch.tensor(_number(texts[path], want), dtype=want.dtype) for path, want in expected.numbers.items())
+    read = {path: complex if want.is_complex() else float for path, want in expected.numbers.items()}
+    return tuple(torch.tensor(read[p](texts[p]), dtype=want.dtype) for p, want in expected.numbers.items())
 
 
 def _is_number(text: Any, like: complex) -> bool:
     try:
-        _number(text, like)
+        (complex if isinstance(like, complex) else float)(text)
     except (TypeError, ValueError, OverflowError):
         return False
     return True
-
-
-def _number(text: Any, like: Any) -> complex:
-    is_complex = like.is_complex() if hasattr(like, "is_complex") else isinstance(like, complex)
-    return complex(text) if is_complex else float(text)
 
 
 def _shown(shape: Any) -> str:

@@ -46,17 +46,12 @@ class JudgeState:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
     def __init__(
-        self,
-        channel: Channel,
-        config: WorkerConfig,
-        nursery: Child | None = None,
-        opens: DeviceOpening | None = None,
+        self, channel: Channel, config: WorkerConfig, nursery: Child | None = None, opens: DeviceOpening | None = None
     ):
         self._channel = channel
         self._config = config
         self._nursery = nursery
-        self._number = 0
-        self._workers = 0
+        self._number = self._workers = 0
         self._ahead: list[StartedWorker] = []
         self._beside: Candidate | None = None
         """The worker that runs the reference beside the present candidate."""
@@ -106,17 +101,11 @@ class JudgeState:
         return self._others[key]
 
     def _made(self, overrides: dict[str, Any]) -> Reference:
-        options = self._config.options
         other = {} if overrides == self._overrides else overrides
         self._where = ", ".join(f"{name}={value!r}" for name, value in other.items())
-        return Reference(
-            self._problem,
-            overrides,
-            self._config.device,
-            allow_tf32=options.allow_tf32,
-            eval_mode=options.eval_mode,
-            tell=self.tell,
-        )
+        options = self._config.options
+        modes = {"allow_tf32": options.allow_tf32, "eval_mode": options.eval_mode}
+        return Reference(self._problem, overrides, self.device, tell=self.tell, **modes)
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
         """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
@@ -141,8 +130,7 @@ class JudgeState:
     def _bring_out(self) -> None:
         """Make the reference of the open case, unless it is there, once there is room for it on the device.
 
-        How much a call takes between inputs and outputs is known afterwards: where more is needed than was reserved, or
-        memory ran out beside others, the case is put away and queues for more.
+        Where a call takes more than was reserved, or memory ran out beside others, the case queues for more.
         """
         while self._reference is None:
             self._reserve()
@@ -154,18 +142,14 @@ class JudgeState:
                 if not self._queues_for_all():
                     raise
                 continue
-            if not self._suffices(needed_bytes(made.cost.dram_bytes, made.between_bytes)):
+            needs = needed_bytes(made.cost.dram_bytes, made.between_bytes)
+            if self._reserved_bytes is not None:
+                self._least_bytes = max(self._least_bytes, min(needs, self._capacity_bytes))
+            if self._reserved_bytes is None or self._least_bytes <= self._reserved_bytes:
+                self._reference = made
+            else:
                 del made  # before its memory is given back
                 self._put_away()
-                continue
-            self._reference = made
-
-    def _suffices(self, known_bytes: int) -> bool:
-        """Return whether what is reserved is enough, now that more is known; remember it."""
-        if self._reserved_bytes is None:
-            return True
-        self._least_bytes = max(self._least_bytes, min(known_bytes, self._capacity_bytes))
-        return self._least_bytes <= self._reserved_bytes
 
     def _queues_for_all(self) -> bool:
         """Put the open case away and have it need the whole device; False where it has that, or nothing is reserved."""
@@ -281,10 +265,7 @@ class JudgeState:
             yield
 
     def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
-        """Return the deadline of a solution with this many seconds left; none for None.
-
-        Its clock stands still while the problem is imported or constructed, and while others have the device.
-        """
+        """Return a solution's deadline, if any; the problem's own code and waits for the device do not count."""
 
         def excused_s() -> float:
             return self._own_time.seconds + self._waited_s
@@ -328,18 +309,17 @@ class JudgeState:
     def next_worker_opens(self) -> Iterator[None]:
         """Have the worker that comes next open the device meanwhile, which disturbs whoever times there.
 
-        One that cannot makes room for another, which may find room. Beside a solution only one that is ready is asked:
-        what others import takes seconds, for which neither that solution nor those who would time have to wait.
+        One that cannot makes room for another. Beside a solution only one that is ready is asked: imports take seconds.
         """
         worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
-        if worker is not None and self._reference is not None and not worker.is_ready:
-            worker = None
-        if worker is not None:
-            worker.open(self._config.options.mode, queues_calls=True)
+        if worker is None or (self._reference is not None and not worker.is_ready):
+            yield
+            return
+        worker.open(self._config.options.mode, queues_calls=True)
         try:
             yield
         finally:
-            if worker is not None and worker in self._ahead:
+            if worker in self._ahead:
                 try:
                     worker.wait(SETUP_TIMEOUT_S)
                 except ChildError:
@@ -348,10 +328,7 @@ class JudgeState:
 
     @contextlib.contextmanager
     def reference_opens(self, problem: str) -> Iterator[None]:
-        """Have the reference's worker open the device meanwhile, which disturbs whoever times there.
-
-        Not on a CPU, where it would take a processor from what is timed.
-        """
+        """Have the reference's worker open the device meanwhile; on a CPU it would disturb what is timed."""
         if backend(self.device).queues_calls:
             self._open_reference_worker(problem)
             if self._ahead and self._spare is None:
@@ -371,10 +348,7 @@ class JudgeState:
         return self._beside
 
     def _open_reference_worker(self, problem: str) -> None:
-        """Have a worker open the device for the reference, beside what else is done: the spare one, if any.
-
-        One that has done so for a solution that was never timed is still fresh.
-        """
+        """Have a worker open the device for the reference, unless one is there that was never timed with."""
         if self._beside is not None and not self._beside.has_ended:
             return
         worker, self._spare = self._spare or self._start_worker(""), None

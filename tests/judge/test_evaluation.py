@@ -160,7 +160,7 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
-    judge.bound.renew = lambda: done.append("renewed")
+    judge.bound.spoil = lambda: done.append("renewed")
     outcome = evaluate(judge)
     assert isinstance(outcome, Passed)
     assert ("not_recorded", "recording the solution's calls failed: capturing") in {
@@ -197,7 +197,7 @@ def test_who_is_refused_where_the_reference_was_disturbed_is_timed_once_more_in_
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
-    judge.bound.renew = lambda: done.append("renewed")
+    judge.bound.spoil = lambda: done.append("renewed")
     outcome = evaluate(judge)
     assert (outcome.status if isinstance(outcome, Failed) else None) is ends
     assert done.count("renewed") == len(done) // 2
@@ -217,6 +217,6 @@ def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatc
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
     monkeypatch.setattr(evaluation, "take_profile", lambda *_: HALF)
-    judge.bound.renew = lambda: None
+    judge.bound.spoil = lambda: None
     codes = [finding.code for finding in evaluate(judge, crosscheck="cupti").findings]
     assert codes.count("kernels") == codes.count("crosscheck_cupti") == 1

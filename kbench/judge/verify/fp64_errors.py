@@ -52,13 +52,11 @@ class Truth:
                 if not index and not tolerance.coarse:
                     change = change_errors(expected.recalled(), *pair, double, tolerance)
                     found[number] = replace(found[number], change=change)
-        least = self.own_at_least or (0.0,) * len(found)
-        return [
-            replace(
-                ratio, reference=max(own, ratio.reference or 0.0), scaled=(ratio.scaled[0], max(own, ratio.scaled[1]))
-            )
-            for ratio, own in zip(found, least, strict=True)
-        ]
+        for number, own in enumerate(self.own_at_least or (0.0,) * len(found)):
+            before = found[number]
+            scaled = before.scaled[0], max(own, before.scaled[1])
+            found[number] = replace(before, reference=max(own, before.reference or 0.0), scaled=scaled)
+        return found
 
 
 def change_errors(
@@ -66,8 +64,8 @@ def change_errors(
 ) -> tuple[float, float]:
     """Hold what an input was changed by against the truth, where an output is that input but for a small change.
 
-    The step of an optimiser is lost in the tolerance of the parameter that it changes. The errors are the candidate's
-    and the reference's, in units of atol `rms of the change` + rtol |change| + ROUNDINGS eps |output|.
+    Returns the errors of candidate and reference, in units of atol `rms of the change` + rtol |change| + ROUNDINGS eps
+    |output|: the step of an optimiser is lost in the tolerance of its parameter.
     """
     worst = (0.0, 0.0)
     for x in tensor_leaves(arguments):
@@ -80,20 +78,16 @@ def change_errors(
 
 
 def _change_error(output: Tensor, x: Tensor, oracle: Tensor, tolerance: elements.Tolerance, scale: float) -> float:
-    worst = []
+    worst = [torch.zeros((), dtype=torch.float64, device=oracle.device)]
     rounding = ROUNDINGS * torch.finfo(output.dtype).eps
     for (_, c, o), (_, before, _) in zip(elements.chunks(output, oracle), elements.chunks(x, oracle), strict=True):
         allowed = tolerance.atol * scale + tolerance.rtol * (o - before).abs() + rounding * o.abs()
-        ratio = (c - o).abs() / allowed
-        worst.append(torch.where(c == o, 0.0, ratio).nan_to_num(torch.inf).max())
-    return float(torch.stack(worst).max().item()) if worst else 0.0
+        worst.append(torch.where(c == o, 0.0, (c - o).abs() / allowed).nan_to_num(torch.inf).max())
+    return float(torch.stack(worst).max().item())
 
 
 def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> Ratios:
-    """Add what one piece of an output says to the ratios of the output.
-
-    The device is asked twice, not for each number: where processes share it, who asks waits for a slice of its time.
-    """
+    """Add what one piece of an output says to its ratios; the device, which others may share, is asked twice only."""
     overflows, scale = elements.overflow_and_rms(want, oracle)
     atols = [tolerance.near_zero(scale)]
     if scale > 1 and not tolerance.coarse:

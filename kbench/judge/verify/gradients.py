@@ -24,21 +24,16 @@ DRAWS = 3
 
 
 def check_gradients(trial: Trial, candidate: Candidate) -> None:
-    """Have the candidate differentiate random linear functions of its outputs; compare with the reference in fp64.
-
-    Every draw has inputs, parameters and a function of its own. Raises RefusalError(WRONG_GRADIENT) on the first
-    gradient that is missing or wrong by the oracle rule.
-    """
+    """Compare the gradients of random linear functions of the outputs with fp64. Raises RefusalError."""
     if candidate.weights == "seed":
         reason = "its parameters match the reference's by seed only, so their gradients cannot be told apart"
         raise RefusalError(Status.NOT_VERIFIED, reason, candidate.log)
     for _ in range(DRAWS):
         candidate.vary_weights(trial.reference, secret_seed())
-        check_draw(trial, candidate)
+        _check_draw(trial, candidate)
 
 
-def check_draw(trial: Trial, candidate: Candidate) -> None:
-    """Check all gradients once, on fresh inputs."""
+def _check_draw(trial: Trial, candidate: Candidate) -> None:
     reference = trial.reference
     arguments = reference.arguments(secret_seed())
     expected = reference.expect(arguments)
@@ -69,11 +64,11 @@ def judge_gradient(
     reference: Reference, candidate: Candidate, label: str, delivered: bool, values: tuple[Any, Any, Any]
 ) -> None:
     """Apply the rule for outputs to one gradient."""
+    got, want, exact = values
     if not delivered:
-        if not values[1].any():
+        if not want.any():
             return  # the reference has none either
         raise RefusalError(Status.WRONG_GRADIENT, f"no gradient, or one of another shape, for {label}", candidate.log)
-    got, want, exact = values
     tolerance = reference.tolerance(want)
     ratios = Ratios(contract=elements.compare(got, want, tolerance, label).ratio)
     ruling = rule(against_oracle(ratios, got, want, exact, tolerance), reference.factor)
@@ -89,14 +84,12 @@ def gradients(
     if double:
         model, seeds = model._apply(widened), [widened(seed) for seed in seeds]  # noqa: SLF001 - as in `oracle.Double`
 
-    def leaf(value: Any) -> Any:
-        if not isinstance(value, Tensor) or not value.is_floating_point():
-            return value
-        return (widened(value) if double else value.clone()).detach().requires_grad_()
-
-    leaves = [leaf(a) for a in arguments]
+    leaves = list(arguments)
+    places = [n for n, a in enumerate(arguments) if isinstance(a, Tensor) and a.is_floating_point()]
+    for n in places:
+        leaves[n] = (widened(leaves[n]) if double else leaves[n].clone()).detach().requires_grad_()
     parameters = dict(model.named_parameters())
-    wanted = [a for a in leaves if isinstance(a, Tensor) and a.requires_grad] + [parameters[n] for n in names]
+    wanted = [leaves[n] for n in places] + [parameters[name] for name in names]
     with torch.enable_grad(), widening() if double else contextlib.nullcontext():
         pairs = differentiable(model(*owned(leaves)), seeds)
         outputs, weights = [output for output, _ in pairs], [seed for _, seed in pairs]

@@ -19,47 +19,36 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
-from kbench.judge.verify.variations import EXTREME, MIXED, RESEMBLING, UNDER_SMALL_WEIGHTS, VALID, Variation
+from kbench.judge.verify.variations import MIXED, RESEMBLING, UNDER_SMALL_WEIGHTS, VALID, VARIATIONS, Variation
 from kbench.wire.layouts import MOST_BYTES, layouts_of
 
 NARROW, NARROW_DRAWS = 4.0, 3
-"""An error of up to NARROW times what is allowed counts where that many draws have one. torch.compile's group norm on a
-CPU is at the bound, and lacked one property or another in one verdict of ten; GELU by an error function good to 1.5e-7
-is up to 3.5 times past it in 3 of 1,000 draws of spiked inputs."""
+"""An error of up to NARROW times what is allowed counts where that many draws have one (docs/verification.md)."""
 BY_CHANCE = math.inf
-"""The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides how far off a
-result is: of 392 means in two halves of values of a wide range, 10 were further off than allowed."""
+"""The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides."""
 DRAWS = 4
 """Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
-REFUSED = frozenset({Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT})
+REFUSED = {Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
 """Statuses by which a kernel may say that it was made for other inputs: an exception of its own."""
-FATAL = frozenset(
-    {
-        *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
-        *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.EXITED, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
-        *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
-    }
-)
+FATAL = {
+    *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
+    *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.EXITED, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
+    *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
+}
 """Statuses of cheating, or with a cause other than a shape, a layout or a value."""
 REMEMBERED = "stale_output"
 """The diagnosis of a wrong value that is the answer to an earlier call: it was remembered, which no level excuses."""
 
 
 def lacking(status: Status, wrong: str, refused: str) -> str | None:
-    """Return the lacking property after a failed check: the code of a wrong answer, or of an error; None: fatal.
-
-    A crash, a hang or memory that ran out is a wrong answer to inputs that the reference accepts.
-    """
+    """Return what a failed check tells to be lacking; None: fatal. A crash, a hang or no memory is a wrong answer."""
     if status in FATAL:
         return None
     return refused if status in REFUSED else wrong
 
 
 def of_weights(status: Status, way: str, diagnosis: str | None) -> str | None:
-    """Return the property that is lacking if changed weights are not followed; None: fatal.
-
-    `way` is how parameters were matched, `diagnosis` the code of what explains the outputs, if anything does.
-    """
+    """Return what is lacking where changed weights, matched in a `way`, are not followed; None: fatal."""
     misled = way == "order" and diagnosis is None  # the order was taken for what it is not
     return lacking(status, "unmatched_weights" if misled else "frozen_weights", "weights_refused")
 
@@ -85,14 +74,8 @@ class LackingProperties(dict[str, RefusalError]):
         """Return a finding for each, fatal where it keeps the solution below the required level."""
         fatal = blocking(self, required, accepted)
         return [
-            Finding(
-                code=code,
-                kind=FindingKind.LEVEL,
-                message=self[code].explained,
-                fatal=code in fatal,
-                status=self[code].status,
-            )
-            for code in self.codes
+            Finding(code=code, kind=FindingKind.LEVEL, message=why.explained, fatal=code in fatal, status=why.status)
+            for code, why in ((code, self[code]) for code in self.codes)
         ]
 
 
@@ -122,8 +105,7 @@ class Levels:
     ) -> None:
         """Try every property; `gradients` come at the problem's own shape. Raises RefusalError for what is fatal.
 
-        Where a smaller shape holds, a listed case or a derived one, it carries most values and the layouts; if
-        `thrifty`, also what had few calls at the problem's own shape.
+        Where a smaller shape holds, it carries most values and the layouts; if `thrifty`, also what had few calls.
         """
         references = [self._judge.other(overrides) for overrides in others]
         self._weights(self._own, apart=not thrifty)
@@ -136,7 +118,7 @@ class Levels:
             if self._candidate.follows:
                 self._weights(most)
             self._try(lambda _: None, most, functools.partial(self.try_resembling, RESEMBLING))
-        self._values(most, (*VALID, *EXTREME))
+        self._values(most, VARIATIONS)
         if small and not together:
             self._values(self._own, VALID)
         fits = self._own.cost.dram_bytes <= MOST_BYTES
@@ -162,10 +144,7 @@ class Levels:
                     self.lacks.setdefault(code, refusal)
 
     def _resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
-        """Do what `Battery.resembling` does; a narrow miss counts as in `decided`.
-
-        Who misses narrowly once and is right on the next draw is at the bound, and remembers nothing.
-        """
+        """As `Battery.resembling`; who misses narrowly once and is right on the next draw remembers nothing."""
         missed: RefusalError | None = None
 
         def check() -> None:
@@ -214,16 +193,11 @@ class Levels:
                 self._try(code_of, reference, check, NARROW if is_usual else BY_CHANCE)
 
     def _values_together(self) -> bool:
-        """Try valid values of all kinds in one call of the problem's own shape, where a call may be long.
-
-        Return whether they could decide and the solution is right; then one kind, drawn by chance, has a call of its
-        own. Else each kind needs one, and only these tell what is lacking.
-        """
-        decided: list[bool] = []
-        refused = self._refusal(
-            by_status(MIXED.code, MIXED.code), self._own, lambda trial: decided.append(self._vary(MIXED, trial))
-        )
-        if refused is not None or decided != [True]:
+        """Try valid values of all kinds in one call, then one kind alone; False where each kind needs a call."""
+        could: list[bool] = []
+        code_of = by_status(MIXED.code, MIXED.code)
+        refused = self._refusal(code_of, self._own, lambda trial: could.append(self._vary(MIXED, trial)))
+        if refused is not None or could != [True]:
             return False
         self._values(self._own, [secrets.choice(VALID)])
         return True
@@ -286,10 +260,7 @@ class Levels:
     def _refusal(
         self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW
     ) -> tuple[str, RefusalError] | None:
-        """Return what a check on a shape tells to be lacking, and how; that leaves no trace in the figures.
-
-        A narrow miss counts as in `decided`.
-        """
+        """Return what a check (see `decided`) tells to be lacking, and how; that leaves no trace in the figures."""
 
         def traceless() -> None:
             before = copy.copy(self.tally)
@@ -323,28 +294,21 @@ class Levels:
         return code
 
     def _still_holds(self, reference: Reference) -> bool:
-        """Return whether the same instance is still right at a shape with the weights of construction.
-
-        A solution that goes wrong by the number of its calls would seem to lack what is tried at that moment.
-        """
+        """Return whether the same instance is right with the weights of construction, after all its calls."""
         try:
             reference.restore()
-            trial = self._bound.rebound(reference)
-            trial.exchange(secret_seed())
-        except WrongError:
-            return False
-        except RefusalError:
-            return True  # it may have been broken by what it failed at
+            self._bound.rebound(reference).exchange(secret_seed())
+        except RefusalError as refusal:
+            return not isinstance(refusal, WrongError)  # it may have been broken by what it failed at
         return True
 
     def _goes_wrong_alone(self, reference: Reference) -> bool:
         """Return whether another instance is wrong after as many calls and as long, never called on what was tried.
 
-        One that remembers where inputs lie, as a recorded CUDA graph does, may be wrong at those addresses later, too:
-        then what was tried is what it lacks. As many as its process has had, or twice those that were compared.
+        One that remembers where inputs lie, as a recorded CUDA graph does, may later be wrong at those addresses, too.
         """
         calls, since_s = max(2 * self.tally.calls, self._candidate.calls), time.monotonic() - self._began
-        self._bound.renew()
+        self._bound.spoil()
         try:
             self._bound.on(reference)
             until = time.monotonic() + since_s
@@ -357,10 +321,7 @@ class Levels:
 
 
 def decided(check: Callable[[], None], narrow: float = NARROW) -> None:
-    """Make a check; a miss by up to `narrow` counts only where further draws miss as well: at the bound chance decides.
-
-    An infinite error counts at once. Raises the RefusalError of the last draw.
-    """
+    """Make a check; a miss by up to `narrow` counts only where further draws miss. Raises the last RefusalError."""
     for _ in range(NARROW_DRAWS - 1):
         try:
             return check()

@@ -1,9 +1,10 @@
 """Other valid values of the inputs, and badly conditioned ones: a solution was not made for one kind of them."""
 
-import functools
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -51,28 +52,21 @@ def with_zeros_of(x: Tensor, changed: Tensor) -> Tensor:
 
 
 def spiked(dimension: int, x: Tensor) -> Tensor:
-    """Return x with one random entry of a dimension scaled up and the others down: no sample of them stands for all.
-
-    A symmetric matrix stays symmetric, and definite.
-    """
+    """Return x with one random entry of a dimension scaled up, the others down; symmetric matrices stay symmetric."""
     count = x.shape[dimension]
     factors = torch.full((count,), min(SCALE_DOWN, SCALE_UP / 2 / count), device=x.device, dtype=x.abs().dtype)
     factors[torch.randint(count, (), device=x.device)] = SCALE_UP  # twice what all others are together, or more
     along = factors.view([count if number == dimension else 1 for number in range(x.dim())])
-    if dimension >= x.dim() - 2 >= 0 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
+    if dimension >= x.dim() - 2 and _is_symmetric(x):
         return x * factors.sqrt() * factors.sqrt()[:, None]
     return x * along
 
 
 def mixed(x: Tensor) -> Tensor:
-    """Return x with each sixth of its first dimension changed in another way, in a random order.
-
-    Where the first dimension is shorter than that, all of x is changed in one way.
-    """
-    dimensions = [dimension for dimension in range(x.dim()) if x.shape[dimension] > 1]
-    dimension = dimensions[int(torch.randint(len(dimensions), ()))] if dimensions else None
-    spikes = [] if dimension is None else [functools.partial(spiked, dimension)]
-    changes: list[Callable[[Tensor], Tensor]] = [*WAYS, *spikes]
+    """Return x with each sixth of its first dimension, or a shorter one as a whole, changed in another way."""
+    changes: list[Callable[[Tensor], Tensor]] = [*WAYS]
+    if dimensions := [dimension for dimension in range(x.dim()) if x.shape[dimension] > 1]:
+        changes.append(partial(spiked, dimensions[int(torch.randint(len(dimensions), ()))]))
     order: list[int] = torch.randperm(len(changes)).tolist()
     if not x.dim() or x.shape[0] < len(changes):
         return changes[order[0]](x)
@@ -82,19 +76,20 @@ def mixed(x: Tensor) -> Tensor:
     return y
 
 
-def kept_at_samples(x: Tensor) -> Tensor:
-    """Return x with other values everywhere but at a few places: at both ends, in strides, by chance.
+def _is_symmetric(x: Tensor) -> bool:
+    return x.dim() >= 2 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT)
 
-    A symmetric matrix stays symmetric elsewhere.
-    """
+
+def kept_at_samples(x: Tensor) -> Tensor:
+    """Return x with other values but at a few places: both ends, strides, random ones; symmetry stays elsewhere."""
     count = x.numel()
     factors = torch.empty_like(x.abs() if x.is_complex() else x).uniform_(0.5, 1.5)
-    if x.dim() >= 2 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
+    if _is_symmetric(x):
         factors = (factors + factors.mT) / 2
     y = factors.mul_(x) if not x.is_complex() else x * factors
     most = count // SAMPLED_SHARE
-    places = [torch.randint(count, (min(most, MOST_SAMPLES),))]
-    places += [torch.arange(min(most, MOST_SAMPLES)), count - 1 - torch.arange(min(most, MOST_SAMPLES))]
+    first = torch.arange(min(most, MOST_SAMPLES))
+    places = [torch.randint(count, first.shape), first, count - 1 - first]
     places += [torch.arange(0, count, count // samples) for samples in USUAL_SAMPLES if samples <= most]
     index = _index(torch.cat(places), x)
     y[index] = x[index]
@@ -168,7 +163,7 @@ class Variation:
     """A change of the inputs' values, and which level asks for them."""
 
     code: str
-    level: Level
+    level: Level = Level.MODULE
     transform: Callable[[Any], Any]
     applies: Callable[[Any], bool] = is_value
     """To which leaves of the inputs."""
@@ -190,65 +185,43 @@ class Variation:
         return f"{self.code.replace('_', ' ')} inputs" if not self.words else f"inputs {self.words}"
 
 
-WAYS: tuple[Callable[[Tensor], Tensor], ...] = (
-    *(operator.neg, shifted, centred),
-    *(functools.partial(operator.mul, scale) for scale in (SCALE_UP, SCALE_DOWN)),
+VALID = (
+    Variation(code="negated", transform=operator.neg),
+    Variation(code="shifted", transform=shifted),
+    Variation(code="centred", transform=centred, within=CANCELLING),
+    Variation(code="scaled_up", transform=partial(operator.mul, SCALE_UP)),
+    Variation(code="scaled_down", transform=partial(operator.mul, SCALE_DOWN)),
+    *(
+        Variation(code=f"spikes_in_dim_{n}", transform=partial(spiked, n), applies=partial(has_entries, n))
+        for n in range(DIMENSIONS)
+    ),
+    Variation(code="flipped_masks", transform=flipped, applies=is_constant_mask),
 )
-"""Ways to change values that are as valid as the problem's own."""
-SPIKED = tuple(
-    Variation(
-        code=f"spikes_in_dim_{dimension}",
-        level=Level.MODULE,
-        transform=functools.partial(spiked, dimension),
-        applies=functools.partial(has_entries, dimension),
-    )
-    for dimension in range(DIMENSIONS)
-)
-VARIATIONS = (
-    Variation(code="negated", level=Level.MODULE, transform=operator.neg),
-    Variation(code="shifted", level=Level.MODULE, transform=shifted),
-    Variation(code="centred", level=Level.MODULE, transform=centred, within=CANCELLING),
-    Variation(code="scaled_up", level=Level.MODULE, transform=functools.partial(operator.mul, SCALE_UP)),
-    Variation(code="scaled_down", level=Level.MODULE, transform=functools.partial(operator.mul, SCALE_DOWN)),
-    *SPIKED,
-    Variation(code="flipped_masks", level=Level.MODULE, transform=flipped, applies=is_constant_mask),
-    Variation(code="mean_offset_30", level=Level.GENERAL, transform=functools.partial(mean_offset, 30.0)),
-    Variation(code="mean_offset_100", level=Level.GENERAL, transform=functools.partial(mean_offset, 100.0)),
-    Variation(code="constant_rows", level=Level.GENERAL, transform=constant_rows),
-    Variation(code="denormals", level=Level.GENERAL, transform=functools.partial(operator.mul, 1e-40)),
-    Variation(code="wide_range", level=Level.GENERAL, transform=wide_range),
-    Variation(code="planted_nan", level=Level.GENERAL, transform=functools.partial(planted, float("nan"))),
-    Variation(code="planted_inf", level=Level.GENERAL, transform=functools.partial(planted, float("inf"))),
+"""Values as valid as the problem's own, which cost one temporary of the inputs' size."""
+WAYS = [v.transform for v in VALID if v.applies is is_value]
+MIXED = Variation(code="mixed", transform=mixed, is_last=False)
+"""Several of them in one call."""
+ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean_offset_30": partial(mean_offset, 30.0),
+    "mean_offset_100": partial(mean_offset, 100.0),
+    "constant_rows": constant_rows,
+    "denormals": partial(operator.mul, 1e-40),
+    "wide_range": wide_range,
+    "planted_nan": partial(planted, math.nan),
+    "planted_inf": partial(planted, math.inf),
+}
+EXTREME = tuple(Variation(code=c, level=Level.GENERAL, transform=change) for c, change in ILL_CONDITIONED.items())
+VARIATIONS = (*VALID, *EXTREME)
+SAMPLED, PLACES = (
+    "that a few samples cannot tell from the last call's",
+    "that differ from the last call's in a few places",
 )
 RESEMBLING = (
-    Variation(
-        code="same_at_samples",
-        level=Level.MODULE,
-        transform=kept_at_samples,
-        applies=has_many,
-        words="that a few samples cannot tell from the last call's",
-    ),
-    Variation(
-        code="changed_in_places",
-        level=Level.MODULE,
-        transform=changed_in_places,
-        applies=has_many,
-        words="that differ from the last call's in a few places",
-    ),
+    Variation(code="same_at_samples", transform=kept_at_samples, applies=has_many, words=SAMPLED),
+    Variation(code="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
 )
 """Inputs that resemble those of the call before: a result that is remembered by a few samples of these is wrong."""
 SMALL_WEIGHTS = 1 / SCALE_UP
-UNDER_SMALL_WEIGHTS = Variation(
-    code="small_weights",
-    level=Level.MODULE,
-    transform=lambda leaf: leaf,
-    within=CANCELLING,
-    words="under weights an eighth as large",
-)
+WORDS = "under weights an eighth as large"
+UNDER_SMALL_WEIGHTS = Variation(code="small_weights", transform=lambda leaf: leaf, within=CANCELLING, words=WORDS)
 """The problem's own inputs, where all parameters are multiplied by SMALL_WEIGHTS."""
-VALID = tuple(v for v in VARIATIONS if v.level is Level.MODULE)
-"""Values as valid as the problem's own, which cost one temporary of the inputs' size."""
-MIXED = Variation(code="mixed", level=Level.MODULE, transform=mixed, is_last=False)
-"""Several of them in one call."""
-EXTREME = tuple(v for v in VARIATIONS if v.level is Level.GENERAL)
-"""Ill-conditioned and non-finite values."""

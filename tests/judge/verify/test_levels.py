@@ -319,7 +319,7 @@ def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_af
         if next(counted) > wrong_after.get("calls", 10**9) or time.monotonic() - began > wrong_after.get("seconds", 60):
             raise WRONG
 
-    bound = SimpleNamespace(renew=lambda: fresh.append(True), on=lambda _: SimpleNamespace(exchange=exchange))
+    bound = SimpleNamespace(spoil=lambda: fresh.append(True), on=lambda _: SimpleNamespace(exchange=exchange))
     tried._bound, tried._candidate = bound, SimpleNamespace(calls=calls)  # type: ignore[assignment]
     tried._began = time.monotonic() - since_s
     assert tried._goes_wrong_alone(tried._own) is alone
