@@ -7,6 +7,7 @@ from pathlib import Path
 
 from kbench.build import cache
 from kbench.children.child import TOOL_ORDERS, Child
+from kbench.core.model import Case
 from kbench.host.builder import Builder
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, removal, rungs
@@ -20,13 +21,14 @@ class BelowTool(Builder):
     def furnished(
         self, home: Path, entry: Entry, artefacts: Path, *tools: Path
     ) -> Iterator[tuple[list[Path], Surroundings]]:
-        """Copy a build into a folder `home`; yield hidden paths and surroundings, then remove the folder.
-
-        Raises UnfitArtefactsError if the build cannot be copied.
-        """
+        """Copy a build into `home` for a `with` block; yield hidden paths, surroundings. Raises UnfitArtefactsError."""
         home.mkdir(parents=True, exist_ok=True)
         try:
-            temporary = _copied(artefacts, home / "cache")
+            try:
+                cache.CacheEntry(folder=artefacts).copy_to(home / "cache")
+                temporary = cache.furnish(home / "cache")
+            except OSError as error:
+                raise cache.UnfitArtefactsError(cache.uncopied(error)) from error
             hidden = self._hidden(entry)
             files = [entry.path, self._problem.path, *tools]
             yield hidden, hidden_paths.surroundings(temporary, own=[home], files=files, hidden=hidden)
@@ -37,10 +39,7 @@ class BelowTool(Builder):
     def started(
         self, home: Path, entry: Entry, artefacts: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> Iterator[Child]:
-        """Start a worker below the tool for the length of a `with` block, with a folder as in `furnished`.
-
-        `command` is the tool's, without the program. Raises UnfitArtefactsError.
-        """
+        """Start a worker below a tool's `command` for a `with` block, as in `furnished`. Raises UnfitArtefactsError."""
         with self.furnished(home, entry, artefacts, Path(command[0])) as (hidden, around):
             orders = {
                 "command": [*command],
@@ -56,19 +55,11 @@ class BelowTool(Builder):
             finally:
                 child.kill()
 
-    def prepare(self, child: Child, home: Path, limit_s: float) -> None:
-        """Have the worker import torch and open the device. Raises ChildError."""
+    def prepare(self, child: Child, home: Path, limit_s: float, entry: Entry, case: Case) -> None:
+        """Have the worker open the device and construct the solution as it is built. Raises ChildError."""
         # The process was locked in before it became the worker.
         self._set_up(child, [home], str(home), [], rung=rungs.Rung.NONE, limit_s=limit_s)
-
-
-def _copied(artefacts: Path, folder: Path) -> Path:
-    """Copy a build to `folder`; return the place for temporary files."""
-    try:
-        cache.CacheEntry(folder=artefacts).copy_to(folder)
-        return cache.furnish(folder)
-    except OSError as error:
-        raise cache.UnfitArtefactsError(cache.uncopied(error)) from error
+        self._construct(child, entry, case.overrides, built=True)
 
 
 def head_of(report: Path, most: int) -> str:

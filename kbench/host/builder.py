@@ -38,8 +38,7 @@ MAYBE_THE_PROBLEM = frozenset({Status.INIT_FAILED, Status.IMPORT_TIMEOUT})
 class Builder:
     """Builds solutions into the cache, each in a sandboxed process that may compile and write one staging folder.
 
-    Threads may build in parallel. Builds that call the solution take turns, because the device may lack room for the
-    inputs of several. Builders that share a device share a `turn`.
+    Threads may build in parallel. Builders that share a device share a `turn`: only one may put inputs on it.
     """
 
     def __init__(self, problem: Entry, context: RunContext, *, turn: Turn | None = None):
@@ -54,18 +53,17 @@ class Builder:
     def stop(self) -> None:
         """Kill all builds and start no more."""
         with self._starting:
-            self._stopped = True
-            children = [*self._children]
+            self._stopped, children = True, [*self._children]
         for child in children:
             child.kill()
 
     def build(self, entry: Entry, cached: cache.CacheEntry, cases: Mapping[str, Rehearsal]) -> Failed | None:
         """Construct the solution for every case, by its key, and compile what it needs.
 
-        A solution is also called once per case if it uses a just-in-time compiler, or if construction has not compiled
-        its extension. Publishes on success and returns the failure otherwise. Failures in a case other than compilation
-        are left to the judge; where the problem fails before the solution is constructed, nothing is published. Raises
-        MachineError if the cache cannot be written.
+        A solution is also called once per case if it compiles just in time, or if construction has not compiled its
+        extension. Publishes on success and returns the failure otherwise. Failures in a case other than compilation are
+        left to the judge; where the problem fails before, nothing is published. Raises MachineError if the cache cannot
+        be written.
         """
         try:
             staging = cached.stage()
@@ -109,17 +107,9 @@ class Builder:
             removal.remove(home)
 
     def _go_through(
-        self,
-        child: Child,
-        entry: Entry,
-        cases: Mapping[str, Rehearsal],
-        turns: contextlib.ExitStack,
-        done: set[str],
+        self, child: Child, entry: Entry, cases: Mapping[str, Rehearsal], turns: contextlib.ExitStack, done: set[str]
     ) -> bool:
-        """Construct, and where needed call, the solution for each case, and add it to those `done`.
-
-        Return whether the solution was constructed at all: the problem may fail before.
-        """
+        """Construct, and where needed call, it for each case; return whether it was constructed at all."""
         calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
         waits = sources.has_extension(entry.path, entry.builtin)
         lives, constructed = True, False
@@ -170,29 +160,29 @@ class Builder:
         temporary: str,
         closed: Sequence[Path],
         *,
-        threads: int = 2,
-        rung: int | None = None,
         limit_s: float = SETUP_TIMEOUT_S,
+        **other: Any,
     ) -> None:
+        """Have the worker lock itself in and open the device, with `other` than the usual fields of its setup."""
         setup = {
             "op": "setup",
             "device": self._context.device.kind,
-            "rung": self._context.rung if rung is None else rung,
+            "rung": self._context.rung,
             "writable": [str(path) for path in writable],
             "temporary": temporary,
             "hidden": [str(path) for path in closed],
             "allow_exec": True,
-            "threads": threads,
+            "threads": 2,
             "niceness": self._niceness,
         }
-        child.request(setup, timeout_s=limit_s)
+        child.request(setup | other, timeout_s=limit_s)
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
-    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
-        """Import the solution and construct its model; return whether an extension was compiled.
+    def _case(self, overrides: Mapping[str, Any]) -> Message:
+        return {"problem": str(self._problem.path), "overrides": encode_constants(overrides)}
 
-        With `built`, an extension is loaded as it is: in a copied folder ninja would build it again.
-        """
+    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
+        """Import and construct; return whether an extension was compiled. `built`: one is loaded as it is."""
         limits = self._context.options.limits
         compiling = False
 
@@ -207,8 +197,7 @@ class Builder:
             "path": str(entry.path),
             "builtin": entry.builtin or "",
             "entry": entry.attribute,
-            "problem": str(self._problem.path),
-            "overrides": encode_constants(overrides),
+            **self._case(overrides),
             "allow_tf32": self._context.options.allow_tf32,
             "built": built,
         }
@@ -217,16 +206,15 @@ class Builder:
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
                 raise
-            status = Status.BUILD_TIMEOUT if compiling else Status.IMPORT_TIMEOUT
-            limit = limits.build_s if compiling else limits.import_s
-            verb = "compile" if compiling else "import"
+            status, verb, limit = Status.IMPORT_TIMEOUT, "import", limits.import_s
+            if compiling:
+                status, verb, limit = Status.BUILD_TIMEOUT, "compile", limits.build_s
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
         return compiling
 
     def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> bool:
         """Call the model once; return whether the process survived other layouts too, which are optional."""
-        constants = encode_constants(overrides)
-        message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants, "layouts": layouts}
+        message = {"op": "rehearse", **self._case(overrides), "layouts": layouts}
         limit = self._context.options.limits.build_s
         called = False
 

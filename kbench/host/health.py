@@ -1,8 +1,4 @@
-"""Health of a device: a small process allocates, runs a kernel and reads back; NVML reports errors.
-
-`python -m kbench.host.health DEVICE` is that process. It runs no candidate's code, so it needs no sandbox. It uses
-only the driver's library, because it tests the device and not torch.
-"""
+"""Health of a device: a small process, `python -m kbench.host.health DEVICE`, computes there; NVML reports errors."""
 
 import contextlib
 import subprocess
@@ -59,10 +55,7 @@ def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
 
 
 def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[ProbeAnswer, str]:
-    """Run a probe and read its last line: an answer, with a detail unless it is `right`.
-
-    A probe that hangs in the driver may survive SIGKILL. It is then left behind, and the answer is SILENT.
-    """
+    """Run a probe, read its last line; one that hangs in the driver and survives SIGKILL is left behind: SILENT."""
     process = subprocess.Popen(
         command,
         env=environment,

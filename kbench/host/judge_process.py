@@ -50,8 +50,6 @@ thread of OpenMP spins while it waits for one that has no processor. On 2 cores,
 by side, took 25.5 s with two threads each and 16.3 s with one."""
 SILENCE_TIMEOUT_S = 900.0
 """A judge that is silent for this many seconds is broken; all its waits are shorter."""
-
-
 OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Outcome)
 
 
@@ -78,10 +76,8 @@ class JudgeProcess:
         self.stuck = ""
         """Why the last request had no answer, where the problem's own code took too long with the constants of it."""
         self.is_overdue = False
-        """Whether it was killed because it did not answer in time."""
         self._own_time = OwnTime()
         self.holder = ""
-        """Holder of the device that this judge waits for."""
         launch = Launch(
             module=JUDGE,
             environment={**interpreter.own_environment(), **context.device.environment, **STEADY_HOST},
@@ -145,9 +141,8 @@ class JudgeProcess:
 
     def open(self, problem: Entry, case: Case) -> OpenedCase:
         """Have the judge load the problem. Raises ChildError if the problem fails or is too large."""
-        message = {"op": "open", "problem": str(problem.path), "overrides": encode_constants(case.overrides)}
         try:
-            answer = self._within_limits(message)
+            answer = self._within_limits(about("open", problem, case.overrides))
         except ChildError as error:
             if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
                 raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
@@ -163,9 +158,8 @@ class JudgeProcess:
 
     def derive(self, problem: Entry, overrides: Mapping[str, Any]) -> Derived:
         """Have the judge find shapes that the problem does not list, none larger than with these constants."""
-        message = {"op": "derive", "problem": str(problem.path), "overrides": encode_constants(overrides)}
         try:
-            answer = self._within_limits(message, DERIVE_TIMEOUT_S)
+            answer = self._within_limits(about("derive", problem, overrides), DERIVE_TIMEOUT_S)
         except ChildError as error:
             return Derived(reason=f"the problem could not be examined: {error.reason}")
         cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
@@ -173,14 +167,9 @@ class JudgeProcess:
 
     def call_bytes(self, problem: Entry, case: Case) -> tuple[int | None, int | None]:
         """Return the size of a call at a case, from the shapes, and the device's memory."""
-        message = {
-            "op": "size",
-            "problem": str(problem.path),
-            "overrides": encode_constants(case.overrides),
-            "small_bytes": LARGE_BYTES[self._context.device.kind] // 4,
-        }
+        small = {"small_bytes": LARGE_BYTES[self._context.device.kind] // 4}
         try:
-            answer = self._within_limits(message, DERIVE_TIMEOUT_S)
+            answer = self._within_limits(about("size", problem, case.overrides) | small, DERIVE_TIMEOUT_S)
         except ChildError:
             return None, None
         return answer["bytes"] or None, answer["memory_bytes"]
@@ -188,8 +177,8 @@ class JudgeProcess:
     def _within_limits(self, message: Message, total_s: float = math.inf) -> Message:
         """Return the answer to a request that runs the problem's code; a judge that gives none in time is killed.
 
-        Who waits for the device or its memory says so now and then: that counts against no limit but the total. A judge
-        that ends before the problem's code has begun is a harness error.
+        Waits for the device count against the total only. A judge that ends before the problem's code is a harness
+        error.
         """
         began = time.monotonic()
         steps: list[Step | None] = [None]
@@ -218,16 +207,14 @@ class JudgeProcess:
             raise ChildError(error.status, reason, error.log) from error
 
     def _limit_s(self, step: Step | None) -> float:
-        """Return how long a step of opening a problem may take."""
         limit_s = OPENING[step] * self._context.options.limits.import_s if step is not None else 0.0
         return limit_s if step in BOUNDED else max(limit_s, OPEN_TIMEOUT_S)
 
     def _overrun(self, step: Step, where: str = "") -> str:
         """Return why a problem whose step took too long is given up; `where` has constants that it was tried with."""
         limit_s = self._limit_s(step)
-        import_s = math.ceil(2 * limit_s / OPENING[step])
+        import_s, at = math.ceil(2 * limit_s / OPENING[step]), f" at {where}" if where else ""
         more = f"`--import-timeout {import_s}` gives it {OPENING[step] * import_s} s"
-        at = f" at {where}" if where else ""
         return f"{UNFINISHED[step]}{at} within {limit_s:g} s; {more}"
 
     def own_share(self, problem: Entry, entry: Entry, artefacts: Path) -> OwnShare:
@@ -239,25 +226,20 @@ class JudgeProcess:
         return OwnShare(share=answer["share"], reason=answer["reason"], status=status)
 
     def ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
-        """Return the compilers of the solutions whose workers may start ahead.
-
-        On a CPU only the first one may: a start disturbs a solution that is being timed.
-        """
+        """Return the compilers of the solutions whose workers may start ahead; on a CPU a start disturbs a timing."""
         count = AHEAD if backend(self._context.device.kind).queues_calls else 1 - busy
         return [compiler_of(entry) for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
         """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.
 
-        Afterwards `outcome`, `weights` and `has_raised` hold the answer. A judge that breaks is a harness error of this
-        solution.
+        Then `outcome`, `weights` and `has_raised` hold the answer. A judge that breaks is a harness error.
         """
         self.has_raised = False
         self._own_time = OwnTime()
-        stage, started = "", time.monotonic()
+        stage, started, where = "", time.monotonic(), ""
         answer: Message | None = None
         step: Step | None = None
-        where = ""
         try:
             self._child.channel.send({**message, "n": 0})
             while answer is None:
@@ -290,6 +272,11 @@ class JudgeProcess:
         self.has_raised = is_of_kbench and bool(answer.get("error", {}).get("type"))
         if stage:
             yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
+
+
+def about(op: str, problem: Entry, overrides: Mapping[str, Any]) -> Message:
+    """Return a request about a problem with some of its constants changed."""
+    return {"op": op, "problem": str(problem.path), "overrides": encode_constants(overrides)}
 
 
 def spec_of(problem: Entry, entry: Entry, artefacts: Path) -> Message:

@@ -1,7 +1,4 @@
-"""The nursery of this process, from which judges and builders are forked: one for a run, or kept for several.
-
-It starts with a worker's environment, so that a fork inherits nothing from the caller's.
-"""
+"""The nursery of this process, from which judges and builders are forked: one for a run, or kept for several."""
 
 import contextlib
 import importlib.util
@@ -28,8 +25,10 @@ class Nursery:
     """A process that has imported torch and forks; started when it is first needed, and again where it has ended."""
 
     def __init__(self, environment: dict[str, str], ahead: Sequence[str]):
-        self._environment = environment
-        self._ahead = tuple(ahead)
+        module, folder = "kbench.children.nursery", Path("/")
+        self._launch = Launch(
+            module=module, environment=environment, folder=folder, rung=rungs.Rung.NONE, arguments=tuple(ahead)
+        )
         self._lock = threading.Lock()
         self._child: Child | None = None
         self.users = 0
@@ -38,15 +37,7 @@ class Nursery:
         """Return the process."""
         with self._lock:
             if self._child is None or self._child.has_ended:
-                self._child = Child(
-                    Launch(
-                        module="kbench.children.nursery",
-                        environment=self._environment,
-                        folder=Path("/"),
-                        rung=rungs.Rung.NONE,
-                        arguments=self._ahead,
-                    )
-                )
+                self._child = Child(self._launch)
             return self._child
 
     def close(self) -> None:
@@ -57,9 +48,7 @@ class Nursery:
 
 @contextlib.contextmanager
 def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
-    """Start a nursery for the length of a `with` block; parallel runs with equal environments share one.
-
-    It imports the modules `ahead` of all forks: worth it where these are many.
+    """Start a nursery with the modules `ahead` for a `with` block; runs with equal environments share one.
 
     Raises ModuleNotFoundError without torch, which this process does not import itself.
     """

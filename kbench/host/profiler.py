@@ -1,8 +1,4 @@
-"""Calls of a solution under a profiler, in a worker whose times are not used.
-
-The worker is sandboxed like a builder's and runs on inputs that the problem makes there: no judge and no expected value
-take part. The result comes from the solution's own process: only sizes and types are checked.
-"""
+"""Calls of a solution under a profiler, in a sandboxed worker; of its answer only sizes and types are checked."""
 
 import json
 import os
@@ -22,7 +18,7 @@ from kbench.core.trace import CallTrace
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import describe
 from kbench.plugins.registry import Entry
-from kbench.wire.channel import encode_constants
+from kbench.wire.channel import Message
 
 NCU = "ncu"
 NCU_FIX = "install Nsight Compute and put `ncu` on PATH, or set CUDA_HOME, or leave out `--ncu`"
@@ -84,8 +80,7 @@ class Profiler(BelowTool):
             command = ncu_command(tool, page, report if keep is not None else None)
             with self.started(home, entry, artefacts, command, NCU_ENVIRONMENT) as child:
                 try:
-                    self.prepare(child, home, NCU_LIMIT_S)
-                    self._construct(child, entry, case.overrides, built=True)
+                    self.prepare(child, home, NCU_LIMIT_S, entry, case)
                     child.request(self._message(case, counted=True), timeout_s=NCU_LIMIT_S)
                 except ChildError as error:
                     complaint = error.reason
@@ -101,15 +96,13 @@ class Profiler(BelowTool):
             return Counted(kernels=found, reason=complaint)
         return Counted(reason=why_none(f"{text}\n{log}", complaint))
 
-    def _message(self, case: Case, *, counted: bool) -> dict[str, object]:
-        overrides = encode_constants(case.overrides)
-        return {"op": "trace", "problem": str(self._problem.path), "overrides": overrides, "counters": counted}
+    def _message(self, case: Case, *, counted: bool) -> Message:
+        return {"op": "trace", **self._case(case.overrides), "counters": counted}
 
 
 def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:
     """Return the command line: options of the Nsight Compute CLI; the program follows them."""
     sections = [word for name in counters.SECTIONS for word in ("--section", name)]
-    exported = ["--export", str(report), "--force-overwrite"] if report is not None else []
     return [
         str(tool),
         *("--target-processes", "all"),  # the worker is the third program of its process
@@ -118,7 +111,7 @@ def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:
         *sections,
         *("--metrics", ",".join(counters.EXTRA)),
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(page)),
-        *exported,
+        *(["--export", str(report), "--force-overwrite"] if report is not None else []),
     ]
 
 
@@ -149,6 +142,5 @@ def validated(answer: object) -> CallTrace | Failed:
         return TypeAdapter(CallTrace).validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "a field"
-        reason = printable(f"its profile is malformed: {place}: {first['msg']}")
-        return Failed(status=Status.PROTOCOL_ERROR, reason=reason)
+        reason = f"its profile is malformed: {'.'.join(map(str, first['loc'])) or 'a field'}: {first['msg']}"
+        return Failed(status=Status.PROTOCOL_ERROR, reason=printable(reason))

@@ -1,11 +1,11 @@
 """compute-sanitizer on a small case of a problem: find it, run a solution below it, read its report.
 
-The solution runs in a worker of its own, sandboxed like a builder's, on inputs that the problem makes there: no judge,
-no expected values and no clock take part. What comes of it counts against a solution only; a candidate can behave while
-it is watched, so a clean report is a note and no merit.
+No judge, no expected values and no clock take part. The result counts against a solution only: a candidate can behave
+while it is watched, so a clean report is a note and no merit.
 """
 
 import dataclasses
+import functools
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -81,14 +81,13 @@ class Sanitizer:
     ) -> Iterator[tuple[str, bool, float | None]]:
         """Have the judge evaluate; with `--sanitize`, after all tools, whose findings may end the solution.
 
-        Without it memcheck is asked after an illegal access, so that the reason names kernel and line; that never makes
-        a failure a pass. Yields stages as JudgeProcess.evaluate does, and leaves the outcome in the same place.
+        Without it memcheck looks for the line of an illegal access; that never makes a failure a pass. Yields stages as
+        JudgeProcess.evaluate does, and leaves the outcome in the same place.
         """
         alarms: tuple[Finding, ...] = ()
         if self._options.sanitize and request["assignment"]["process"] == 0:
             alarms = yield from self._stage(entry, case, case_bytes, tuple(Tool))
-            fatal = next((finding for finding in alarms if finding.fatal), None)
-            if fatal is not None:
+            if (fatal := next((finding for finding in alarms if finding.fatal), None)) is not None:
                 status = fatal.status or Status.ILLEGAL_ACCESS
                 judge.outcome = Failed(status=status, reason=fatal.message, findings=alarms)
                 return
@@ -128,36 +127,32 @@ class Sanitizer:
         return self._known[looked_at]
 
     def _run(self, entry: Entry, case: Case, small: Case | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
+        note = functools.partial(Finding.note, "sanitizer")
         path = toolkit.find(NAME)
         if path is None:
-            return (Finding.note("sanitizer", f"{NAME} is not installed, so the line is unknown"),)
+            return (note(f"{NAME} is not installed, so the line is unknown"),)
         if entry.builtin is not None:
-            return (Finding.note("sanitizer", "a built-in solution is not looked at: its kernels are libraries'"),)
+            return (note("a built-in solution is not looked at: its kernels are libraries'"),)
         if small is None:
-            words = f"case {case.name} is too large for {NAME}; add a case `small` to the problem's CASES"
-            return (Finding.note("sanitizer", words),)
+            return (note(f"case {case.name} is too large for {NAME}; add a case `small` to the problem's CASES"),)
         artefacts = self._artefacts(entry, small)
         found: list[Finding] = []
         for number, tool in enumerate(tools):
-            watched = Watched(self._problem, self._context)
-            log, complaint = watched.run(path, tool, entry, artefacts, small)
+            log, complaint = Watched(self._problem, self._context).run(path, tool, entry, artefacts, small)
             quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
             found += findings(tool, log, quoted, is_own, strict=self._options.level is Level.GENERAL)
-            found += [Finding.note("sanitizer", f"below {tool}, case {small.name}: {complaint}")] if complaint else []
+            found += [note(f"below {tool}, case {small.name}: {complaint}")] if complaint else []
             if any(finding.fatal for finding in found):
                 return tuple(found)
             if log.counted is None and (left := tools[number + 1 :]):
                 # The same cause stops the other tools, and each would wait for minutes.
-                return (*found, Finding.note("sanitizer", f"{', '.join(left)} not tried"))
-        if not found:
-            found.append(Finding.note("sanitizer", f"{', '.join(tools)} found nothing in case {small.name}"))
-        return tuple(found)
+                return (*found, note(f"{', '.join(left)} not tried"))
+        return tuple(found or [note(f"{', '.join(tools)} found nothing in case {small.name}")])
 
     def _artefacts(self, entry: Entry, case: Case) -> Path:
         """Build with line information into a separate cache entry; if that fails, use the usual build."""
-        lined = dataclasses.replace(
-            self._device, environment={**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
-        )
+        environment = {**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
+        lined = dataclasses.replace(self._device, environment=environment)
         cached = cache.entry_for(entry.path, entry.variant, f"{self._device.key} lineinfo", cache_dir())
         wanted = case_selection.rehearsals(self._problem, (case,), (), ())
         if not sources.compiles(entry.path, entry.builtin) or wanted.keys() <= cached.rehearsed():
@@ -181,8 +176,7 @@ class Watched(BelowTool):
         try:
             with self.started(home, entry, artefacts, self._command(path, tool, report), ENVIRONMENT) as child:
                 try:
-                    self.prepare(child, home, LIMIT_S)
-                    self._construct(child, entry, case.overrides, built=True)
+                    self.prepare(child, home, LIMIT_S, entry, case)
                     self._rehearse(child, case.overrides)
                 except ChildError as error:
                     complaint = f"{error.status.value}: {error.reason}"

@@ -19,11 +19,9 @@ LOOKS_EVERY_S = 0.5
 
 
 class Turn:
-    """The turn of one builder out of several that share a device.
+    """The turn of one builder out of several that share a device: only its thread puts inputs there.
 
-    Only the thread that has it puts inputs on the device. With an `admission`, no other process times while its child
-    computes. A call that compiles takes up to minutes, in which the device idles, so the child is stopped (SIGSTOP)
-    while another process times.
+    With an `admission`, no other process times while its child computes; the child is stopped (SIGSTOP) meanwhile.
     """
 
     def __init__(self, admission: Admission | None = None, *, whole: bool = False):
@@ -31,7 +29,6 @@ class Turn:
         """Whether compiling disturbs timing as computing does: on a CPU they share processors."""
         self._admission = admission
         self.taken = threading.RLock()
-        """Held by the thread that has the turn."""
         self._is_computing = False
 
     @contextlib.contextmanager
