@@ -1,7 +1,7 @@
 """Canaries: what a contained process cannot have done: files that must not exist, ports not to be reached.
 
-Effects are written as `file GLOB`, `changed PATH`, `process NAME`, `tcp PORT` and `udp PORT`; paths may begin
-with the name of a place in braces, for example `{home}`.
+Effects are `file GLOB`, `changed PATH`, `process NAME`, `tcp PORT` and `udp PORT`; paths may begin with a place in
+braces, for example `{home}`.
 """
 
 import contextlib
@@ -34,12 +34,11 @@ class Canaries:
         for effect in self._effects:
             kind, target = effect.split(maxsplit=1)
             if kind == "changed":
-                self._before[effect] = _digest(self._expand(target))
+                self._before[effect] = _digest(target.format(**self._places))
             elif kind in {"tcp", "udp"}:
                 self._listeners.append(_Listener(effect, kind, int(target)))
             elif kind == "file":
-                for path in self._matches(target):
-                    path.unlink()
+                self._remove(target)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,23 +53,21 @@ class Canaries:
         kind, target = effect.split(maxsplit=1)
         match kind:
             case "file":
-                found = self._matches(target)
-                for path in found:
-                    path.unlink()
-                return bool(found)
+                return self._remove(target)
             case "changed":
-                now = _digest(self._expand(target))
+                now = _digest(target.format(**self._places))
                 before, self._before[effect] = self._before[effect], now
                 return now != before
             case "process":
                 return _outlives(target, PROCESS_GRACE_S)
         return any(listener.take() for listener in self._listeners if listener.effect == effect)
 
-    def _expand(self, target: str) -> str:
-        return target.format(**self._places)
-
-    def _matches(self, target: str) -> list[Path]:
-        return [Path(path) for path in glob.glob(self._expand(target))]  # noqa: PTH207 - the pattern is absolute
+    def _remove(self, target: str) -> bool:
+        """Remove the files that match; return whether there were any."""
+        found = glob.glob(target.format(**self._places))  # noqa: PTH207 - the pattern is absolute
+        for path in found:
+            Path(path).unlink()
+        return bool(found)
 
 
 class _Listener:
@@ -131,12 +128,8 @@ def _outlives(name: str, grace_s: float) -> bool:
 
 
 def _is_running(name: str) -> bool:
-    wanted = name.encode()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if (entry / "cmdline").read_bytes().split(b"\0")[0] == wanted:
-                    return True
-            except OSError:
-                continue  # it ended while the table was read
+    for told in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it ended while the table was read
+            if told.read_bytes().split(b"\0")[0] == name.encode():
+                return True
     return False

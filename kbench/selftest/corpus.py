@@ -1,12 +1,10 @@
 """The selftest's corpus: cheats and honest look-alikes, one file each, described by literals in the file.
 
-A fixture is a solution file with `PROBLEM`, `CLASS` and, where the default does not hold: `EXPECT` (statuses
-that it may get), `LEVEL` (that it must be found at), `LACKS` (globs of codes of which one each must be lacking),
-`FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS`
-(what must not have happened), `OPTIONS` and `LIMITS` of the run, `SPEED = "fast"` (part of the quick half),
-`CATALOGUE` (the known attacks that it stands for), `DEVICES` and `ALONE`. Fixtures are read, never imported.
+A fixture is a solution file with `PROBLEM`, `CLASS` and, where the default does not hold, the literals of OWN_NAMES
+(see `Fixture`), `SPEED = "fast"` (part of the quick half) and `DEVICES`. Fixtures are read, never imported.
 """
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,19 +12,18 @@ from typing import Any
 
 from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.core.levels import Level
-from kbench.core.model import Status
+from kbench.core.model import Outcome, Status
 from kbench.plugins import source
 from kbench.plugins.source import Source
 
 SHIPPED = Path(__file__).resolve().parent.parent / "attacks"
 TIMED_PROBLEM = "sine_chain"
 """Fixtures of this problem are about time."""
-OWN_NAMES = frozenset(
-    {
-        *("PROBLEM", "CATALOGUE", "EXPECT", "LEVEL", "LACKS", "FINDINGS", "SPEEDUP_BELOW", "EFFECTS", "OPTIONS"),
-        *("LIMITS", "ALONE"),
-    }
-)
+TOO_FAST = "passed with a speed-up of"
+OWN_NAMES = {
+    *("PROBLEM", "CATALOGUE", "EXPECT", "LEVEL", "LACKS", "FINDINGS", "SPEEDUP_BELOW", "EFFECTS", "OPTIONS"),
+    *("LIMITS", "ALONE"),
+}
 """Literals that have the name of a field of Fixture."""
 
 
@@ -68,10 +65,7 @@ class Fixture:
 
 
 def read(folder: Path = SHIPPED) -> tuple[Fixture, ...]:
-    """Read every fixture below `folder`: `cheats/*.py`, then `honest/*.py`, each in alphabetical order.
-
-    Raises PluginError: a file that cannot be parsed, lacks `PROBLEM` or `CLASS`, or expects what is no status.
-    """
+    """Read `cheats/*.py`, then `honest/*.py`, each in alphabetical order. Raises PluginError."""
     paths = [*sorted((folder / "cheats").glob("[!_]*.py")), *sorted((folder / "honest").glob("[!_]*.py"))]
     return tuple(_fixture(source.parse(path)) for path in paths)
 
@@ -89,10 +83,7 @@ def problem_path(folder: Path, problem: str) -> Path:
 def select(
     fixtures: Sequence[Fixture], *, device: str, fast: bool = False, names: Sequence[str] = ()
 ) -> tuple[Fixture, ...]:
-    """Choose the fixtures that run on `device`: the named ones, or the fast half, or all.
-
-    Raises UsageError: a name that no fixture has.
-    """
+    """Choose the fixtures that run on `device`: the named ones, or the fast half, or all. Raises UsageError."""
     known = {fixture.name for fixture in fixtures}
     for name in names:
         if name not in known:
@@ -126,3 +117,40 @@ def _fixture(parsed: Source) -> Fixture:
     if found.level and found.level not in {*Level}:
         raise PluginError(f"{parsed.path} expects `{found.level}`, which is not a level")
     return found
+
+
+def complain(
+    fixture: Fixture, status: str, seen: Sequence[str], speedup: float | None, escapes: Sequence[str]
+) -> str | None:
+    """Return what is wrong with a fixture's status; None if it is as expected."""
+    if escapes:
+        return f"not contained: {', '.join(escapes)}"
+    if status not in fixture.expect:
+        return f"{status}, expected {' or '.join(fixture.expect)}"
+    for pattern in fixture.findings:
+        if not fnmatch.filter(seen, pattern):
+            return f"no finding `{pattern}`"
+    limit = fixture.speedup_below
+    if status == Status.PASSED and limit is not None and speedup is not None and speedup >= limit:
+        return f"{TOO_FAST} {speedup:.2f}, must stay below {limit:g}"
+    return None
+
+
+def complain_of_level(fixture: Fixture, status: str, outcome: Outcome) -> str | None:
+    """Return what is wrong with the level of a fixture that did the task; None if it is as expected."""
+    if status not in {Status.PASSED, Status.BELOW_LEVEL}:
+        return None  # which the fixture expects, or there is a complaint already
+    if fixture.level and outcome.level != fixture.level:
+        return f"holds the level `{outcome.level}`, expected `{fixture.level}`"
+    for pattern in fixture.lacks:
+        if not fnmatch.filter(outcome.lacks, pattern):
+            return f"does not lack `{pattern}`"
+    return None
+
+
+def evidence(outcome: Outcome) -> tuple[str, ...]:
+    """Return the codes of the findings, and `contract_` with the state of the contract unless it held."""
+    codes = [finding.code for finding in outcome.findings]
+    if outcome.correctness is not None and outcome.correctness.contract != "held":
+        codes.append(f"contract_{outcome.correctness.contract}")
+    return tuple(codes)

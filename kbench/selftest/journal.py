@@ -92,21 +92,17 @@ class SelftestJournal(JournalFile):
 
 
 def still_holds(record: SelftestRecord, bases: Mapping[str, dict[str, str]]) -> Past:
-    """Choose the checks that need no second time: those of the same basis. `bases` has that of each fixture to judge.
-
-    A miss stays a miss; what kbench itself failed at is judged again, as by `kbench sweep --resume`.
-    """
+    """Choose the checks of the same basis, which `bases` has by fixture; what kbench failed at is judged again."""
     kept: dict[str, KeptCheck] = {}
     dropped: dict[str, str] = {}
     for line in record.lines:
         name = line.check.name
         if name not in bases:
             continue  # there is no such fixture any more
-        pairs = [(what, line.basis.get(what), now) for what, now in bases[name].items()]
         changes = [
-            f"{what} was {was} and is {now}" if what != FIXTURE else f"{what} has changed"
-            for what, was, now in pairs
-            if was != now
+            f"{what} was {line.basis.get(what)} and is {now}" if what != FIXTURE else f"{what} has changed"
+            for what, now in bases[name].items()
+            if line.basis.get(what) != now
         ]
         if line.check.status == Status.HARNESS_ERROR:
             changes.append(f"it was {line.check.status}")
@@ -125,10 +121,7 @@ def still_holds(record: SelftestRecord, bases: Mapping[str, dict[str, str]]) -> 
 
 
 def read(path: Path) -> SelftestRecord:
-    """Read a journal.
-
-    Raises ResultsError for a file that is not a journal or has another format, and MachineError if it is unreadable.
-    """
+    """Read a journal. Raises ResultsError for what is none or has another format, MachineError if it is unreadable."""
     told, whole_bytes = whole_lines(path)
     arguments: SelftestArguments | None = None
     lines: list[KeptCheck] = []

@@ -29,8 +29,7 @@ from kbench.sandbox.rungs import Rung
 from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
-from kbench.selftest.corpus import Fixture
-from kbench.selftest.expectations import TOO_FAST, complain, complain_of_level, evidence
+from kbench.selftest.corpus import TOO_FAST, Fixture, complain, complain_of_level, evidence
 from kbench.selftest.journal import FIXTURE, Past, SelftestJournal, still_holds
 from kbench.storage.settings import Settings, cache_dir
 
@@ -89,13 +88,11 @@ def selftest(
     folder: Path = corpus.SHIPPED,
     journal: SelftestJournal | None = None,
 ) -> Generator[SelftestEvent, None, None]:
-    """Judge the corpus in `folder` and yield what came of each fixture, then a Report.
+    """Judge the corpus in `folder` and yield what came of each fixture, then a report.
 
-    `jobs` fixtures run side by side on each of the devices. Those about time have a device to themselves. So does the
-    second look at those that time alone speaks against, as on a busy machine it may: a miss of that kind must show
-    twice. With a journal, each is on the disk before it is yielded, and those that hold since earlier sittings are not
-    judged. Raises UsageError for a name that no fixture has or devices of several models, NothingSelectedError if no
-    fixture runs on this device, MachineError for a port that is taken or a journal that cannot be written.
+    `jobs` fixtures run side by side on each device; those about time alone. So does the second look at those that time
+    alone speaks against: such a miss must show twice. With a journal, each is on the disk before it is yielded, and
+    those that still hold are not judged. Raises UsageError, NothingSelectedError, MachineError.
     """
     names_of_devices, chosen_devices = selection.names_in(devices), selection.choose_devices(devices)
     selection.require_alike(chosen_devices)
@@ -119,9 +116,8 @@ def selftest(
         yield started
         kept = {check.name for check in past.checks}
         left = [fixture for fixture in selected if fixture.name not in kept]
-        canaries = stack.enter_context(
-            Canaries((effect for fixture in left for effect in fixture.effects), places(staged))
-        )
+        effects = [effect for fixture in left for effect in fixture.effects]
+        canaries = stack.enter_context(Canaries(effects, places(staged)))
         for check in judge_twice(FixtureRunner(staged, canaries), left, names_of_devices, scratch, jobs):
             if journal is not None:
                 journal.append(check, bases[check.name])
@@ -142,8 +138,8 @@ def conditions_on(device: DeviceChoice) -> dict[str, str]:
 
 def source_of(fixture: Fixture, staged: Path) -> str:
     """Return a hash of a fixture and its problem, and of what these are built from."""
-    own, problem = corpus.fixture_path(staged, fixture), corpus.problem_path(staged, fixture.problem)
-    return f"{judged_sha256(own)[:12]}-{judged_sha256(problem)[:12]}"
+    paths = corpus.fixture_path(staged, fixture), corpus.problem_path(staged, fixture.problem)
+    return "-".join(judged_sha256(path)[:12] for path in paths)
 
 
 def judge_twice(
@@ -152,11 +148,8 @@ def judge_twice(
     """Judge fixtures, side by side where they may be, and have a second look at those in doubt."""
     groups = group(fixtures, scratch)
     doubted: set[str] = set()
-    for some, lanes in (
-        ([g for g in groups if not g.exclusive], [*devices] * max(1, jobs)),
-        ([g for g in groups if g.exclusive], devices),
-    ):
-        for check in bench.judge_all(some, lanes):
+    for exclusive, lanes in ((False, [*devices] * max(1, jobs)), (True, devices)):
+        for check in bench.judge_all([one for one in groups if one.exclusive is exclusive], lanes):
             if is_doubtful(check):
                 doubted.add(check.name)
             else:
@@ -169,9 +162,8 @@ def group(fixtures: Sequence[Fixture], scratch: Path, *, alone: bool = False) ->
     """Put fixtures of one problem and equal options together, at most GROUP_SIZE of them; `alone`: all exclusive."""
     found: dict[str, list[Fixture]] = defaultdict(list)
     for fixture in fixtures:
-        limits = sorted(fixture.limits.items())
-        key = repr((fixture.problem, fixture.is_exclusive, sorted(fixture.options.items()), limits))
-        found[key].append(fixture)
+        options = [sorted(each.items()) for each in (fixture.options, fixture.limits)]
+        found[repr((fixture.problem, fixture.is_exclusive, options))].append(fixture)
     return tuple(
         FixtureGroup(
             problem=members[0].problem,
@@ -242,10 +234,8 @@ class FixtureRunner:
         """Judge one group on a device; fixtures that a broken run leaves unjudged count as harness errors."""
         settings = Settings()
         problem = registry.find_problem(corpus.problem_path(self._staged, group.problem), settings)
-        entries = [
-            registry.find_solution(problem, corpus.fixture_path(self._staged, fixture), settings)
-            for fixture in group.fixtures
-        ]
+        paths = [corpus.fixture_path(self._staged, fixture) for fixture in group.fixtures]
+        entries = [registry.find_solution(problem, path, settings) for path in paths]
         left = {fixture.name: fixture for fixture in group.fixtures}
         try:
             with contextlib.closing(run(problem, entries, replace(group.options, device=device))) as events:
@@ -285,10 +275,7 @@ class FixtureRunner:
 
 
 def is_doubtful(check: Checked) -> bool:
-    """Return whether time alone speaks against how a fixture ended, or no verdict was reached.
-
-    What else the machine did may have made that.
-    """
+    """Return whether time alone, which the machine may have made, or a failure of kbench speaks against a fixture."""
     complaint = check.complaint or ""
     return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value, Status.HARNESS_ERROR.value))
 

@@ -21,8 +21,7 @@ from kbench.report.selftest import line, render_selftest, verdict
 from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
-from kbench.selftest.corpus import TIMED_PROBLEM, Fixture
-from kbench.selftest.expectations import complain_of_level
+from kbench.selftest.corpus import TIMED_PROBLEM, Fixture, complain_of_level
 from kbench.selftest.session import (
     GROUP_SIZE,
     FixtureGroup,
