@@ -262,7 +262,8 @@ def own_keys() -> dict[str, set[str]]:
             if node.func.id != "render_document" or not isinstance(node.args[0], ast.Constant | ast.Name):
                 continue
             first = node.args[0]
-            name = str(first.value) if isinstance(first, ast.Constant) else {"jsonout": "run, verify"}.get(path.stem)
+            of_module = {"run_formats": "run, verify"}.get(path.stem)
+            name = str(first.value) if isinstance(first, ast.Constant) else of_module
             keys = {word.arg for word in node.keywords if word.arg is not None} - set(ENVELOPE)
             if keys:
                 found.setdefault(name or "commands that write one file", set()).update(keys)

@@ -1,8 +1,6 @@
-"""`calibrate`: the reference against itself on this device. What differs is noise, and bounds the promises.
+"""`calibrate`: the reference against itself on this device. What differs is noise, kept by GPU UUID.
 
-Per size class (a launch of microseconds is noisier than a pass over gigabytes) the spread of pairs within a
-process and of estimates between processes is kept, by GPU UUID. From the second follows the smallest change
-that a run detects; the gate refuses to promise less.
+From the spread between processes follows the smallest change that a run detects; the gate refuses to promise less.
 """
 
 import json
@@ -20,6 +18,7 @@ from kbench.core.errors import MachineError, ResultsError
 from kbench.core.model import Environment, Timing
 from kbench.core.stats import detectable_effect, pair_log_ratios, process_estimate, summarise_arm
 from kbench.storage import csvfile
+from kbench.storage.json_values import reader_of
 
 _STRICT = {"extra": "forbid", "strict": True}
 
@@ -28,6 +27,8 @@ DEFAULT_PROCESSES = 10
 
 SIZE_CLASSES = (("tiny", 20e3), ("short", 200e3), ("medium", 2e6), ("long", math.inf))
 """Names and upper ends, in nanoseconds per call. Below 20 us calls are timed in batches."""
+ELSEWHERE = "set XDG_STATE_HOME to another folder"
+AGAIN = "`kbench calibrate` measures it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgainstItself:
-    """One subject's A/A timing: the estimate of each process, which would be 0 without noise."""
+    """One subject's A/A timing."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
@@ -51,6 +52,7 @@ class AgainstItself:
     within: float
     """Robust sd of a pair's log ratio inside a process."""
     estimates: tuple[float, ...]
+    """Of each process; 0 without noise."""
 
     @property
     def between(self) -> float:
@@ -94,26 +96,20 @@ class Calibration:
         return next((known for known in self.classes if known.name == name), None)
 
     def detectable(self, time_ns: float, processes: int) -> float | None:
-        """Smallest slow-down (a share) that two runs of `processes` processes each detect 99 times in 100.
-
-        None for a size class that was not measured, or a single process.
-        """
+        """Smallest slow-down (a share) that runs of `processes` processes detect 99 times in 100; None if unknown."""
         known = self.spread(time_ns)
-        if known is None or processes < 2:
-            return None
-        return detectable_effect(known.between, processes)
+        return detectable_effect(known.between, processes) if known is not None and processes > 1 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """All are done, and the calibration is saved."""
+    """The calibration, and where it is saved."""
 
     calibration: Calibration
     path: Path
 
 
 CalibrationEvent = Subject | AgainstItself | Calibrated
-"""The next subject, its result, and at the end the calibration."""
 
 Measure = Callable[[Subject, int], Iterable[Timing]]
 """Times a subject's reference against itself in the given number of fresh processes, with one Timing each."""
@@ -127,10 +123,7 @@ def calibrate(
     processes: int = DEFAULT_PROCESSES,
     directory: Path | None = None,
 ) -> Generator[CalibrationEvent]:
-    """Time every subject against itself, and save what comes out.
-
-    Raises MachineError: a subject has fewer than two processes with usable pairs, or the file cannot be written.
-    """
+    """Time every subject against itself, and save what comes out. Raises MachineError as `analyse` and `save` do."""
     results = []
     for subject in subjects:
         yield subject
@@ -148,10 +141,7 @@ def calibrate(
 
 
 def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:
-    """Turn the A/A timings of one subject, one per process, into its noise.
-
-    Raises MachineError for fewer than two processes with a pair.
-    """
+    """Turn A/A timings, one per process, into noise. Raises MachineError for fewer than two processes with a pair."""
     ratios = [(timing, found) for timing in timings if (found := pair_log_ratios(timing.samples))]
     if len(ratios) < 2:
         raise MachineError(
@@ -159,12 +149,13 @@ def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:
             hint="try again on a quiet device; `kbench doctor` looks for what disturbs it",
         )
     times = [summarise_arm(timing.samples, "reference").median_ns for timing, _ in ratios]
+    deviations = [np.median(np.abs(np.subtract(found, np.median(found)))) for _, found in ratios]
     return AgainstItself(
         problem=subject.problem,
         case=subject.case,
         time_ns=float(np.median(times)),
         pairs=min(len(found) for _, found in ratios),
-        within=float(np.median([_robust_sd(found) for _, found in ratios])),
+        within=1.4826 * float(np.median(deviations)),
         estimates=tuple(process_estimate(timing) for timing, _ in ratios),
     )
 
@@ -174,9 +165,6 @@ def size_class(time_ns: float) -> str:
     return next(name for name, below_ns in SIZE_CLASSES if time_ns < below_ns)
 
 
-# --- storage -----------------------------------------------------------------------
-
-
 def default_directory() -> Path:
     """Folder of the calibrations of this machine's devices."""
     import platformdirs
@@ -184,11 +172,8 @@ def default_directory() -> Path:
     return platformdirs.user_state_path("kbench") / "calibration"
 
 
-ELSEWHERE = "set XDG_STATE_HOME to another folder"
-
-
 def save(calibration: Calibration, directory: Path | None = None) -> Path:
-    """Write a calibration under its GPU's UUID, replacing an earlier one."""
+    """Write a calibration under its GPU's UUID, replacing an earlier one. Raises MachineError."""
     path = _path(calibration.gpu_uuid, directory)
     csvfile.make_folder(path, ELSEWHERE)
     csvfile.replace_file(path, json.dumps(asdict(calibration), indent=1) + "\n", ELSEWHERE)
@@ -196,23 +181,20 @@ def save(calibration: Calibration, directory: Path | None = None) -> Path:
 
 
 def load(gpu_uuid: str, directory: Path | None = None) -> Calibration | None:
-    """Read the calibration of a device; None if there is none.
-
-    Raises ResultsError for a file that does not hold one.
-    """
-    from pydantic import TypeAdapter, ValidationError
+    """Read the calibration of a device; None if there is none. Raises ResultsError for any other file."""
+    from pydantic import ValidationError
 
     path = _path(gpu_uuid, directory)
     if not path.is_file():
         return None
     try:
-        calibration = TypeAdapter(Calibration).validate_json(path.read_bytes())
+        calibration: Calibration = reader_of(Calibration).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ResultsError(f"{path}: {where}: {first['msg']}", hint="`kbench calibrate` measures it again") from error
+        raise ResultsError(f"{path}: {where}: {first['msg']}", AGAIN) from error
     if calibration.schema != SCHEMA or calibration.gpu_uuid != gpu_uuid:
-        raise ResultsError(f"{path} is of another device or version", hint="`kbench calibrate` measures it again")
+        raise ResultsError(f"{path} is of another device or version", AGAIN)
     return calibration
 
 
@@ -223,17 +205,12 @@ def _path(gpu_uuid: str, directory: Path | None) -> Path:
 
 def _pool(name: str, subjects: Sequence[AgainstItself]) -> ClassSpread:
     """Pool variances by degrees of freedom: each subject has its own mean."""
-    freedom = [len(subject.estimates) - 1 for subject in subjects]
-    squares = sum(df * subject.between**2 for df, subject in zip(freedom, subjects, strict=True))
+    freedom = sum(len(subject.estimates) - 1 for subject in subjects)
+    squares = sum((len(subject.estimates) - 1) * subject.between**2 for subject in subjects)
     return ClassSpread(
         name=name,
         subjects=len(subjects),
         processes=sum(len(subject.estimates) for subject in subjects),
         within=float(np.median([subject.within for subject in subjects])),
-        between=math.sqrt(squares / sum(freedom)),
+        between=math.sqrt(squares / freedom),
     )
-
-
-def _robust_sd(values: Sequence[float]) -> float:
-    data = np.asarray(values, dtype=np.float64)
-    return 1.4826 * float(np.median(np.abs(data - np.median(data))))

@@ -1,10 +1,7 @@
 """`compare`: saved runs side by side, or the solutions of one run, with intervals and verdicts.
 
-Everything is computed from the raw samples; the summary columns of a CSV are for people and are not believed.
-Wall times are the exception: each process has one per arm, and no samples of it.
-Two runs are compared by their ratios to the reference, which each run timed beside its candidates: what the
-sessions differ in (clocks, heat) is in both parts of a ratio, and cancels. Solutions of one run are compared
-process by process.
+Everything but wall times is computed from the raw samples; summary columns are not believed. Runs are compared by their
+ratios to the reference, in which clocks and heat of a session cancel; solutions of one run, process by process.
 """
 
 import math
@@ -93,7 +90,6 @@ class Comparison:
     """`run` or `solution`."""
     base: str
     labels: tuple[str, ...]
-    """Of the new sides, in the order asked for."""
     cases: tuple[ComparedCase, ...]
     confidence: float
     time: Time = Time.DEVICE
@@ -104,10 +100,7 @@ class Comparison:
         return dict(Counter(case.verdict.status for case in self.cases if case.verdict is not None))
 
     def geometric_mean(self, label: str) -> float | None:
-        """Geometric mean of t_new / t_old over the cases of one label that have a verdict on speed.
-
-        None if all of these are unclear, because their mean would look like a result.
-        """
+        """Geometric mean of t_new / t_old over the cases of one label; None if all are unclear, which is no result."""
         verdicts = [case.verdict for case in self.cases if case.label == label and case.verdict is not None]
         ratios = [verdict.ratio for verdict in verdicts if verdict.ratio is not None]
         decided = any(verdict.ratio is not None and verdict.status is not Answer.UNCLEAR for verdict in verdicts)
@@ -126,11 +119,8 @@ def compare(
 ) -> Comparison:
     """Compare runs with the first of them, or the solutions of one run with `base` (its first solution).
 
-    `cases` are globs. With `any_gpu`, measurements on different GPUs get a ratio, but still no verdict.
-
-    Raises UsageError for a kind of comparison that the number of runs does not allow, an unknown base, or runs of
-    different GPUs without `any_gpu`, NothingSelectedError if no case is left, and ResultsError if the rows of one case
-    were measured in different ways.
+    `cases` are globs. With `any_gpu`, measurements on different GPUs get a ratio, but still no verdict. Raises
+    UsageError, NothingSelectedError for no case, and ResultsError for rows of a case that were measured differently.
     """
     thresholds = thresholds or Thresholds()
     by = by or ("solution" if len(runs) == 1 else "run")
@@ -149,10 +139,7 @@ def compare(
 
 
 def measured(run: Run, cases: Sequence[str] = (), time: Time = Time.DEVICE) -> dict[CaseKey, ComparedSide]:
-    """Recompute every (problem, solution, case) of a run from its samples, in the order of its rows.
-
-    With wall times: from those that its rows hold.
-    """
+    """Recompute every (problem, solution, case) of a run from its samples, or its rows' wall times, in order."""
     measure = {Time.DEVICE: _measure, Time.WALL: _measure_wall}[time]
     return {key: measure(run, rows) for key, rows in run.by_case(cases).items()}
 

@@ -1,10 +1,8 @@
 """`doctor`: is this machine ready to build, judge and time kernels, and how to fix it if not.
 
-Gathers facts (NVML, version files, `--version` outputs, real attempts) and compares them with what kbench needs.
 Changes no setting, imports no torch.
 """
 
-import ast
 import functools
 import importlib.util
 import os
@@ -17,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from kbench.build import languages
 from kbench.core.errors import MachineError
@@ -54,7 +51,6 @@ class Check:
     """One finding about the machine; `fix` says what to do unless it is `ok`."""
 
     code: str
-    """Stable code for `kbench explain` and for scripts: `D01`..."""
     name: str
     status: Health
     detail: str
@@ -104,7 +100,7 @@ class Gpu:
 
 
 def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Announce = str) -> Iterator[Check]:
-    """Yield the checks as they are made; peaks are measured, after `tell`, where they are unknown or with `remeasure`.
+    """Yield the checks as they are made; peaks are measured, after `tell`, where unknown or with `remeasure`.
 
     Raises UsageError for a device that cannot be.
     """
@@ -318,17 +314,11 @@ def find_torch() -> Torch | None:
     if spec is None or spec.origin is None:
         return None
     try:
-        tree = ast.parse(Path(spec.origin).with_name("version.py").read_text())
-    except (OSError, SyntaxError):
+        text = Path(spec.origin).with_name("version.py").read_text()
+    except OSError:
         return None
-    values: dict[str, Any] = {}
-    for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        value = getattr(node, "value", None)
-        if isinstance(targets[0], ast.Name) and isinstance(value, ast.Constant):
-            values[targets[0].id] = value.value
-    cuda = values.get("cuda")
-    return Torch(version=str(values.get("__version__", "?")), cuda=_version(cuda) if cuda else None)
+    values = dict(re.findall(r"""^(\w+)\b[^=\n]*= *["']([^"'\n]*)""", text, re.M))
+    return Torch(version=values.get("__version__", "?"), cuda=_version(values.get("cuda", "")))
 
 
 def find_nvcc() -> tuple[Path, Version | None] | None:

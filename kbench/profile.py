@@ -1,24 +1,25 @@
 """`profile`: why is a solution slow? One case of a problem, one or two solutions.
 
-Nothing is verified and nothing is recorded: a profile is what the solution's own process reports. It runs in workers
-whose times count for nothing.
+Nothing is verified or recorded: a profile is what the solution's own process reports.
 """
 
 import contextlib
+import functools
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from kbench.build import cache, sources, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
 from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted, Waiting
-from kbench.core.model import Case, Cost, Failed, Peaks, Status
+from kbench.core.model import Case, Failed, Peaks, Status
 from kbench.core.profile import SolutionProfile, profiled
-from kbench.core.roofline import Limit, limit
+from kbench.core.roofline import limit
 from kbench.devices import peaks, selection
 from kbench.devices.admission import Admission, others_using
 from kbench.devices.backend import backend
@@ -45,11 +46,11 @@ class Explained:
     solution: str
     case: str
     device: str
-    """The device's name."""
     outcome: SolutionProfile | Failed
     advice: Advice | None
 
 
+T = TypeVar("T")
 ProfileEvent = Waiting | StageStarted | StageFinished | Explained
 
 
@@ -58,10 +59,8 @@ def profile(
 ) -> Generator[ProfileEvent]:
     """Profile one or two solutions at one case, with hardware counters if `counters` is set.
 
-    `keep` is where the report of Nsight Compute goes, of one solution. A refusal to read counters is a note.
-
-    Raises UsageError for more cases or solutions than one profile has, or what the device does not have, MachineError
-    for one that is not there or quarantined, no `ncu`, or no room for the case, PluginError for a problem that fails.
+    `keep` is where the report of Nsight Compute goes, of one solution. Raises UsageError for more cases or solutions,
+    or what the device does not have, MachineError for no device, `ncu` or room, PluginError for a problem that fails.
     """
     device = selection.choose(options.device)
     tool = _tool(device, counters=counters, keep=keep, solutions=len(solutions))
@@ -82,7 +81,7 @@ def profile(
 
 
 def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions: int) -> Path | None:
-    """Find `ncu` if counters are requested. Raises UsageError or MachineError if it cannot be used."""
+    """Find `ncu` if counters are requested. Raises UsageError or MachineError."""
     if not 1 <= solutions <= MOST_SOLUTIONS:
         raise UsageError(f"a profile covers one or two solutions, not {solutions}", "name one, or two to compare")
     if keep is not None and not counters:
@@ -113,19 +112,21 @@ class ProfileSession:
 
     def open(self, solutions: Sequence[Entry]) -> Iterator[ProfileEvent]:
         """Have a judge compute the bytes and operations of a call; it ends before anything is profiled."""
-        yield StageStarted(stage="open", case=self._case.name)
-        began = time.monotonic()
-        files = [self._problem.path, *(entry.path for entry in solutions)]
-        with contextlib.closing(JudgeProcess(self._context, files=files, expected=())) as judge:
-            try:
-                self._opened = judge.open(self._problem, self._case)
-            except ChildError as error:
-                if error.status is Status.REFERENCE_FAILED:
-                    raise PluginError(error.reason) from error
-                raise MachineError(error.reason, "`--case small`, or see `kbench doctor`") from error
-        with contextlib.suppress(MachineError):
-            self._peaks = peaks.known_or_measured(self._device, cache_dir())
-        yield self._finished("open", REFERENCE, began)
+
+        def ask() -> OpenedCase:
+            files = [self._problem.path, *(entry.path for entry in solutions)]
+            with contextlib.closing(JudgeProcess(self._context, files=files, expected=())) as judge:
+                try:
+                    opened = judge.open(self._problem, self._case)
+                except ChildError as error:
+                    if error.status is Status.REFERENCE_FAILED:
+                        raise PluginError(error.reason) from error
+                    raise MachineError(error.reason, "`--case small`, or see `kbench doctor`") from error
+            with contextlib.suppress(MachineError):
+                self._peaks = peaks.known_or_measured(self._device, cache_dir())
+            return opened
+
+        self._opened = yield from self._staged("open", REFERENCE, ask)
 
     def explain(self, entry: Entry, tool: Path | None, keep: Path | None) -> Iterator[ProfileEvent]:
         """Build, profile and explain one solution."""
@@ -153,36 +154,27 @@ class ProfileSession:
         profiler = Profiler(self._problem, self._context)
         if self._options.wait_for_device and (holder := others_using(self._device.uuid)):
             yield Waiting(device=self._device.name, holder=holder)
-        began = time.monotonic()
-        yield StageStarted(stage="profile", solution=entry.name, case=self._case.name)
-        with self._alone():
-            trace = profiler.trace(entry, cached.folder, self._case)
-        yield self._finished("profile", entry.name, began, trace if isinstance(trace, Failed) else None)
+        trace_it = functools.partial(profiler.trace, entry, cached.folder, self._case)
+        trace = yield from self._staged("profile", entry.name, trace_it, alone=True)
         if isinstance(trace, Failed):
             return trace
         counted = Counted()
         if tool is not None:
-            began = time.monotonic()
-            yield StageStarted(stage="counters", solution=entry.name, case=self._case.name)
-            with self._alone():
-                counted = profiler.count(tool, entry, cached.folder, self._case, keep)
-            yield self._finished("counters", entry.name, began)
+            count = functools.partial(profiler.count, tool, entry, cached.folder, self._case, keep)
+            counted = yield from self._staged("counters", entry.name, count, alone=True)
         assert self._opened is not None, "opened before"
+        cost, known = self._opened.cost, self._peaks
+        is_limited = cost.dram_bytes or cost.flops
         return profiled(
             entry.name,
             trace,
             names_kernels=backend(self._device.kind).names_kernels,
             declares_kernels=sources.declares_kernels(entry.path, entry.builtin),
-            cost=self._opened.cost,
-            bound=self._limit(self._opened.cost),
+            cost=cost,
+            bound=limit(cost, known, tf32=self._options.allow_tf32) if known and is_limited else None,
             counters=counted.kernels,
-            notes=[note for note in ("" if self._peaks is not None else NO_PEAKS, counted.reason) if note],
+            notes=[note for note in ("" if known else NO_PEAKS, counted.reason) if note],
         )
-
-    def _limit(self, cost: Cost) -> Limit | None:
-        if self._peaks is None or not (cost.dram_bytes or cost.flops):
-            return None
-        return limit(cost, self._peaks, tf32=self._options.allow_tf32)
 
     def _build(self, entry: Entry, cached: cache.CacheEntry) -> Generator[ProfileEvent, None, Failed | None]:
         others = case_selection.others(self._problem, self._options, (self._case,))
@@ -190,25 +182,24 @@ class ProfileSession:
         key, rehearsal = next(iter(wanted.items()))
         if not sources.compiles(entry.path, entry.builtin) or (cached.is_built and key in cached.rehearsed()):
             return None
-        yield StageStarted(stage="build", solution=entry.name, case=self._case.name)
-        began = time.monotonic()
         builder = Builder(self._problem, self._context)
-        failed = builder.build(entry, cached, {key: rehearsal})
-        yield self._finished("build", entry.name, began, failed)
-        return failed
+        return (yield from self._staged("build", entry.name, lambda: builder.build(entry, cached, {key: rehearsal})))
 
-    def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Lock the device: other processes would disturb the times, and the profiler theirs."""
-        if not self._options.wait_for_device:
-            return contextlib.nullcontext()
-        return Admission(uuid=self._device.uuid).exclusive()
-
-    def _finished(self, stage: str, solution: str, began: float, failed: Failed | None = None) -> StageFinished:
-        return StageFinished(
+    def _staged(
+        self, stage: str, solution: str, work: Callable[[], T], *, alone: bool = False
+    ) -> Generator[ProfileEvent, None, T]:
+        """Work between the events of a stage; `alone` on the device, where others would disturb the times."""
+        yield StageStarted(stage=stage, solution=solution, case=self._case.name)
+        began = time.monotonic()
+        locked = alone and self._options.wait_for_device
+        with Admission(uuid=self._device.uuid).exclusive() if locked else contextlib.nullcontext():
+            done = work()
+        yield StageFinished(
             stage=stage,
             case=self._case.name,
             elapsed_s=time.monotonic() - began,
             solution=solution,
-            ok=failed is None,
-            detail="" if failed is None else failed.reason,
+            ok=not isinstance(done, Failed),
+            detail=done.reason if isinstance(done, Failed) else "",
         )
+        return done

@@ -12,7 +12,6 @@ from kbench.core.model import Passed
 from kbench.core.stats import Interval, difference_interval, process_estimate
 
 POLL_S = 0.2
-"""Chosen. Seconds between checks of the files."""
 
 Stamps = dict[Path, tuple[int, int, int]]
 """When each file was last written, its size and its place on the disk."""
@@ -56,7 +55,7 @@ def watch(judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]
 
 
 def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Yield at once, then whenever the file or one that it is made of was saved and all are the same at one more check.
+    """Yield at once, then whenever the files of a solution were saved and are the same at one more check.
 
     A file that is not there is waited for: editors replace it.
     """
@@ -83,9 +82,9 @@ class Followed:
         self._places: Stamps = {}
 
     def stamps(self) -> Stamps:
-        """Look at the files; empty where the solution file is not there.
+        """Look at the files; where one or its folder changed, find out again which they are (up to 0.1 s).
 
-        Which files they are is found out again only if one of them or of their folders changed: it takes up to 0.1 s.
+        Empty where the solution file is not there.
         """
         places = self._look()
         if places != self._places:

@@ -8,10 +8,10 @@ import pytest
 from fakes import CORRECT, timing
 
 from kbench.api.evaluation import EvaluationResult
+from kbench.cli.watch import render_end, render_save
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
-from kbench.report.watched import render_end, render_save
 from kbench.watch import saves_of, watch
 
 

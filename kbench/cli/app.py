@@ -31,8 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("run.verify", "Verify only"),
     "watch": ("watch.main", "Verify and quickly time a file at each save"),
     "sweep": ("sweep.main", "Judge many solutions of many problems; resumable"),
-    "serve": ("serve.main", "Serve verdicts over HTTP, for training loops"),
-    "mcp": ("mcp.main", "Serve tools to an agent over stdin and stdout"),
+    "serve": ("serve.serve", "Serve verdicts over HTTP, for training loops"),
+    "mcp": ("serve.mcp", "Serve tools to an agent over stdin and stdout"),
     "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
     "profile": ("profile.main", "Explain why a solution is slow: kernels, limits, bottleneck"),
     "gate": ("gate.main", "Fail when a run regresses against its baseline"),
@@ -153,10 +153,7 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _torch_ahead(command: str | None, arguments: list[str]) -> AbstractContextManager[object]:
-    """Return a `with` block in which another process imports torch, while this one reads the command line.
-
-    Where torch is missing, that is told by who needs it: what is wrong with the command line comes first.
-    """
+    """Import torch in another process while this one reads the command line; where it is missing, its user says so."""
     if command not in JUDGING or _parser_prints(arguments) or importlib.util.find_spec("torch") is None:
         return nullcontext()
     from kbench.host import nursery_process

@@ -12,14 +12,14 @@ from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, InternalError, MachineError
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Environment, Failed, Timing
-from kbench.devices.selection import DeviceChoice
 from kbench.plugins import registry
 from kbench.report import units
-from kbench.report.waiting import render_left
+from kbench.report.document import render_document
+from kbench.report.table import Table, table
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
-    from kbench.calibrate import Calibrated, CalibrationEvent, Measure, Subject
+    from kbench.calibrate import Calibrated, Calibration, CalibrationEvent, Measure, Subject
 
 DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 """Cases of each problem that cover the size classes without taking half an hour."""
@@ -44,21 +44,26 @@ class CalibrateFlags(OutputFlags):
 def main(flags: CalibrateFlags) -> int:
     """Measure how noisy this device is."""
     from kbench import calibrate as verb  # imports numpy, which completion does not need
+    from kbench import doctor
     from kbench.devices import selection
-    from kbench.report import calibration as rendering
+    from kbench.devices.backend import backend
 
     output, settings = flags.output(), flags.settings()
-    device = selection.choose(flags.device or settings.run.device)
+    asked = flags.device or settings.run.device
+    device = selection.choose(asked)
     subjects = _subjects(flags, device.kind, settings)
-    measure = reference_against_itself(flags.device or settings.run.device, settings)
+    gpu = doctor.read_gpu(device) if backend(device.kind).has_own_memory else None
+    driver = gpu.driver if gpu is not None else ""
+    here = Environment(device=device.kind, gpu_name=device.name, gpu_uuid=device.uuid, driver=driver, cuda="", torch="")
     processes = flags.processes or verb.DEFAULT_PROCESSES
-    done = _follow(verb.calibrate(subjects, measure, _environment(device), processes=processes), len(subjects), output)
-    table = rendering.table_of(done.calibration, processes)
+    events = verb.calibrate(subjects, reference_against_itself(asked, settings), here, processes=processes)
+    done = _follow(events, len(subjects), output)
+    shown = _table(done.calibration, processes)
     output.show(
-        text=lambda: f"{done.calibration.gpu_name}\n{table.text()}",
-        json=lambda: rendering.render_json(done.calibration),
-        csv=table.csv,
-        md=table.markdown,
+        text=lambda: f"{device.name}\n{shown.text()}",
+        json=lambda: render_document("calibrate", status="ok", device=device.name, results=done.calibration.subjects),
+        csv=shown.csv,
+        md=shown.markdown,
     )
     output.note(f"saved {done.path}")
     return ExitCode.OK
@@ -92,24 +97,8 @@ def _subjects(flags: CalibrateFlags, kind: str, settings: Settings) -> "list[Sub
         entries = [registry.find_problem(name, settings) for name in flags.problems]
     else:
         entries = [entry for entry in registry.problems(settings) if entry.origin == "kbench"]
-    cases = flags.case or DEFAULT_CASES[kind]
     named = [str(entry.path) if entry.origin == "path" else entry.name for entry in entries]
-    return [Subject(problem=name, case=case) for name in named for case in cases]
-
-
-def _environment(device: DeviceChoice) -> Environment:
-    from kbench import doctor
-    from kbench.devices.backend import backend
-
-    gpu = doctor.read_gpu(device) if backend(device.kind).has_own_memory else None
-    return Environment(
-        device=device.kind,
-        gpu_name=device.name,
-        gpu_uuid=device.uuid,
-        driver=gpu.driver if gpu is not None else "",
-        cuda="",
-        torch="",
-    )
+    return [Subject(problem=name, case=case) for name in named for case in flags.case or DEFAULT_CASES[kind]]
 
 
 def _follow(events: "Generator[CalibrationEvent]", total: int, output: Output) -> "Calibrated":
@@ -121,10 +110,28 @@ def _follow(events: "Generator[CalibrationEvent]", total: int, output: Output) -
             match event:
                 case Subject(problem=problem, case=case):
                     number += 1
-                    left = render_left(number - 1, total, time.monotonic() - began)
+                    left = units.time_left(number - 1, total, time.monotonic() - began)
                     output.note(f"{number}/{total}  {problem}  {case}  {left}".rstrip())
                 case AgainstItself(time_ns=time_ns, between=between):
                     output.note(f"     {units.duration(time_ns)}, spread {100 * between:.2g} %")
                 case Calibrated():
                     return event
     raise InternalError("the calibration ended without a result")
+
+
+def _table(found: "Calibration", processes: int) -> Table:
+    """Return the noise of each size class, and the change that this number of processes detects."""
+    from kbench.core.stats import detectable_effect
+
+    return table(
+        [
+            {
+                "class": known.name,
+                ">cases": str(known.subjects),
+                ">within a process": f"{100 * known.within:.2g} %",
+                ">between processes": f"{100 * known.between:.2g} %",
+                f">detectable with {processes} processes": f"{100 * detectable_effect(known.between, processes):.2g} %",
+            }
+            for known in found.classes
+        ]
+    )

@@ -33,19 +33,13 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def completing() -> list[str] | None:
-    """Return the words of the command line that a shell wants completed, after the program's name; None otherwise.
-
-    bash sets one variable, zsh and fish another.
-    """
+    """Return the words that a shell wants completed, after the program's name; None otherwise."""
     text = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS")
     return None if text is None else text.split()[1:]
 
 
 class _AsTyped:
-    """Gives completion the words as they were typed, unconverted.
-
-    Converting values imports pydantic, which takes longer than everything else that completion does.
-    """
+    """Gives completion the words as they were typed: converting them imports pydantic, which is slow."""
 
     def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:
         """Parse `args` into `ctx`: for completion as they were typed, unconverted and unchecked."""

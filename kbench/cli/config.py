@@ -2,8 +2,7 @@
 
 from kbench.cli.options import OutputFlags, command
 from kbench.core.errors import ExitCode
-from kbench.report import csvout
-from kbench.report.document import render_document
+from kbench.report.document import render_document, render_records
 from kbench.report.table import table
 from kbench.storage import settings
 
@@ -22,7 +21,7 @@ def main(flags: OutputFlags) -> int:
     output.show(
         text=lambda: shown.text(indent="", width=output.width),
         json=lambda: render_document("config", status="ok", results=values),
-        csv=lambda: csvout.render_records(values, settings.EffectiveValue),
+        csv=lambda: render_records(values, settings.EffectiveValue),
         md=shown.markdown,
     )
     return ExitCode.OK

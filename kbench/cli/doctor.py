@@ -8,8 +8,7 @@ from kbench.cli.options import OutputFlags, command, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode
 from kbench.doctor import Check, Health
-from kbench.report import csvout
-from kbench.report.document import render_document
+from kbench.report.document import render_document, render_records
 from kbench.report.table import one_line, table
 from kbench.storage.settings import cache_dir
 
@@ -61,6 +60,6 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
         json=lambda: render_document(
             "doctor", status=status, reason=reason, exit_code=code, findings=findings, results=checks
         ),
-        csv=lambda: csvout.render_records(checks, Check),
+        csv=lambda: render_records(checks, Check),
         md=table(rows).markdown,
     )

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from kbench.cli.options import OutputFlags, argument, command
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.core.explain import EXPLANATIONS, Explanation, explain
-from kbench.report import csvout
-from kbench.report.document import render_document
+from kbench.report.document import render_document, render_records
 from kbench.report.table import table
 
 
@@ -36,7 +35,7 @@ def main(flags: ExplainFlags) -> int:
             else table(rows, wraps={"meaning"}).text(indent="", width=output.width)
         ),
         json=lambda: render_document("explain", status="ok", results=found),
-        csv=lambda: csvout.render_records(found, Explanation),
+        csv=lambda: render_records(found, Explanation),
         md=table([row | {"what to do": one.fix} for row, one in zip(rows, found, strict=True)]).markdown,
     )
     return ExitCode.OK

@@ -16,7 +16,6 @@ from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import GateSettings, Settings
 
 OTHER_FILE = "name another file"
-"""What to do if a report for CI cannot be written."""
 
 if TYPE_CHECKING:
     from kbench.gate.rule import GateReport
@@ -64,11 +63,8 @@ def main(flags: GateFlags) -> int:
         csv=lambda: rendering.render_csv(report),
         md=lambda: rendering.render_markdown(report),
     )
-    if flags.github:
-        from kbench.report import github
-
-        # GitHub reads commands from either stream; stdout stays one document in every format.
-        output.note(github.render_annotations(report))
+    if flags.github:  # GitHub reads commands from either stream; stdout stays one document in every format
+        output.note(rendering.render_annotations(report))
     return report.exit_code
 
 
@@ -137,21 +133,17 @@ def make_policy(given: GateSettings, flags: GateFlags) -> GateSettings:
 
 
 def _write_files(report: "GateReport", flags: GateFlags) -> None:
-    from kbench.report import github, junit
+    from kbench.report.gate import render_step_summary
+    from kbench.report.junit import render_junit
 
     if flags.junit is not None:
         csvfile.make_folder(flags.junit, OTHER_FILE)
-        csvfile.replace_file(flags.junit, junit.render_junit(report) + "\n", OTHER_FILE)
+        csvfile.replace_file(flags.junit, render_junit(report) + "\n", OTHER_FILE)
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if flags.github else None
-    for target in (flags.summary, Path(step_summary) if step_summary else None):
-        if target is not None:
-            _append(target, github.render_summary(report))
-
-
-def _append(path: Path, text: str) -> None:
-    csvfile.make_folder(path, OTHER_FILE)
-    try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
-    except OSError as error:
-        raise csvfile.write_failed(path, error, OTHER_FILE) from error
+    for path in filter(None, (flags.summary, Path(step_summary) if step_summary else None)):
+        csvfile.make_folder(path, OTHER_FILE)
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(render_step_summary(report) + "\n")
+        except OSError as error:
+            raise csvfile.write_failed(path, error, OTHER_FILE) from error

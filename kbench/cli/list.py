@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,7 @@ from kbench.report.table import Table, one_line, table
 from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
 
-SPARE = frozenset({"device"})
-"""Headings of columns that a narrow terminal may leave out."""
 WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", "unreadable"})
-"""Headings of texts and of lists of names, which a narrow terminal may break."""
 MOST_NAMED = 3
 """Most problems and solutions of one run that a line names (chosen): a sweep has hundreds. `-v` names all."""
 
@@ -31,17 +29,11 @@ class Listing:
     """A table in the making: headings and cells, and the table that text shows below it."""
 
     names: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: list[tuple[Any, ...]]
     below: "Listing | None" = None
     nothing: str = "nothing to list"
-    """What is said where there is no row."""
     shortened: frozenset[str] = frozenset()
     """Headings of lists of names that text shows in part, and of times that it shows to the minute, in UTC."""
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """The cells of each row by heading."""
-        return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +59,20 @@ def main(flags: ListFlags) -> int:
     elif flags.cases:
         listing = _cases(registry.find_problem(flags.problem, settings))
     else:
-        listing = _solutions(registry.find_problem(flags.problem, settings), settings)
-    _print(output, listing)
+        problem = registry.find_problem(flags.problem, settings)
+        rows = [(one.name, one.devices, one.origin, one.summary) for one in registry.solutions(problem, settings)]
+        listing = Listing(names=("solution", "devices", "from", "summary"), rows=rows, below=_cases(problem))
+    if not listing.rows and output.format is Format.TEXT and output.verbosity >= 0:
+        output.note(listing.nothing)
+        return ExitCode.OK
+    shown = _table(listing)
+    records = [dict(zip(listing.names, row, strict=True)) for row in listing.rows]
+    output.show(
+        text=lambda: _render_text(output, listing),
+        json=lambda: render_document("list", status="ok", results=records),
+        csv=shown.csv,
+        md=shown.markdown,
+    )
     return ExitCode.OK
 
 
@@ -81,66 +85,42 @@ def _problems(settings: Settings) -> Listing:
     for problem in (*named, *own):
         files = [entry.name for entry in registry.solutions(problem, settings) if entry.builtin is None]
         name = problem.name if names[problem.name] == 1 else os.path.relpath(problem.path)  # which a command takes
-        rows.append((name, _case_names(problem), tuple(files), problem.origin, problem.summary))
-    return Listing(names=("problem", "cases", "solutions", "from", "summary"), rows=tuple(rows))
-
-
-def _case_names(problem: Entry) -> tuple[str, ...]:
-    try:
-        return tuple(registry.selectable_cases(problem))
-    except PluginError:
-        return ()
-
-
-def _solutions(problem: Entry, settings: Settings) -> Listing:
-    rows = tuple(
-        (entry.name, entry.devices, entry.origin, entry.summary) for entry in registry.solutions(problem, settings)
-    )
-    return Listing(names=("solution", "devices", "from", "summary"), rows=rows, below=_cases(problem))
+        cases: tuple[str, ...] = ()
+        with suppress(PluginError):
+            cases = tuple(registry.selectable_cases(problem))
+        rows.append((name, cases, tuple(files), problem.origin, problem.summary))
+    return Listing(names=("problem", "cases", "solutions", "from", "summary"), rows=rows)
 
 
 def _cases(problem: Entry) -> Listing:
     """List cases with all constants in force: people know a case by its sizes."""
     listed = registry.case_table(problem)
-    rows = tuple(
+    rows = [
         (name, "the file" if name in listed else "derived", registry.constants(problem, overrides))
         for name, overrides in registry.selectable_cases(problem).items()
-    )
+    ]
     return Listing(names=("case", "from", "constants"), rows=rows)
 
 
 def _runs(folder: Path) -> Listing:
-    rows = tuple(
+    rows = [
         (
             *(run.name, run.started_utc, run.problems, run.solutions),
             *(f"{run.passed}/{run.rows}", run.gpu_name, run.broken or ""),
         )
         for run in list_runs(folder)
-    )
+    ]
     names = ("run", "started", "problems", "solutions", "rows passed", "device", "unreadable")
     nothing = f"no run is saved in {os.path.relpath(folder)}\n\nhint: `kbench run PROBLEM` saves one"
     return Listing(names=names, rows=rows, nothing=nothing, shortened=frozenset({"started", "problems", "solutions"}))
 
 
-def _print(output: Output, listing: Listing) -> None:
-    shown = _table(listing)
-    if not listing.rows and output.format is Format.TEXT and output.verbosity >= 0:
-        output.note(listing.nothing)
-        return
-    output.show(
-        text=lambda: _render_text(output, listing),
-        json=lambda: render_document("list", status="ok", results=listing.records),
-        csv=shown.csv,
-        md=shown.markdown,
-    )
-
-
 def _table(listing: Listing, shortened: Collection[str] = ()) -> Table:
+    texts = [_shortened if name in shortened else _text for name in listing.names]
     rows = [
-        {name: _shortened(value) if name in shortened else _text(value) for name, value in record.items()}
-        for record in listing.records
+        {name: text(value) for name, text, value in zip(listing.names, texts, row, strict=True)} for row in listing.rows
     ]
-    return table(rows, titles=listing.names, wraps=WRAPPING, spare=SPARE)
+    return table(rows, titles=listing.names, wraps=WRAPPING, spare={"device"})
 
 
 def _render_text(output: Output, listing: Listing) -> str:

@@ -26,7 +26,6 @@ MODEL = '''class ModelNew(nn.Module):
 
 $constructor
     def forward(self, $arguments):'''
-"""The beginning of every solution's class: `$model` in its template."""
 Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion", "cpp", "torch"]
 LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"
 

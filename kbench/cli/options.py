@@ -87,10 +87,7 @@ Flags = TypeVar("Flags", bound=SettingsFlags)
 
 
 def command(kind: type[Flags]) -> Callable[[Callable[[Flags], int]], Callable[..., int]]:
-    """Give a function that takes one flags record the signature that typer needs for a command.
-
-    The record's own flags come first in the help text, inherited ones after them.
-    """
+    """Give a function of a flags record the signature that typer needs; help shows inherited flags last."""
     hints = get_type_hints(kind)
     owner = {
         name: place for place, cls in reversed(list(enumerate(kind.__mro__))) for name in inspect.get_annotations(cls)

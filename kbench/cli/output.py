@@ -148,9 +148,9 @@ def _on_a_line(text: str) -> str:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write a line; end with the environment's exit code if a result cannot be written.
+    """Write a line; end with the environment's exit code if a result, not a remark, cannot be written.
 
-    Neither a reader that stops early (`| head`) nor a lost remark changes a verdict.
+    A reader that stops early (`| head`) changes no verdict.
     """
     try:
         stream.write(text + "\n")

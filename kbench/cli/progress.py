@@ -9,9 +9,9 @@ from kbench.cli.output import Output, fitted
 from kbench.core.events import Estimated, Event, Judged, LargeCases, Planned, StageFinished, StageStarted, Waiting
 from kbench.core.forecast import Forecast
 from kbench.report import units
+from kbench.report.shown import render_waiting
 from kbench.report.summary import summarise
 from kbench.report.table import one_line
-from kbench.report.waiting import render_waiting
 
 T = TypeVar("T")
 
@@ -107,10 +107,7 @@ def is_new(event: object, holders: set[str]) -> bool:
 
 
 def describe(event: Event, verbosity: int = 0) -> str:
-    """Describe an event in one permanent line; empty for those that only matter to a live display.
-
-    Successful stages get a line with `--verbose` only, except builds, which the cache makes rare.
-    """
+    """Describe an event in one permanent line; empty for those that only matter to a live display."""
     if isinstance(event, Planned):
         cases = ", ".join(case.name for case in event.cases)
         plural = "process" if event.processes == 1 else "processes"

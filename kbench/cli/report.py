@@ -85,8 +85,7 @@ def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
     from kbench import compare as verb
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import chosen
-    from kbench.report.html.comparison import render_comparison
-    from kbench.report.html.history import histories
+    from kbench.report.html.comparison import histories, render_comparison
     from kbench.storage import baselines, results, saved_runs
 
     new, name = results.read_run(path), str(flags.baseline)

@@ -118,37 +118,34 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     problem = registry.find_problem(flags.problem, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
     judged, summary = _follow(problem, chosen, options, output)
-    summary = replace(summary, elapsed_s=_own_age_s())
-    return _report(name, summary, judged, output, strict=flags.strict)
 
-
-def _own_age_s() -> float:
-    """Return the seconds since this process was started: what it imports is part of what a user waits for."""
-    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-
-
-def _report(name: str, summary: "RunSummary", judged: tuple[Judged, ...], output: Output, *, strict: bool) -> int:
-    from kbench.report import csvout, jsonout, markdown, terminal
+    from kbench.report import run_formats, terminal
     from kbench.report.saved_run import details_of
     from kbench.storage import details
 
+    summary = replace(summary, elapsed_s=_own_age_s())
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
-    code = exit_code(summary, strict=strict)
+    code = exit_code(summary, strict=flags.strict)
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
-        json=lambda: jsonout.render_run(summary, judged, exit_code=int(code), command=name),
-        csv=lambda: csvout.render_rows(summary.rows),
-        md=lambda: markdown.render_run(summary),
+        json=lambda: run_formats.render_json(summary, judged, exit_code=int(code), command=name),
+        csv=lambda: run_formats.render_rows(summary),
+        md=lambda: run_formats.render_markdown(summary),
     )
     if summary.error is not None and not output.wants_json:
         output.error(summary.error)
     return code
 
 
+def _own_age_s() -> float:
+    """Return the seconds since this process was started: what it imports is part of what a user waits for."""
+    stat = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat[19]) / os.sysconf("SC_CLK_TCK")
+
+
 def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
-    """Combine flags, settings and defaults, in this order. Flags with the name of an option are copied."""
+    """Combine flags, settings and defaults, in this order; flags with the name of an option are copied."""
     from kbench.run.plan import options_from
 
     told = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
@@ -172,10 +169,14 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
 
 
 def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
-    _require_one_count(flags)
-    given = settings.run
-    most = 1 if flags.quick else flags.max_processes or given.max_processes
-    least = 1 if flags.quick else flags.processes or given.processes
+    least, most = flags.processes, flags.max_processes
+    if flags.quick and (least or most):
+        named = "--processes" if least else "--max-processes"
+        raise UsageError(f"`--quick` runs one process and contradicts `{named}`", "leave out one of them")
+    if least is not None and most is not None and least > most:
+        raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
+    most = 1 if flags.quick else most or settings.run.max_processes
+    least = 1 if flags.quick else least or settings.run.processes
     if flags.max_processes is not None:
         least = min(least, most)
     return {
@@ -187,15 +188,6 @@ def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
         "lock_clocks_mhz": flags.lock_clocks,
         "crosscheck": flags.crosscheck,
     }
-
-
-def _require_one_count(timing: RunFlags) -> None:
-    least, most = timing.processes, timing.max_processes
-    if timing.quick and (least or most):
-        named = "--processes" if least else "--max-processes"
-        raise UsageError(f"`--quick` runs one process and contradicts `{named}`", "leave out one of them")
-    if least is not None and most is not None and least > most:
-        raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
 
 
 def _follow(

@@ -28,7 +28,6 @@ def complete(incomplete: str) -> list[str]:
 
 
 TELLS_EVERY = 20
-"""Chosen. Fixtures between two estimates of the time left."""
 JOBS = 3
 ALL = "all"
 
@@ -96,8 +95,8 @@ def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None
 def _follow(
     flags: SelftestFlags, journal: "SelftestJournal | None", output: Output
 ) -> "tuple[SelftestReport, KbenchError | None]":
+    from kbench.report import units
     from kbench.report.selftest import line
-    from kbench.report.waiting import render_left
     from kbench.selftest import session as verb
     from kbench.selftest.checks import Checked, SelftestReport
     from kbench.selftest.session import Started
@@ -128,7 +127,7 @@ def _follow(
                         count = known + len(checks)
                         output.note(f"{count:>3}/{total}  {line(event)}")
                         if count % TELLS_EVERY == 0 and count < total:
-                            left = render_left(len(checks), total - known, time.monotonic() - began)
+                            left = units.time_left(len(checks), total - known, time.monotonic() - began)
                             output.note(f"         {left}")
                     case SelftestReport():
                         return event, None

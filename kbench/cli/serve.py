@@ -1,11 +1,13 @@
-"""`kbench serve`: verdicts over HTTP."""
+"""`kbench serve` and `kbench mcp`: verdicts over HTTP, and tools for an agent over stdin and stdout."""
 
+import importlib.util
 import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from kbench.cli import shared_flags
 from kbench.cli.options import SettingsFlags, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, MachineError, UsageError
@@ -29,18 +31,39 @@ class ServeFlags(SettingsFlags):
     accept_references: bool = switch("--accept-references", "Accept problem sources, which the trusted judge runs")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpFlags(SettingsFlags):
+    """Flags of `kbench mcp`."""
+
+    device: str | None = shared_flags.device()
+
+
+@command(McpFlags)
+def mcp(flags: McpFlags) -> int:
+    """Serve tools to an agent over stdin and stdout."""
+    if importlib.util.find_spec("mcp") is None:
+        raise MachineError("`kbench mcp` needs the mcp package", "`pip install 'kbench[mcp]'`")
+    from kbench.api.judge import Judge
+    from kbench.mcp.server import make_server
+
+    settings = flags.settings()
+    device = flags.device or settings.run.device
+    make_server(settings, Judge(config=flags.config, device=device), device).run("stdio")
+    return ExitCode.OK
+
+
 @command(ServeFlags)
-def main(flags: ServeFlags) -> int:
+def serve(flags: ServeFlags) -> int:
     """Serve verdicts over HTTP, for training loops."""
     try:
-        from kbench.serve.server import choose_token, serve
+        from kbench.serve import server
         from kbench.serve.service import ServerOptions
     except ModuleNotFoundError as error:
         raise MachineError(f"`kbench serve` needs {error.name}", "pip install 'kbench[serve]'") from error
     from kbench.api.judge import Judge
 
     output, settings = Output(), flags.settings()
-    token, is_new = choose_token(_token(flags.token_file), flags.host)
+    token, is_new = server.choose_token(_token(flags.token_file), flags.host)
     options: dict[str, Any] = {"processes": 1, "max_processes": 1} if flags.quick else {}
     with Judge(
         devices=flags.devices,
@@ -63,7 +86,7 @@ def main(flags: ServeFlags) -> int:
         output.note(f"kbench serves on http://{flags.host}:{flags.port}, answers are in {told.state}")
         if is_new:
             output.note(f"for its clients, until this server ends: `export KBENCH_TOKEN={token}`")
-        serve(judge, told)
+        server.serve(judge, told)
     return ExitCode.OK
 
 

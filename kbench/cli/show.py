@@ -98,14 +98,13 @@ def _target(flags: ExportFlags) -> Target:
 
 
 def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], command: str) -> str:
-    from kbench.report import csvout, jsonout, markdown, summary_csv
+    from kbench.report import run_formats
 
-    match target:
-        case "json":
-            return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
-        case "csv":
-            return csvout.render_rows(summary.rows)
-        case "md":
-            return markdown.render_run(summary)
-        case _:
-            return summary_csv.render_summary(summary)
+    if target == "json":
+        return run_formats.render_json(summary, judged, exit_code=ExitCode.OK, command=command)
+    texts = {
+        "csv": run_formats.render_rows,
+        "md": run_formats.render_markdown,
+        "summary": run_formats.render_summary,
+    }
+    return texts[target](summary)

@@ -17,7 +17,7 @@ from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
-from kbench.core.model import Status
+from kbench.core.model import ResultRow, Status
 from kbench.storage.settings import Settings
 from kbench.sweep.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 
@@ -151,7 +151,9 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
             raise UsageError(f"a run named `{run}` exists already", "choose another `--name`")
         if flags.problem == "-":
             flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
-        header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=_told(flags))
+        told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
+        arguments = {"folder": str(Path.cwd()), **told}
+        header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=arguments)
         return flags, Begun(header=header, path=path)
     path = journal_file.find("sweep", flags.resume, results)
     record = journal.read(path)
@@ -160,11 +162,6 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
     if unknown:
         raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
     return flags, Begun(header=record.header, path=path, record=record)
-
-
-def _told(flags: SweepFlags) -> dict[str, Any]:
-    told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
-    return {"folder": str(Path.cwd()), **told}
 
 
 def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
@@ -202,14 +199,14 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     from kbench.sweep.task import Budgets
 
     timed = flags.until != "verify"
-    run = replace(make_options(flags, flags if timed else None, settings), results_dir=results, name=None)
     kind = devices[0].kind
-    run = replace(fit_to(run, devices[0]), device=kind, save=True)
+    run = fit_to(make_options(flags, flags if timed else None, settings), devices[0])
+    run = replace(run, results_dir=results, name=None, device=kind, save=True)
     local = flags.executor == "local"  # a supervisor looks at its own host
     if local:
         sanitizer.require(run, devices[0])
-    known = Budgets()
-    budgets = Budgets(verify_s=flags.verify_limit or known.verify_s, time_s=flags.time_limit or known.time_s)
+    limits = {"verify_s": flags.verify_limit, "time_s": flags.time_limit}
+    budgets = Budgets(**{name: limit for name, limit in limits.items() if limit is not None})
     return SweepOptions(
         run=run,
         devices=tuple(devices),
@@ -293,12 +290,13 @@ def _follow(
 
 
 def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:
-    from kbench.report import csvout, swept
+    from kbench.report import document, swept
 
     verdicts, error = followed.verdicts, followed.error
+    rows = (row for one in verdicts for row, _ in one.rows(summary.run, ""))
     output.show(
         text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
         json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),
-        csv=lambda: csvout.render_rows(row for one in verdicts for row, _ in one.rows(summary.run, "")),
+        csv=lambda: document.render_records(rows, ResultRow),
         md=lambda: swept.render_markdown(summary, verdicts),
     )

@@ -11,7 +11,7 @@ from kbench.cli.progress import shown
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Status
 from kbench.report import swept, units
-from kbench.report.waiting import render_waiting
+from kbench.report.shown import render_waiting
 from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned
 
 
@@ -23,7 +23,6 @@ class Pace:
         self.failures: Counter[str] = Counter()
         self.devices: dict[str, str] = {}
         self.waiting: Waiting | None = None
-        """Who uses the device that a lane waits for."""
         self._fresh = 0
         self._began = time.monotonic()
 

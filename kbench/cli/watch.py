@@ -1,6 +1,7 @@
 """`kbench watch`: verify and quickly time a file at each save."""
 
 import functools
+import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -14,9 +15,13 @@ from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import Event, StageEvent, StageFinished
 from kbench.plugins import registry
+from kbench.report import units
+from kbench.report.table import one_line
 
 if TYPE_CHECKING:
     from kbench.api.evaluation import EvaluationResult
+    from kbench.core.stats import Interval
+    from kbench.watch import WatchedSave
 
 PROCESSES = 3
 """The interval of two processes is too wide to use: t is 12.7."""
@@ -61,7 +66,6 @@ class Shown:
 def main(flags: WatchFlags) -> int:
     """Verify and quickly time a file at each save."""
     from kbench.api.judge import Judge  # imports numpy, which completion does not need
-    from kbench.report.watched import render_end, render_save
     from kbench.watch import saves_of, watch
 
     output, settings = Output(), flags.settings()
@@ -89,3 +93,40 @@ def main(flags: WatchFlags) -> int:
     except KeyboardInterrupt:
         output.text(render_end(saves, passed))
     return ExitCode.OK
+
+
+def render_save(save: "WatchedSave", number: int) -> str:
+    """Write one line for each case: `2  small  passed  1.24× (1.22 … 1.26)  4.1 % faster (3.0 to 5.1)  3.2 s`."""
+    from kbench.report.summary import summarise
+
+    lines = []
+    for case in save.cases:
+        result, summary = case.result, summarise(case.result)
+        if summary.passed:
+            parts = ["passed", summary.level.value if summary.level is not None else ""]
+            parts += [summary.shown_speedup, summary.shown_interval] if summary.speedup is not None else []
+            parts += [_change(case.change, is_changed=case.is_changed)] if case.change is not None else []
+        else:
+            parts = [result.status.value.upper(), one_line(summary.reason)]
+        shown = [part for part in parts if part not in {"", units.ABSENT}]
+        lines.append("  ".join([str(number), result.case, *shown, units.seconds(save.elapsed_s)]))
+    return "\n".join(lines)
+
+
+def _change(change: "Interval", *, is_changed: bool) -> str:
+    """Write a change of the time: `4.1 % faster (3.0 to 5.1)`, or `no change (within 1.2 %)`."""
+    low, centre, high = (100 * math.expm1(end) for end in (change.low, change.centre, change.high))
+    if not is_changed:
+        return f"no change (within {_two_digits(max(-low, high))} %)"
+    least, most = sorted(abs(end) for end in (low, high))
+    word = "slower" if centre > 0 else "faster"
+    return f"{_two_digits(abs(centre))} % {word} ({_two_digits(least)} to {_two_digits(most)})"
+
+
+def _two_digits(percent: float) -> str:
+    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+
+
+def render_end(saves: int, passed: int) -> str:
+    """Write the last line."""
+    return f"watched {saves} {'save' if saves == 1 else 'saves'}, {passed} passed"

@@ -10,8 +10,8 @@ from kbench.core.levels import UNKNOWN, level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.devices.backend import is_timed_by_host
-from kbench.report import csvout, units
-from kbench.report.document import render_document
+from kbench.report import units
+from kbench.report.document import render_document, render_lines
 from kbench.report.summary import constants_in
 from kbench.report.table import Table, escape_markdown, one_line, table
 from kbench.storage.json_values import plain
@@ -61,33 +61,35 @@ def render_markdown(comparison: Comparison) -> str:
 
 
 def render_json(comparison: Comparison) -> str:
-    """Write a comparison as one JSON document."""
+    """Write a comparison as one JSON document; the raw samples, megabytes, are in the files of the runs."""
+    results = plain(comparison.cases)
+    for line in results:
+        for side in ("old", "new"):
+            (line[side] or {}).pop("timings", None)
+    others = _others(comparison)
+    mean = comparison.geometric_mean(others[0]) if len(others) == 1 else None
     return render_document(
         "compare",
         status="ok",
-        speedup=_speedup(comparison),
+        speedup=1 / mean if mean else None,
         by=comparison.by,
         base=comparison.base,
         time=comparison.time,
         labels=comparison.labels,
         counts={answer.value: count for answer, count in comparison.counts.items()},
         geometric_means={label: comparison.geometric_mean(label) for label in comparison.labels},
-        results=[_line(case) for case in comparison.cases],
+        results=results,
     )
 
 
 def render_csv(comparison: Comparison) -> str:
     """Write a comparison as CSV, a line per case."""
-    return csvout.render_lines([_cells(case, comparison.time) for case in comparison.cases])
+    return render_lines([_cells(case, comparison.time) for case in comparison.cases])
 
 
 def chosen(comparison: Comparison, only: str | None, sort: str) -> Comparison:
     """Select lines (`changed`, `slower`) and sort them (`verdict`, `change`, `name`)."""
-    wanted = {
-        None: set(Answer),
-        "changed": set(Answer) - {Answer.SAME},
-        "slower": {Answer.SLOWER, Answer.NEW_FAIL},
-    }[only]
+    wanted = {None: {*Answer}, "changed": {*Answer} - {Answer.SAME}, "slower": {Answer.SLOWER, Answer.NEW_FAIL}}[only]
     kept = [case for case in comparison.cases if case.verdict is None or case.verdict.status in wanted]
     if sort == "name":
         kept.sort(key=lambda case: (case.problem, case.solution, case.case, case.label))
@@ -108,10 +110,10 @@ def hints(comparison: Comparison) -> list[str]:
 
 def note_on_times(comparison: Comparison) -> str:
     """Say what a change is of, where the two times alone would tell another one; empty if they agree."""
-    cases = [case for case in comparison.cases if contradicts(case)]
-    if not cases:
+    names = [case.solution for case in comparison.cases if contradicts(case)]
+    if not names:
         return ""
-    where = "" if len(cases) == len(comparison.cases) else f" of {', '.join(dict.fromkeys(c.solution for c in cases))}"
+    where = "" if len(names) == len(comparison.cases) else f" of {', '.join(dict.fromkeys(names))}"
     return (
         f"note: the change{where} is that of the time over the reference's, which is timed beside it: the machine was "
         "not equally fast on both sides, so the two times do not show it"
@@ -175,23 +177,21 @@ def word_of(case: ComparedCase) -> str:
     return "base" if case.verdict is None else WORDS[case.verdict.status]
 
 
-def level_of(case: ComparedCase) -> str:
+def _level(case: ComparedCase) -> str:
     """Write the level of the new side, after the old one if they differ."""
-    old, new = (side.measurement.standing if side is not None else None for side in (case.old, case.new))
-    if new is None or new.level is None:
-        return ""
+    old, new = (side.measurement.standing if side is not None else UNKNOWN for side in (case.old, case.new))
     words = level_in_words(new.level, new.lacks, new.accepted)
-    return words if old is None or old.level in {None, new.level} else f"{old.level} → {words}"
+    return words if not words or old.level in {None, new.level} else f"{old.level} → {words}"
 
 
 def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
     """Sort cases by verdict, then by change, the largest first."""
-    ranks = {answer: place for place, answer in enumerate(WORDS)}
+    ranks = [*WORDS]
 
     def rank(case: ComparedCase) -> tuple[int, float]:
         if case.verdict is None:
             return len(ranks), 0.0
-        return ranks[case.verdict.status], -abs(math.log(case.verdict.ratio or 1.0))
+        return ranks.index(case.verdict.status), -abs(math.log(case.verdict.ratio or 1.0))
 
     return sorted(cases, key=rank)
 
@@ -239,7 +239,7 @@ def table_of(comparison: Comparison) -> Table:
             "solution": case.solution,
             "case": case.case,
             "run": case.label if several and comparison.by == "run" else "",
-            "level": level_of(case),
+            "level": _level(case),
             f">{comparison.base} {unit.name}": _time(case.old, unit),
             f">{new} {unit.name}": _time(case.new, unit),
             ">change": change_of(case.verdict),
@@ -260,47 +260,20 @@ def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
 
 
 def _bars(cases: Sequence[ComparedCase]) -> str:
-    """Draw every interval on one scale, `|` being no change."""
+    """Draw every interval on one scale: dashes from bound to bound, `|` for no change, `o` where the ratio is."""
     known = [(case, case.verdict) for case in cases if case.verdict and case.verdict.low and case.verdict.high]
-    if not known:
-        return ""
-    reach = max(abs(end - 1) for _, verdict in known for end in (verdict.low or 1, verdict.high or 1)) or 1e-6
+    reach = max((abs((end or 1) - 1) for _, verdict in known for end in (verdict.low, verdict.high)), default=0) or 1e-6
     scale = f"−{100 * reach:.2g} %".ljust(BAR_WIDTH - 6) + f"+{100 * reach:.2g} %"
-    return table(
-        [
-            {"solution": case.solution, "case": case.case, "of": case.label, scale: interval_bar(verdict, reach)}
-            for case, verdict in known
-        ]
-    ).text()
-
-
-def interval_bar(verdict: Verdict, reach: float) -> str:
-    """Draw one interval between −reach and +reach: dashes from bound to bound, `o` where the ratio is."""
     middle = BAR_WIDTH // 2
-
-    def place(ratio: float | None) -> int:
-        return middle + round(((ratio or 1.0) - 1) / reach * middle)
-
-    low, centre, high = place(verdict.low), place(verdict.ratio), place(verdict.high)
-    cells = ["─" if low <= cell <= high else " " for cell in range(BAR_WIDTH)]
-    cells[middle] = "|"
-    cells[centre] = "o"
-    return "".join(cells).rstrip()
-
-
-def _speedup(found: Comparison) -> float | None:
-    """Turn the mean change of two sides into a speed-up; None for more sides or without times."""
-    others = _others(found)
-    mean = found.geometric_mean(others[0]) if len(others) == 1 else None
-    return 1 / mean if mean else None
-
-
-def _line(case: ComparedCase) -> dict[str, Any]:
-    """One line of the document, without raw samples: they are in the runs' own files, and have megabytes."""
-    line: dict[str, Any] = plain(case)
-    for side in ("old", "new"):
-        (line[side] or {}).pop("timings", None)
-    return line
+    rows = []
+    for case, verdict in known:
+        ratios = (verdict.low, verdict.ratio, verdict.high)
+        low, centre, high = (middle + round(((ratio or 1.0) - 1) / reach * middle) for ratio in ratios)
+        cells = ["─" if low <= cell <= high else " " for cell in range(BAR_WIDTH)]
+        cells[middle], cells[centre] = "|", "o"
+        drawn = "".join(cells).rstrip()
+        rows.append({"solution": case.solution, "case": case.case, "of": case.label, scale: drawn})
+    return table(rows).text() if rows else ""
 
 
 def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:

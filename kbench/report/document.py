@@ -1,14 +1,16 @@
-"""One JSON document per command, also on errors: common keys, and the command's own data."""
+"""Documents for programs: one JSON document per command, also on errors, and records as CSV text."""
 
+import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.core.version import __version__
+from kbench.storage import csvfile
 from kbench.storage.json_values import plain
 
 SCHEMA = 1
-"""Version of the documents: names and meanings of the keys. New keys may come without a new version."""
+"""Version of the JSON documents: names and meanings of the keys. New keys may come without a new version."""
 
 
 def render_document(
@@ -23,10 +25,9 @@ def render_document(
     results: Iterable[Any] = (),
     **data: Any,
 ) -> str:
-    """Write one document with all common keys, also empty ones.
+    """Write one JSON document with all common keys, also empty ones, and the command's own `data`.
 
-    Findings are mappings or records with at least a `message`. Values that JSON lacks (NaN, infinities) become their
-    names as text.
+    Findings have at least a `message`. NaN and infinities, which JSON lacks, become text.
     """
     document = {
         "schema": SCHEMA,
@@ -42,3 +43,19 @@ def render_document(
         "results": list(results),
     }
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def render_records(records: Iterable[Any], kind: type) -> str:
+    """Write dataclass records of one kind as CSV, with cells as in the results files; None is an empty cell."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return render_cells(names, ([getattr(record, name) for name in names] for record in records))
+
+
+def render_lines(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Write mappings with the same keys as CSV."""
+    return render_cells([*lines[0]] if lines else [], (line.values() for line in lines))
+
+
+def render_cells(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Write a header and rows of values as CSV."""
+    return csvfile.table(names, rows).rstrip("\n")

@@ -1,4 +1,4 @@
-"""A gate's report as text, Markdown, JSON and CSV: failures first, commands last."""
+"""A gate's report as text, Markdown, JSON, CSV and for GitHub: failures first, commands last."""
 
 import math
 import shlex
@@ -9,16 +9,18 @@ from kbench.core.errors import ExitCode
 from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer
-from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
-from kbench.report import csvout
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
-from kbench.report.document import render_document
-from kbench.report.repeat import set_options
+from kbench.report.document import render_document, render_lines
+from kbench.report.repeat import condition_options, set_options
 from kbench.report.table import Table, escape_markdown, one_line, table
 from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings
 
+MOST_ANNOTATIONS = 10
+"""That GitHub shows for a step."""
+SUMMARY_BYTES = 1_000_000
+"""GitHub drops a summary above 1 MiB as a whole."""
 HEADLINES = {
     ExitCode.OK: "GATE PASSED",
     ExitCode.NEGATIVE: "GATE FAILED",
@@ -52,6 +54,40 @@ def render_markdown(report: GateReport) -> str:
     return "\n\n".join(blocks)
 
 
+def render_annotations(report: GateReport) -> str:
+    """Write at most ten workflow commands, the worst first; the last one counts those that do not fit."""
+    lines = []
+    for case in worst_first(report.cases):
+        if case.outcome is not GateOutcome.OK:
+            verdict = case.deciding
+            measured = "" if verdict.ratio is None else f" {change_of(verdict)} ({bounds_of(verdict)})"
+            level = "warning" if case.outcome is GateOutcome.WARNED else "error"
+            lines.append(_annotation(level, word_of(case), f"{case.name}{measured}: {verdict.message}"))
+    if not lines:
+        return _annotation("notice" if report.exit_code is ExitCode.OK else "error", "kbench gate", headline(report))
+    if len(lines) > MOST_ANNOTATIONS:
+        rest = len(lines) - (MOST_ANNOTATIONS - 1)
+        more = _annotation("error", "kbench gate", f"{rest} more cases, in the step summary")
+        lines = [*lines[: MOST_ANNOTATIONS - 1], more]
+    return "\n".join(lines)
+
+
+def _annotation(level: str, title: str, message: str) -> str:
+    """Write a workflow command, escaped so that a candidate cannot issue commands."""
+    title, message = (text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A") for text in (title, message))
+    title = title.replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={title}::{message}"
+
+
+def render_step_summary(report: GateReport) -> str:
+    """Write the step summary of GitHub: the Markdown, cut where it is too long."""
+    text = render_markdown(report)
+    if len(text.encode()) <= SUMMARY_BYTES:
+        return text
+    kept = text.encode()[: SUMMARY_BYTES - 100].decode(errors="ignore").rpartition("\n")[0]
+    return kept + "\n\nThe rest did not fit."
+
+
 def render_json(report: GateReport) -> str:
     """Write the report as one JSON document."""
     status = {ExitCode.OK: "passed", ExitCode.NEGATIVE: "failed", ExitCode.INCONCLUSIVE: "inconclusive"}
@@ -72,7 +108,7 @@ def render_json(report: GateReport) -> str:
 
 def render_csv(report: GateReport) -> str:
     """Write the report as CSV, a line per case."""
-    return csvout.render_lines([cells(case, report.time) for case in report.cases])
+    return render_lines([cells(case, report.time) for case in report.cases])
 
 
 def headline(report: GateReport) -> str:
@@ -111,39 +147,31 @@ def hints(report: GateReport) -> list[str]:
     slow = [case for case in report.failed if case.verdict.status is not Answer.NEW_FAIL]
     found = [f"reproduce with `kbench verify {_arguments(case)}`" for case in broken[:1]]
     for case in slow[:1]:
-        accept = f"kbench baseline accept {case.name} --run {report.run} --up-to {_up_to(case)}"
+        ratio = case.deciding.high or case.deciding.ratio or 1.0  # covers the slow-down with its interval
+        up_to = f"{max(math.ceil(100 * (ratio - 1)), 1)}%"
+        accept = f"kbench baseline accept {case.name} --run {report.run} --up-to {up_to}"
         found.append(f"reproduce with `kbench run {_arguments(case)} --processes 12`")
         found.append(f"if intended, `{accept} --until DATE --reason TEXT`")
     unclear = [case for case in report.cases if case.verdict.status is Answer.UNCLEAR]
-    if report.exit_code is ExitCode.INCONCLUSIVE and unclear:
-        found.append(_way_to_decide(unclear))
-    return found
-
-
-def _way_to_decide(unclear: Sequence[GatedCase]) -> str:
-    """Advise more processes, 12 if their number is not known, unless no reasonable number would decide."""
+    if report.exit_code is not ExitCode.INCONCLUSIVE or not unclear:
+        return found
     if any(case.verdict.reason_code == "spans_margin" and not case.verdict.processes_to_decide for case in unclear):
-        return "measure on a quieter machine, or ask for less with `--slower`: more processes would not decide it"
-    more = max(case.verdict.processes_to_decide or 12 for case in unclear)
-    return f"measure with more processes: `kbench run {_arguments(unclear[0])} --processes {more}`"
+        way = "measure on a quieter machine, or ask for less with `--slower`: more processes would not decide it"
+    else:
+        more = max(case.verdict.processes_to_decide or 12 for case in unclear)  # 12 where the number is not known
+        way = f"measure with more processes: `kbench run {_arguments(unclear[0])} --processes {more}`"
+    return [*found, way]
 
 
 def _arguments(case: GatedCase) -> str:
-    """Return the arguments of `kbench run` or `verify` that judge this case again, under the same conditions.
-
-    Problem and solution are paths if they were judged by path.
-    """
+    """Return the arguments of `kbench run` or `verify` that judge this case again, under the same conditions."""
     if case.new is None:
         return shlex.join([case.problem, case.solution, "--case", case.case])
-    problem_path, solution_path, entry = case.new.place
+    problem, solution, entry = case.new.place
+    words = [problem or case.problem, solution or case.solution, "--case", case.case]
     conditions = case.new.measurement.conditions
-    words = [problem_path or case.problem, solution_path or case.solution, "--case", case.case]
-    words += set_options(words[0], case.case, conditions.overrides, Settings())  # a problem of other places has a path
-    words += ["--device", "cpu"] if is_timed_by_host(conditions.device) else []
-    words += ["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []
-    words += ["--allow-tf32"] if conditions.tf32 else []
-    words += ["--eval"] if conditions.evaluates else []
-    return shlex.join([*words, *(["--entry", entry] if entry else [])])
+    given = set_options(words[0], case.case, conditions.overrides, Settings())  # a problem of other places has a path
+    return shlex.join([*words, *given, *condition_options(conditions, entry, evaluates=conditions.evaluates)])
 
 
 def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:
@@ -195,10 +223,3 @@ def _table(cases: Sequence[GatedCase]) -> Table:
         for case in worst_first(cases)
     ]
     return table(rows, wraps={"reason"})
-
-
-def _up_to(case: GatedCase) -> str:
-    """Suggest a bound that covers the measured slow-down with its interval, in whole percent."""
-    verdict = case.deciding
-    ratio = verdict.high or verdict.ratio or 1.0
-    return f"{max(math.ceil(100 * (ratio - 1)), 1)}%"

@@ -1,5 +1,6 @@
 """A gate's report as JUnit XML, which every CI system reads: one test case per gated case."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
@@ -9,12 +10,11 @@ from kbench.report.gate import headline, word_of
 
 def render_junit(report: GateReport) -> str:
     """Write the document; a failed case is a failure, a case that could not be judged an error."""
-    failures = sum(case.outcome is GateOutcome.FAILED for case in report.cases)
-    errors = sum(case.outcome in {GateOutcome.NO_VERDICT, GateOutcome.INCONCLUSIVE} for case in report.cases)
+    found = Counter(case.outcome for case in report.cases)
     counts = {
-        "failures": str(failures),
-        "errors": str(errors),
-        "skipped": str(sum(case.outcome is GateOutcome.WARNED for case in report.cases)),
+        "failures": str(found[GateOutcome.FAILED]),
+        "errors": str(found[GateOutcome.NO_VERDICT] + found[GateOutcome.INCONCLUSIVE]),
+        "skipped": str(found[GateOutcome.WARNED]),
     }
     title = f"{report.run} against {report.baseline}"
     return render_suite("gate", title, [_case(case) for case in report.cases], counts, empty=headline(report))
@@ -23,10 +23,7 @@ def render_junit(report: GateReport) -> str:
 def render_suite(
     command: str, title: str, cases: Sequence[Xml.Element], counts: Mapping[str, str], *, empty: str
 ) -> str:
-    """Write the suite of a command; without cases it has one error, the text `empty`.
-
-    An empty suite would be green in most viewers, and a command that judged nothing is not.
-    """
+    """Write the suite of a command; without cases it has one error, `empty`: viewers show an empty suite green."""
     suite = Xml.Element("testsuite", {"name": f"kbench {command} {title}", "tests": str(max(len(cases), 1)), **counts})
     suite.extend(cases)
     if not cases:
@@ -42,15 +39,13 @@ def _case(case: GatedCase) -> Xml.Element:
     if case.new is not None and case.new.time_ns is not None:
         element.set("time", f"{case.new.time_ns / 1e9:.9f}")
     message = clean(f"{word_of(case)}: {case.deciding.message}")
-    match case.outcome:
-        case GateOutcome.FAILED:
-            Xml.SubElement(element, "failure", type=word_of(case), message=message)
-        case GateOutcome.NO_VERDICT | GateOutcome.INCONCLUSIVE:
-            Xml.SubElement(element, "error", type=word_of(case), message=message)
-        case GateOutcome.WARNED:
-            Xml.SubElement(element, "skipped", message=message)
-        case GateOutcome.OK:
-            Xml.SubElement(element, "system-out").text = message
+    if case.outcome is GateOutcome.OK:
+        Xml.SubElement(element, "system-out").text = message
+    elif case.outcome is GateOutcome.WARNED:
+        Xml.SubElement(element, "skipped", message=message)
+    else:
+        kind = "failure" if case.outcome is GateOutcome.FAILED else "error"
+        Xml.SubElement(element, kind, type=word_of(case), message=message)
     return element
 
 

@@ -8,19 +8,17 @@ from kbench.core.counters import Counters
 from kbench.core.model import Failed
 from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfile, differences
 from kbench.profile import Explained
-from kbench.report import csvout, units
-from kbench.report.document import render_document
+from kbench.report import units
+from kbench.report.document import render_cells, render_document
 from kbench.report.table import Table, escape_markdown, one_line, table
 from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
 """Largest number of kernels in a table or a document, the longest ones."""
 LEFT_OUT = {"solution", "kernels", "counters", "notes"}
-"""Fields of a profile that its entry in a document has in another form."""
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
 FIGURES = ("launches", "time_ns", "share", "blocks", "threads", "registers", "shared_bytes", "stack_bytes")
-"""Fields of a kernel that are columns of the CSV."""
 SPARE = {"blocks × threads", "registers", "shared", "stack"}
 
 
@@ -54,7 +52,7 @@ def render_markdown(problem: str, found: Sequence[Explained]) -> str:
 
 def render_csv(found: Sequence[Explained]) -> str:
     """Write one line per kernel."""
-    return csvout.render_cells(
+    return render_cells(
         ("solution", "kernel", "origin", *FIGURES, "occupancy", "limiter"),
         [
             [

@@ -6,7 +6,6 @@ import textwrap
 LEAST_WIDTH = 32
 """Least width of a text column of a table, and of a sentence; with less room the text goes below its row."""
 LEAST_ROOM = 40
-"""Least room for a sentence behind other cells."""
 NARROWEST = 40
 """Narrower terminals break lines themselves."""
 LEAST_BLANKS = 4
@@ -21,8 +20,7 @@ _BLANK = "\ue000"
 def broken(text: str, width: int, *, start: str = "", indent: str = "") -> list[str]:
     """Break a text between words into lines of a width, its first line after `start`, further ones after `indent`.
 
-    What is in backticks stays whole, even if it is longer than the line: a command that is broken in two cannot be
-    copied. So do words, and a number with its `%` or `±`.
+    What is in backticks stays whole, to be copied; so do words, and a number with its unit or `±`.
     """
     whole = _KEPT.sub(lambda found: found[0].replace(" ", _BLANK), text)
     lines = textwrap.wrap(
@@ -39,8 +37,8 @@ def broken(text: str, width: int, *, start: str = "", indent: str = "") -> list[
 def fit(text: str, width: int) -> str:
     """Break the long lines of a text for a terminal.
 
-    A line of cells (two blanks between them) keeps its cells, and a sentence behind them is broken below its
-    beginning. Tables have been fitted before, and lines of logs (`| ...`) keep the columns that a compiler marks.
+    A line of cells (two blanks between them) keeps its cells; a sentence behind them is broken below its beginning.
+    Tables have been fitted before, and lines of logs (`| ...`) keep the columns that a compiler marks.
     """
     if width < NARROWEST:
         return text

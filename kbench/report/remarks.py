@@ -29,8 +29,7 @@ class Remark:
 def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
     """Return a line for each finding and flag, with all cases that it holds for, and each advice once at the end.
 
-    Flags with the same advice share a line. What keeps a case from a level that is not required stands in the table;
-    with `-v` it is told in full.
+    Flags with the same advice share a line. What keeps a case from a level that is not required is told with `-v`.
     """
     found: dict[Remark, list[tuple[str, str]]] = {}
     advised: dict[str, list[str]] = {}

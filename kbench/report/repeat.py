@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from kbench.core.errors import KbenchError
 from kbench.core.model import ResultRow
+from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.plugins import case_selection, registry
 from kbench.storage.rows import constants_of, evaluates
@@ -19,15 +20,21 @@ def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
     for case in dict.fromkeys(row.case for row in rows):
         words += ["--case", case]
     words += set_options(first.problem_path or first.problem, first.case, first.overrides, settings)
-    words += ["--device", "cpu"] if is_timed_by_host(first.device) else []
-    words += ["--mode", first.mode] if first.mode not in {"", "cold"} else []
     words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
     for code in first.accepted.split():
         words += ["--accept", code]
-    words += ["--allow-tf32"] if first.tf32 else []
-    words += ["--eval"] if evaluates(first) else []
-    words += ["--entry", first.entry] if first.entry else []
-    return shlex.join(words)
+    return shlex.join([*words, *condition_options(first, first.entry, evaluates=evaluates(first))])
+
+
+def condition_options(conditions: ResultRow | Conditions, entry: str, *, evaluates: bool) -> list[str]:
+    """Return the options of `kbench run` that measure under the same conditions."""
+    return [
+        *(["--device", "cpu"] if is_timed_by_host(conditions.device) else []),
+        *(["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []),
+        *(["--allow-tf32"] if conditions.tf32 else []),
+        *(["--eval"] if evaluates else []),
+        *(["--entry", entry] if entry else []),
+    ]
 
 
 def set_options(problem: str, case: str, overrides: str, settings: Settings) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench.core import stats
 from kbench.core.events import Judged
-from kbench.core.model import Passed, Sample, Timing
+from kbench.core.model import Passed, Timing
 from kbench.report import units
 from kbench.report.summary import RunSummary
 from kbench.report.table import one_line
@@ -52,7 +52,11 @@ def _process(title: str, timing: Timing) -> str:
     marked = sum(sample.marked for sample in ordered)
     lines = [f"{title}, process {process}: {len(ordered)} samples, {marked} marked"]
     for arm in sorted({sample.arm for sample in ordered}):
-        lines += _arm(arm, [sample for sample in ordered if sample.arm == arm])
+        times = [float(sample.t_event_ns) for sample in ordered if sample.arm == arm]
+        unit = units.unit_for(times)
+        low, high = (units.number(time / unit.size_ns, least_digits=4) for time in (min(times), max(times)))
+        lines.append(f"  {one_line(arm):<9}  {sequence(times)}")
+        lines.append(f"  {'':<9}  {histogram(times)}  {low} … {high} {unit.name}")
     clocks = [sample.sm_clock_mhz for sample in ordered if sample.sm_clock_mhz is not None]
     if clocks:
         steady = min(clocks) == max(clocks)
@@ -61,13 +65,3 @@ def _process(title: str, timing: Timing) -> str:
     named = dict.fromkeys((*timing.flags, *stats.timing_flags(ordered)))
     lines.append("  flags: " + (", ".join(named) or "none"))
     return "\n".join(lines)
-
-
-def _arm(arm: str, samples: Sequence[Sample]) -> list[str]:
-    times = [float(sample.t_event_ns) for sample in samples]
-    unit = units.unit_for(times)
-    low, high = (units.number(time / unit.size_ns, least_digits=4) for time in (min(times), max(times)))
-    return [
-        f"  {one_line(arm):<9}  {sequence(times)}",
-        f"  {'':<9}  {histogram(times)}  {low} … {high} {unit.name}",
-    ]

@@ -20,15 +20,13 @@ from kbench.storage.runfiles import shown_path
 from kbench.units.rows import OF_THE_ENVIRONMENT
 
 MOST_PROBLEMS = 3
-"""That a title names: a sweep has hundreds."""
 
 
 def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
     """Rebuild the verdicts of a run by (problem, solution, case); `cases` are globs.
 
-    Stage times, logs and the words of findings come from the run's details; without these, of findings only their
-    codes are known. Raises NothingSelectedError where no case matches, and ResultsError for a pass without its errors,
-    which kbench does not write.
+    Stage times, logs and words of findings are in the run's details. Raises NothingSelectedError where no case matches,
+    and ResultsError for a pass without its errors, which kbench does not write.
     """
     groups = run.by_case(cases)
     if not groups:
@@ -67,28 +65,27 @@ def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Ju
     row = failing[0] if failing else rows[0]
     lacks = tuple(row.lacks.split())
     if told is None:
-        findings = tuple(_finding(code) for code in row.findings.split() if code not in lacks)
-        told = CaseDetails(solution=row.solution, case=row.case, findings=findings)
+        known = {code: explain(code) for code in row.findings.split() if code not in lacks}
+        findings = [
+            Finding(code=code, kind=FindingKind.NOTE, message=one.meaning if one else code)
+            for code, one in known.items()
+        ]
+        told = CaseDetails(solution=row.solution, case=row.case, findings=tuple(findings))
     common: dict[str, Any] = {
         "findings": told.findings,
         "level": Level(row.level) if row.level else None,
         "lacks": lacks,
         "log": told.log,
     }
+    errors = [found for one in (failing[:1] or rows) if (found := _correctness(one)) is not None]
+    correctness = functools.reduce(worst, errors) if errors else None
     outcome: Outcome
     if failing:
-        outcome = Failed(
-            status=Status(row.status),
-            reason=row.reason,
-            correctness=_correctness(row),
-            diagnosis=told.diagnosis,
-            **common,
-        )
+        common |= {"reason": row.reason, "diagnosis": told.diagnosis}
+        outcome = Failed(status=Status(row.status), correctness=correctness, **common)
+    elif correctness is None:
+        raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
     else:
-        errors = [found for one in rows if (found := _correctness(one)) is not None]
-        if not errors:
-            raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
-        correctness = functools.reduce(worst, errors)
         outcome = Passed(correctness=correctness, timings=run.timings(rows), own_share=row.own_share, **common)
     return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=told.stage_s)
 
@@ -104,8 +101,3 @@ def _correctness(row: ResultRow) -> Correctness | None:
         oracle_factor=4.0 if row.oracle_factor is None else row.oracle_factor,
         contract=row.contract,
     )
-
-
-def _finding(code: str) -> Finding:
-    known = explain(code)
-    return Finding(code=code, kind=FindingKind.NOTE, message=known.meaning if known else code)

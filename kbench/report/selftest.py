@@ -3,8 +3,8 @@
 from kbench.core.errors import KbenchError
 from kbench.core.levels import level_in_words
 from kbench.core.model import Status
-from kbench.report import csvout, units
-from kbench.report.document import render_document
+from kbench.report import units
+from kbench.report.document import render_document, render_records
 from kbench.report.table import one_line, table
 from kbench.selftest.checks import Checked, ClassFigures, SelftestReport
 
@@ -76,7 +76,7 @@ def render_json(report: SelftestReport, error: KbenchError | None = None) -> str
 
 def render_csv(report: SelftestReport) -> str:
     """Write a report as CSV, a line per fixture."""
-    return csvout.render_records(report.checks, Checked)
+    return render_records(report.checks, Checked)
 
 
 def verdict(report: SelftestReport) -> str:

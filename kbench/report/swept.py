@@ -9,17 +9,15 @@ from kbench.core.model import Failed
 from kbench.report import units
 from kbench.report.document import render_document
 from kbench.report.junit import clean, render_suite
-from kbench.report.shown import stack_of
+from kbench.report.shown import render_waiting, stack_of
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import escape_markdown, one_line, table
-from kbench.report.waiting import render_waiting
 from kbench.storage.json_values import plain
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.summary import Share, SweepSummary, speedup_of
 from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 
 MOST_SHOWN = 20
-"""Largest number of failures in the text; all are in the CSV."""
 LONGEST_REASON = 160
 MOST_CONSTANTS = 3
 """Largest number of lines of constants; every problem may have its own."""

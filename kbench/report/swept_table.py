@@ -19,9 +19,7 @@ OF_A_CASE = (
     *("solution", "case", "constants", "reason", "lacks", "percent_of_limit"),
     *("speedup", "speedup_low", "speedup_high", "shown_speedup"),
 )
-"""Fields that a line has from the summary of its case."""
 OF_A_PUBLISHED_ROW = ("status", "reason", "level", "speedup", "speedup_low", "speedup_high")
-"""Fields that a line has from the row of a published table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,24 +2,23 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from rich.cells import cell_len
 
 from kbench.core.printable import printable
-from kbench.report import csvout
+from kbench.report.document import render_cells
 from kbench.report.prose import LEAST_WIDTH, broken
 from kbench.report.units import ABSENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column: its heading, its alignment, and its behaviour on a narrow terminal."""
+    """A column: its heading, whether it is aligned to the right, and its behaviour on a narrow terminal."""
 
     title: str
     right: bool = False
-    """Align to the right, for numbers."""
     wraps: bool = False
-    """Text that may be wrapped."""
     spare: bool = False
     """May be left out: the rightmost spare column goes first."""
 
@@ -34,8 +33,7 @@ class Table:
     def text(self, *, indent: str = "  ", width: int | None = None) -> str:
         """Align the cells below their headings; columns that are empty in every row are left out.
 
-        `width` is a terminal's. To fit, spare columns are left out, texts are wrapped, and finally put below their
-        rows.
+        To fit a terminal's `width`, spare columns are left out, texts are wrapped, and finally put below their rows.
         """
         columns, used = self.columns, self.used
         widths = {i: max(cell_len(cell) for cell in (columns[i].title, *(row[i] for row in self.rows))) for i in used}
@@ -59,7 +57,7 @@ class Table:
 
     def csv(self) -> str:
         """Write the table as CSV, with its headings."""
-        return csvout.render_cells([column.title for column in self.columns], self.rows)
+        return render_cells([column.title for column in self.columns], self.rows)
 
     @property
     def used(self) -> list[int]:
@@ -74,9 +72,9 @@ def table(
     wraps: Collection[str] = (),
     spare: Collection[str] = (),
 ) -> Table:
-    """Make a table of cells by their headings. `>` before a heading aligns its column to the right, for numbers.
+    """Make a table of cells by their headings; `titles` are those of a table that may have no row.
 
-    `wraps` and `spare` name columns without the `>`; `titles` are the headings of a table that may have no row.
+    `>` before a heading aligns its column to the right, for numbers; `wraps` and `spare` name columns without it.
     """
 
     def column(name: str) -> Column:
@@ -88,16 +86,12 @@ def table(
 
 
 def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]) -> list[str]:
-    parts = {i: broken(cells[i], widths[i]) if columns[i].wraps else [cells[i]] for i in widths}
-    lines = []
-    for number in range(max((len(part) for part in parts.values()), default=0)):
-        padded = []
-        for i, part in parts.items():
-            cell = part[number] if number < len(part) else ""
-            gap = " " * (widths[i] - cell_len(cell))
-            padded.append(gap + cell if columns[i].right else cell + gap)
-        lines.append("  ".join(padded))
-    return lines
+    def padded(i: int, cell: str) -> str:
+        gap = " " * (widths[i] - cell_len(cell))
+        return gap + cell if columns[i].right else cell + gap
+
+    parts = [broken(cells[i], widths[i]) if columns[i].wraps else [cells[i]] for i in widths]
+    return ["  ".join(map(padded, widths, line)) for line in zip_longest(*parts, fillvalue="")]
 
 
 def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[dict[int, int], list[int]]:

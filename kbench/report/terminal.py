@@ -24,7 +24,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
     `printed` adds what solutions that passed have printed. `width` is a terminal's.
     """
     if verbosity < 0:
-        return "\n".join([*map(verdict_line, run.cases, run.names), *_closing(run)])
+        return "\n".join([*map(_verdict_line, run.cases, run.names), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
     named = list(zip(run.cases, run.names, strict=True))
     blocks += [failure(case, name, verbosity) for case, name in named if not case.passed]
@@ -39,8 +39,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
     return "\n\n".join(block for block in blocks if block)
 
 
-def verdict_line(case: CaseSummary, name: str) -> str:
-    """Write the result of one case in one line, under a name."""
+def _verdict_line(case: CaseSummary, name: str) -> str:
     if not case.passed:
         return f"{case.status.value}  {name}  {case.case}  {one_line(case.reason)}"
     measured = ""
@@ -84,11 +83,7 @@ def stack_line(row: ResultRow) -> str:
 def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
     unit = unit_of(run.cases)
     rows = [
-        {
-            **row,
-            "": units.bar(case.percent_of_limit),
-            ">worst error": shown(case, unit).worst_error,
-        }
+        {**row, "": units.bar(case.percent_of_limit), ">worst error": shown(case, unit)["worst_error"]}
         for row, case in zip(rows_of(run, walls_apart=verbosity > 0), run.cases, strict=True)
     ]
     for name in run.solutions:
@@ -112,29 +107,23 @@ def failure(case: CaseSummary, name: str, verbosity: int = 0) -> str:
 
 
 def _log_lines(case: CaseSummary, verbosity: int) -> list[str]:
-    log = case.log.rstrip().splitlines()
-    shown = log if verbosity > 0 else excerpt(log, case)
+    """Choose the lines to show: of a build from the first error on, else the last ones; all with `-v`.
+
+    Blanks are kept, because compilers mark columns with them.
+    """
+    log = shown = case.log.rstrip().splitlines()
+    if verbosity < 1:
+        first = max(len(log) - LOG_LINES, 0)
+        if case.status is Status.BUILD_FAILED:
+            first = next((place for place, line in enumerate(log) if case.reason[:200] in line), first)
+        shown = log[first : first + LOG_LINES]
+        shown = [line if len(line) <= LOG_COLUMNS else f"{line[:LOG_COLUMNS]} …" for line in shown]
     left = len(log) - len(shown)
     more = [f"  … {left} more line{'s' if left > 1 else ''} with `-v`"] if left else []
-    return [*(f"  | {log_line(line)}" for line in shown), *more]
-
-
-def excerpt(log: list[str], case: CaseSummary) -> list[str]:
-    """Choose the lines to show: for a build from the first error on, else the last ones; long lines are cut."""
-    first = max(len(log) - LOG_LINES, 0)
-    if case.status is Status.BUILD_FAILED:
-        first = next((place for place, line in enumerate(log) if case.reason[:200] in line), first)
-    chosen = log[first : first + LOG_LINES]
-    return [line if len(line) <= LOG_COLUMNS else f"{line[:LOG_COLUMNS]} …" for line in chosen]
-
-
-def log_line(line: str) -> str:
-    """Escape a log line's control characters; keep its blanks, because compilers mark columns with them."""
-    return printable(line.expandtabs().rstrip())
+    return [*(f"  | {printable(line.expandtabs().rstrip())}" for line in shown), *more]
 
 
 def _processes(run: RunSummary) -> str:
-    """Every process of every timed case: the spread behind the interval."""
     rows = [row for row in run.rows if row.time_ns_median is not None]
     unit = units.unit_for(row.time_ns_median for row in rows)
     cells = [
@@ -172,7 +161,7 @@ def _limits(run: RunSummary) -> str:
             ">arithmetic": units.rate(case.rows[0].flops, case.time_ns, "FLOP"),
             ">time at the limit": units.duration(case.limit_ns),
             ">of limit": units.percent(case.percent_of_limit),
-            ">in own kernels": shown(case, unit).own_kernels,
+            ">in own kernels": shown(case, unit)["own_kernels"],
         }
         for case in run.timed
     ]

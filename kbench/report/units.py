@@ -2,11 +2,19 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TimeUnit(NamedTuple):
+    """A unit of time and its size in nanoseconds."""
+
+    name: str
+    size_ns: float
+
 
 ABSENT = "–"
 
-_DURATIONS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+_DURATIONS = (TimeUnit("s", 1e9), TimeUnit("ms", 1e6), TimeUnit("µs", 1e3), TimeUnit("ns", 1.0))
 _BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
 _DEFAULT_DIGITS = 3
 _MAX_DECIMALS = 4
@@ -15,27 +23,16 @@ _UNCONFIRMED_DIGITS = 2
 _BAR, _BAR_WIDTH = "█▉▊▋▌▍▎▏", 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeUnit:
-    """A unit of time and its size in nanoseconds."""
-
-    name: str
-    size_ns: float
-
-
 def unit_for(times_ns: Iterable[float | None]) -> TimeUnit:
     """Return the unit in which the smallest time is at least 1; `ns` without times."""
-    present = [abs(time) for time in times_ns if time]
-    smallest = min(present, default=1.0)
-    name, size = next((pair for pair in _DURATIONS if smallest >= pair[1]), _DURATIONS[-1])
-    return TimeUnit(name=name, size_ns=size)
+    smallest = min((abs(time) for time in times_ns if time), default=1.0)
+    return next((unit for unit in _DURATIONS if smallest >= unit.size_ns), _DURATIONS[-1])
 
 
 def number(value: float, half_width: float | None = None, least_digits: int = 0) -> str:
-    """Write `value` with the digits that its half-width supports, else with three significant digits.
+    """Write `value` with the digits that its half-width supports, and `least_digits` at least; else with three.
 
     A half-width is written with one digit if its first digit is 3 or more, else with two, so that rounding adds little.
-    The value has `least_digits` at least, however wide its interval is.
     """
     if not math.isfinite(value):
         return str(value)
@@ -71,13 +68,17 @@ def seconds(elapsed_s: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
+def time_left(done: int, total: int, elapsed_s: float) -> str:
+    """Estimate the time left from the pace so far: `about 6 min 10 s left`; empty as long as nothing is done."""
+    return f"about {seconds(elapsed_s / done * (total - done))} left" if done else ""
+
+
 def speedup(
     value: float | None, low: float | None = None, high: float | None = None, *, alone: bool = False, weak: bool = False
 ) -> str:
-    """Write a speed-up with the digits that its interval supports: `1.972×`.
+    """Write a speed-up with the digits that its interval supports: `1.972×`; confirmed ones only for one process.
 
-    For one process (`alone`), `low` and `high` are not shown as an interval, so only confirmed digits are written. A
-    weak attestation gets two digits at most, after a `~`, and both where one would lie outside the interval.
+    A weak attestation gets two digits at most, after a `~`, and both where one would lie outside the interval.
     """
     if value is None:
         return ABSENT
@@ -86,16 +87,15 @@ def speedup(
         text = confirmed(value, half, _UNCONFIRMED_DIGITS)
         is_outside = low is not None and high is not None and not low <= float(text.replace(",", "")) <= high
         return f"~{confirmed(value, None, _UNCONFIRMED_DIGITS) if is_outside else text}×"
-    if alone:
-        return f"{confirmed(value, half)}×" if half else f"{confirmed(value, half, _UNCONFIRMED_DIGITS)}×"
-    return f"{number(value, half, 2)}×"
+    if not alone:
+        return f"{number(value, half, 2)}×"
+    return f"{confirmed(value, half) if half else confirmed(value, half, _UNCONFIRMED_DIGITS)}×"
 
 
 def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAULT_DIGITS + 1) -> str:
-    """Write `value` with confirmed digits only: `half_width` is at most one unit of the last one.
+    """Write `value` with confirmed digits only: 1.166 ± 0.03 is `1.2`, 1.166 ± 0.004 is `1.17`, 0.71 ± 0.33 is `1`.
 
-    So 1.166 ± 0.03 is `1.2`, 1.166 ± 0.004 is `1.17`, and 0.71 ± 0.33 is `1`. Where that would be nothing, or outside
-    the interval, the first digit is written however wide that is.
+    Where that would be nothing, or outside the interval, the first digit is written however wide that is.
     """
     if not math.isfinite(value) or not value:
         return str(value)

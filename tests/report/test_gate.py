@@ -11,7 +11,7 @@ from kbench.compare import measured
 from kbench.core.errors import ExitCode
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateOutcome, report
-from kbench.report import gate, github, junit
+from kbench.report import gate, junit
 
 HOSTILE = "a\x00b\x1b[31m %0A::error::x\n::warning::y | <b>&amp;\ud800"
 
@@ -23,7 +23,7 @@ def gated_case(number: int, outcome: GateOutcome, status: Answer, message: str =
 
 def test_ten_annotations_at_most_worst_first():
     cases = [gated_case(n, GateOutcome.FAILED, Answer.SLOWER) for n in range(1, 31)]
-    lines = github.render_annotations(report("new", "main", cases, confirmed=True)).splitlines()
+    lines = gate.render_annotations(report("new", "main", cases, confirmed=True)).splitlines()
     assert len(lines) == 10
     assert lines[0].startswith("::error title=SLOWER::p/s/c30 +30")
     assert lines[-1] == "::error title=kbench gate::21 more cases, in the step summary"
@@ -32,17 +32,17 @@ def test_ten_annotations_at_most_worst_first():
 def test_a_green_gate_is_a_notice_and_an_empty_one_an_error():
     good = report("new", "main", [gated_case(1, GateOutcome.OK, Answer.SAME)], confirmed=True)
     assert (
-        github.render_annotations(good)
+        gate.render_annotations(good)
         == "::notice title=kbench gate::GATE PASSED  1 of 1 cases judged, new against main"
     )
     empty = report("new", "main", [], confirmed=True)
     assert empty.exit_code is ExitCode.NOTHING_SELECTED
-    assert github.render_annotations(empty).startswith("::error title=kbench gate::NOTHING TO JUDGE")
+    assert gate.render_annotations(empty).startswith("::error title=kbench gate::NOTHING TO JUDGE")
 
 
 def test_hostile_messages_stay_data():
     found = report("new", "main", [gated_case(1, GateOutcome.FAILED, Answer.NEW_FAIL, HOSTILE)], confirmed=True)
-    annotations = github.render_annotations(found)
+    annotations = gate.render_annotations(found)
     assert annotations.count("\n") == 0
     assert annotations.count("::error") == 2, "the second is inside the message, behind an escaped line end"
     assert "%250A" in annotations
@@ -55,8 +55,8 @@ def test_hostile_messages_stay_data():
 
 def test_a_summary_that_is_too_large_is_cut_at_a_line():
     cases = [gated_case(n, GateOutcome.FAILED, Answer.SLOWER, "x" * 5000) for n in range(300)]
-    text = github.render_summary(report("new", "main", cases, confirmed=True))
-    assert len(text.encode()) <= github.SUMMARY_BYTES
+    text = gate.render_step_summary(report("new", "main", cases, confirmed=True))
+    assert len(text.encode()) <= gate.SUMMARY_BYTES
     assert text.endswith("The rest did not fit.")
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fakes import ROW, failed, passed
 
 from kbench.core.model import Finding, Status
-from kbench.report import markdown, terminal
+from kbench.report import run_formats, terminal
 from kbench.report.remarks import remarks, remarks_of
 from kbench.report.summary import RunSummary, summarise
 
@@ -76,11 +76,11 @@ def test_a_sweep_names_problems_and_not_all_of_them():
     lines = terminal.render_run(run).splitlines()
     assert sum(line.split()[:2] == [f"{number}_ReLU", "mine"] for number in range(40) for line in lines) == 40
     assert terminal.render_run(run, verbosity=-1).startswith("passed  0_ReLU · mine  default")
-    assert "| problem | solution |" in markdown.render_run(run)
+    assert "| problem | solution |" in run_formats.render_markdown(run)
 
 
 def test_a_run_of_one_problem_has_no_column_for_it():
-    assert "| problem |" not in markdown.render_run(of_a_sweep(1))
+    assert "| problem |" not in run_formats.render_markdown(of_a_sweep(1))
     assert "ReLU · mine" not in terminal.render_run(of_a_sweep(1))
 
 
@@ -89,4 +89,4 @@ def test_what_failed_in_a_sweep_is_told_with_its_problem():
     cases = [replace(case, rows=(replace(ROW, problem=f"{number}_ReLU"),)) for number in range(2)]
     run = RunSummary(problem="2 problems", cases=tuple(cases))
     assert run.reason == "0_ReLU · mine, case default: off by one"
-    assert "1\\_ReLU · mine, case default: off by one" in markdown.render_run(run)
+    assert "1\\_ReLU · mine, case default: off by one" in run_formats.render_markdown(run)

@@ -181,3 +181,16 @@ def test_the_ends_of_a_bar():
     assert units.bar(100) == units.bar(700) == "██████████"
     assert units.bar(50) == "█████·····"
     assert units.bar(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "elapsed_s", "text"),
+    [
+        (0, 10, 0.0, ""),
+        (1, 3, 20.0, "about 40.0 s left"),
+        (20, 177, 60.0, "about 7 min 51 s left"),
+        (10, 10, 5.0, "about 0.0 s left"),
+    ],
+)
+def test_time_left(done, total, elapsed_s, text):
+    assert units.time_left(done, total, elapsed_s) == text

@@ -16,7 +16,7 @@ from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, SINCE, Finding
-from kbench.report import csvout
+from kbench.report import document
 from kbench.storage import csvfile, details, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.details import CaseDetails, RunDetails
@@ -421,7 +421,7 @@ def test_no_text_is_a_formula_to_a_spreadsheet(text: str) -> None:
     assert csvfile.cell(csvfile.cell(text)) == csvfile.cell(text)
     assert (csvfile.cell(-1), csvfile.cell(-1.5), csvfile.cell(f"a {text}")) == ("-1", "-1.5", f"a {text}")
     line = {"solution": text, "speedup": -1.5, "level": None}
-    assert csvout.render_lines([line]).endswith(f"{csvfile.cell(text)},-1.5,")
+    assert document.render_lines([line]).endswith(f"{csvfile.cell(text)},-1.5,")
 
 
 def test_a_strangers_file_moves_no_cursor(tmp_path: Path) -> None:

@@ -1,12 +1,151 @@
-"""Shapes that a template draws: rows with marks on one axis, and points in a plane. Positions are in percent.
+"""Axes, and the shapes that a template draws on them: rows of marks, and planes of points. Positions are in percent.
 
 Widths in percent let one drawing fit a phone and a screen, with letters and points of the same size.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
-from kbench.report.html.axes import Scale, Tick
+from kbench.report import units
+
+MOST_TICKS = 6
+ROOM = 0.04
+"""Share of an axis that is left free at either end."""
+LEAST_CHANGE = 1.0
+"""Least reach of an axis of changes, in percent: the gate's margin is always visible."""
+LETTER = 2.4
+"""Width of a letter, in percent of an axis on a phone: 7 of 290 pixels."""
+LINE = 8.0
+"""Height of a label, in percent of an upright axis."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """A label of an axis; `at` is in percent of its length."""
+
+    at: float
+    text: str
+
+    @property
+    def anchor(self) -> str:
+        """SVG's `text-anchor`: a label that is centred where it stays inside the axis, in a wide font too."""
+        half = len(self.text) * LETTER / 2
+        return "start" if self.at < half else "end" if self.at > 100 - half else "middle"
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """Where the label begins and ends, in percent of the axis."""
+        width = len(self.text) * LETTER
+        begin = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
+        return begin, begin + width
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A linear or logarithmic axis from `low` to `high`; `unit` is written behind each tick."""
+
+    low: float
+    high: float
+    log: bool = False
+    unit: str = ""
+    signed: bool = False
+    whole: bool = False
+    """Label whole numbers only, for counts."""
+
+    def at(self, value: float) -> float:
+        """Return the position of a value in percent of the axis; values beyond an end are placed there."""
+        values = self.low, self.high, value
+        low, high, value = (math.log10(max(one, 1e-300)) for one in values) if self.log else values
+        return round(100 * min(max((value - low) / (high - low), 0.0), 1.0), 2)
+
+    def down(self, value: float) -> float:
+        """Return its position on an upright axis, counted from the top."""
+        return round(100 - self.at(value), 2)
+
+    def ticks(self, *, upright: bool = False) -> tuple[Tick, ...]:
+        """Return at most six round values whose labels do not touch; on an upright axis they are one line high."""
+        choices = chain(_decades(self.low, self.high) if self.log else (), _steps(self.low, self.high))
+        labelled = [
+            tuple(Tick(at=self.at(value), text=self._text(value)) for value in values if value or not self.log)
+            for values in choices
+        ]
+        fitting = [ticks for ticks in labelled if len(ticks) <= MOST_TICKS and not _touching(ticks, upright=upright)]
+        chosen = next((ticks for ticks in fitting if len(ticks) > 2), max(fitting, key=len))
+        return tuple(tick for tick in chosen if not self.whole or "." not in tick.text)
+
+    def _text(self, value: float) -> str:
+        if self.log and not 1e-3 <= value < 1e5:
+            exponent = math.floor(math.log10(value) + 1e-9)
+            digit = round(value / 10**exponent)
+            text = f"10{_raised(exponent)}" if digit == 1 else f"{digit}·10{_raised(exponent)}"
+        else:
+            text = f"{abs(round(value, 9)):,.9g}"
+        sign = ("+" if value > 0 else "−" if value < 0 else "") if self.signed else "−" if value < 0 else ""
+        return f"{sign}{text}{self.unit}"
+
+
+def around(values: Iterable[float | None], *, log: bool = False, unit: str = "", least_span: float = 0.0) -> Scale:
+    """Make an axis that holds all values with some room; `least_span` is a share of the middle, also for a log axis."""
+    present = [value for value in values if value is not None and math.isfinite(value) and (value > 0 or not log)]
+    low, high = (min(present), max(present)) if present else (1.0, 1.0)
+    if log:
+        middle, half = math.sqrt(low * high), math.sqrt(high / low)
+        half = max(half, 1 + least_span / 2, 1.02) ** (1 + 2 * ROOM)
+        return Scale(low=middle / half, high=middle * half, log=True, unit=unit)
+    middle, half = (low + high) / 2, (high - low) / 2
+    half = (1 + 2 * ROOM) * max(half, abs(middle) * least_span / 2, 1e-9)
+    return Scale(low=middle - half, high=middle + half, unit=unit)
+
+
+def from_zero(values: Iterable[float | None], unit: str) -> Scale:
+    """Make an axis of amounts, which begins at zero."""
+    return Scale(low=0.0, high=around([0.0, *values], unit=unit).high, unit=unit)
+
+
+def changes(reach: float) -> Scale:
+    """Make an axis of changes in percent, with no change in the middle."""
+    return Scale(low=-reach, high=reach, unit=" %", signed=True)
+
+
+def changes_around(ends: Iterable[float | None]) -> Scale:
+    """Make an axis of changes that holds all of these with some room, and LEAST_CHANGE."""
+    return changes(1.06 * max([LEAST_CHANGE, *(abs(end) for end in ends if end is not None)]))
+
+
+def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:
+    """Make a logarithmic axis of times, in the unit that suits them; values are placed in that unit."""
+    present = [time for time in times_ns if time]
+    unit = units.unit_for(present)
+    return around([time / unit.size_ns for time in present], log=True, unit=f" {unit.name}", least_span=0.5), unit
+
+
+def _touching(ticks: tuple[Tick, ...], *, upright: bool) -> bool:
+    """Return whether two labels touch; those beside each other are a letter apart, or they read as one."""
+    extents = [(tick.at, tick.at + LINE) if upright else tick.extent for tick in ticks]
+    gap = 0.0 if upright else LETTER
+    return any(one[1] + gap > other[0] for one, other in pairwise(extents))
+
+
+def _steps(low: float, high: float) -> Iterator[list[float]]:
+    """Multiples of 1, 2 or 5 times a power of ten between both ends; finer ones first."""
+    power = math.floor(math.log10((high - low) / MOST_TICKS))
+    for step in (factor * 10.0**exponent for exponent in range(power, power + 3) for factor in (1, 2, 5)):
+        yield [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _decades(low: float, high: float) -> Iterator[list[float]]:
+    """Powers of ten between both ends, with their halves and fifths at first; then every second, third and so on."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for factors in ((1, 2, 3, 5), (1, 2, 5), (1, 3)):
+        yield [f * 10.0**e for e in range(first, last + 1) for f in factors if low <= f * 10.0**e <= high]
+    for stride in range(1, last - first + 2):
+        yield [10.0**e for e in range(first, last + 1, stride) if low <= 10.0**e <= high]
+
+
+def _raised(exponent: int) -> str:
+    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +187,6 @@ class ChartRow:
 
     label: str
     note: str = ""
-    """Small text below the label."""
     value: str = ""
     value_note: str = ""
     marks: Sequence[Mark] = ()
@@ -62,7 +200,6 @@ class Chart:
     rows: Sequence[ChartRow]
     scale: Scale
     axis: str
-    """Title of the axis, with its unit."""
     rule: tuple[float, str] | None = None
     """A value to compare with, such as 1×, and its name."""
     key: tuple[tuple[str, str], ...] = ()
@@ -84,7 +221,6 @@ class Dot(Mark):
     y: float
     label: str = ""
     label_y: float = 0.0
-    """Position of the label, moved away from its neighbours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

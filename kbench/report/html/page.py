@@ -7,9 +7,7 @@ from kbench.core.version import __version__
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template of `kbench/report/templates`.
-
-    Names, messages, logs and sources are untrusted: all are escaped.
+    """Fill in a template of `kbench/report/templates`; all values are escaped, because names and logs are untrusted.
 
     Raises MachineError without jinja2, which the extra `html` installs.
     """

@@ -9,9 +9,8 @@ from kbench.core.levels import PROPERTIES
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.html import page, roofline, samples, speed
-from kbench.report.html.axes import around, from_zero
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span
+from kbench.report.html import page, samples, speed
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around, from_zero
 from kbench.report.html.sources import SourceListing
 from kbench.report.remarks import Remark, remarks
 from kbench.report.shown import headline, sentence, shown, unit_of
@@ -20,7 +19,6 @@ from kbench.report.table import table
 from kbench.report.terminal import stack_line
 
 MOST_SENTENCES = 3
-"""Most cases with a sentence each at the top; others are in the table only."""
 LOOKS = {"solution": "head", "verdict": "verdict", "speed-up": "number strong"}
 
 
@@ -33,12 +31,9 @@ def render_run(
     notes: Sequence[Remark] = (),
     source: str = "",
 ) -> str:
-    """Write a run as one HTML file.
+    """Write a run as one HTML file. Raises MachineError without jinja2.
 
-    `listings` are the sources to show, `repeat` is the command that measures it again, `notes` are warnings about the
-    file itself, whose name is `source`.
-
-    Raises MachineError without jinja2.
+    `repeat` is the command that measures it again, `notes` are warnings about the file itself, whose name is `source`.
     """
     unit = unit_of(run.cases)
     rows = run.rows
@@ -61,8 +56,8 @@ def render_run(
         speeds=speed.speedups(run.timed),
         spreads=speed.spreads(run.timed),
         times=speed.times(run.timed),
-        roofs=roofline.rooflines(run.timed, run.peaks),
-        rates=roofline.rates(run.timed),
+        roofs=speed.rooflines(run.timed, run.peaks),
+        rates=speed.rates(run.timed),
         knows_peaks=run.peaks is not None,
         panels=samples.panels(judged),
         errors=_errors(run.cases),
@@ -83,15 +78,15 @@ def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str
     return {
         "solution": case.solution,
         "case": where,
-        "verdict": cells.verdict,
-        f">time, {unit.name}": cells.time,
-        f">wall, {unit.name}": cells.wall,
-        f">reference, {unit.name}": cells.reference,
+        "verdict": cells["verdict"],
+        f">time, {unit.name}": cells["time"],
+        f">wall, {unit.name}": cells["wall"],
+        f">reference, {unit.name}": cells["reference"],
         ">speed-up": case.shown_speedup,
         ">95 % interval": case.shown_interval,
-        ">of limit": cells.of_limit,
-        ">in own kernels": cells.own_kernels,
-        ">worst error": cells.worst_error,
+        ">of limit": cells["percent_of_limit"],
+        ">in own kernels": cells["own_kernels"],
+        ">worst error": cells["worst_error"],
     }
 
 

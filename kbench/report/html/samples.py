@@ -1,7 +1,7 @@
 """Raw samples drawn process by process: in order of time, with their distribution at the right edge."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -9,8 +9,7 @@ from kbench.core import stats
 from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
 from kbench.report import units
-from kbench.report.html.axes import Scale, Tick, changes
-from kbench.report.html.charts import Dot, Span
+from kbench.report.html.charts import Dot, Scale, Span, changes
 from kbench.report.remarks import flag_text
 
 ARMS = {"candidate": "point", "reference": "reference"}
@@ -23,103 +22,71 @@ INSIDE = 0.98
 """Share of the samples within the axis; the others are drawn at its ends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A bin of a distribution; places are in percent of the panel."""
-
-    y: float
-    height: float
-    span: Span
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
-    """One process."""
-
-    process: int
-    median: str
-    names: tuple[tuple[str, str], ...]
-    marked: int
-    beyond: int
-    dots: tuple[Dot, ...]
-    bars: tuple[Bar, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CasePanels:
-    """All processes of one solution and case, on one axis."""
-
-    solution: str
-    case: str
-    median: str
-    ticks: tuple[Tick, ...]
-    panels: tuple[Panel, ...]
-
-
-def panels(judged: Sequence[Judged]) -> list[CasePanels]:
-    """Draw the samples of every timed case."""
+def panels(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+    """Draw the samples of every timed case: a panel for each process, all of a case on one axis."""
     timed = [(one, one.outcome.timings) for one in judged if isinstance(one.outcome, Passed)]
     return [_case(one.solution, one.case, [t for t in timings if t.samples]) for one, timings in timed if timings]
 
 
-def _case(solution: str, case: str, timings: Sequence[Timing]) -> CasePanels:
+def _case(solution: str, case: str, timings: Sequence[Timing]) -> dict[str, Any]:
     middles = {arm: _median([s for timing in timings for s in timing.samples if s.arm == arm]) for arm in ARMS}
     away = [_deviation(sample, middles) for timing in timings for sample in timing.samples if sample.arm in ARMS]
     reach = max(LEAST_REACH, float(np.quantile(np.abs(away), INSIDE))) if away else LEAST_REACH
     scale = changes(1.1 * reach)
     first, *_, last = scale.ticks(upright=True)
-    ticks = (first, Tick(at=scale.at(0.0), text="0"), last)
-    return CasePanels(
-        solution=solution,
-        case=case,
-        median=units.duration(middles["candidate"]),
-        ticks=tuple(Tick(at=100 - tick.at, text=tick.text) for tick in ticks),
-        panels=tuple(_panel(timing, middles, scale) for timing in timings),
-    )
-
-
-def _panel(timing: Timing, middles: dict[str, float], scale: Scale) -> Panel:
-    ordered = sorted((s for s in timing.samples if s.arm in ARMS), key=lambda sample: sample.sequence)
-    far = {
-        id(sample)
-        for arm in ARMS
-        for mine in [[s for s in ordered if s.arm == arm]]
-        for sample, is_far in zip(mine, stats.outliers([float(s.t_event_ns) for s in mine]), strict=True)
-        if is_far
+    ticks = ((first.at, first.text), (scale.at(0.0), "0"), (last.at, last.text))
+    return {
+        "solution": solution,
+        "case": case,
+        "median": units.duration(middles["candidate"]),
+        "ticks": [{"at": 100 - at, "text": text} for at, text in ticks],
+        "panels": [_panel(timing, middles, scale) for timing in timings],
     }
+
+
+def _panel(timing: Timing, middles: dict[str, float], scale: Scale) -> dict[str, Any]:
+    ordered = sorted((s for s in timing.samples if s.arm in ARMS), key=lambda sample: sample.sequence)
+    far = set()
+    for arm in ARMS:
+        mine = [sample for sample in ordered if sample.arm == arm]
+        outliers = stats.outliers([float(sample.t_event_ns) for sample in mine])
+        far |= {id(sample) for sample, is_far in zip(mine, outliers, strict=True) if is_far}
     first, last = ordered[0].sequence, max(ordered[-1].sequence, ordered[0].sequence + 1)
-    dots = []
-    for sample in ordered:
-        value = _deviation(sample, middles)
-        kind = ARMS[sample.arm] + (" marked" if sample.marked else " outlier" if id(sample) in far else "")
-        x = round(2 + (STRIP - 4) * (sample.sequence - first) / (last - first), 1)
-        dots.append(Dot(x=x, y=round(100 - scale.at(value), 1), kind=kind))
+    deviations = [_deviation(sample, middles) for sample in ordered]
+    dots = [
+        Dot(
+            x=round(2 + (STRIP - 4) * (sample.sequence - first) / (last - first), 1),
+            y=round(100 - scale.at(deviation), 1),
+            kind=ARMS[sample.arm] + (" marked" if sample.marked else " outlier" if id(sample) in far else ""),
+        )
+        for sample, deviation in zip(ordered, deviations, strict=True)
+    ]
     own = [sample for sample in ordered if sample.arm == "candidate"]
     names = dict.fromkeys((*timing.flags, *stats.timing_flags(ordered)))
-    return Panel(
-        process=ordered[0].process,
-        median=units.duration(_median(own)),
-        names=tuple((name.replace("_", " "), flag_text(name)) for name in names),
-        marked=sum(sample.marked for sample in ordered),
-        beyond=sum(not scale.low <= _deviation(sample, middles) <= scale.high for sample in ordered),
-        dots=tuple(dots),
-        bars=_bars([_deviation(sample, middles) for sample in own], scale),
-    )
+    return {
+        "process": ordered[0].process,
+        "median": units.duration(_median(own)),
+        "names": [(name.replace("_", " "), flag_text(name)) for name in names],
+        "marked": sum(sample.marked for sample in ordered),
+        "beyond": sum(not scale.low <= deviation <= scale.high for deviation in deviations),
+        "dots": dots,
+        "bars": _bars([_deviation(sample, middles) for sample in own], scale),
+    }
 
 
-def _bars(values: Sequence[float], scale: Scale) -> tuple[Bar, ...]:
+def _bars(values: Sequence[float], scale: Scale) -> list[dict[str, Any]]:
     """Count values in bins over the axis; the fullest bin has the full width."""
     counts, _ = np.histogram(np.clip(values, scale.low, scale.high), bins=BINS, range=(scale.low, scale.high))
     most, step = max(int(counts.max()), 1), 100 / BINS
-    return tuple(
-        Bar(
-            y=round(100 - step * (place + 1), 2),
-            height=round(step * 0.9, 2),
-            span=Span(low=STRIP, high=round(STRIP + (100 - STRIP) * int(count) / most, 2)),
-        )
+    return [
+        {
+            "y": round(100 - step * (place + 1), 2),
+            "height": round(step * 0.9, 2),
+            "span": Span(low=STRIP, high=round(STRIP + (100 - STRIP) * int(count) / most, 2)),
+        }
         for place, count in enumerate(counts)
         if count
-    )
+    ]
 
 
 def _median(samples: Sequence[Sample]) -> float:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.build import sources
@@ -14,17 +14,7 @@ from kbench.report.table import one_line
 from kbench.storage.settings import Settings
 
 MOST_BYTES = 200_000
-"""Largest part of one file that is shown."""
 MOST_REMARKS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedLine:
-    """One line of a source with its remarks."""
-
-    number: int
-    text: str
-    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,29 +24,28 @@ class SourceListing:
     solution: str
     name: str
     note: str = ""
-    """Why there are no lines, or fewer than the file has."""
-    lines: tuple[ListedLine, ...] = field(default=())
+    lines: tuple[tuple[int, str, list[str]], ...] = ()
+    """Number, text and remarks of each."""
 
 
 def listings(cases: Sequence[CaseSummary], settings: Settings) -> list[SourceListing]:
     """Return the files of every solution with its own source, once each."""
-    found: list[SourceListing] = []
-    for name in dict.fromkeys(case.solution for case in cases):
-        found += _of_solution([case for case in cases if case.solution == name], settings)
-    return found
+    named: dict[str, list[CaseSummary]] = {}
+    for case in cases:
+        named.setdefault(case.solution, []).append(case)
+    return [listing for mine in named.values() for listing in _of_solution(mine, settings)]
 
 
 def _of_solution(cases: Sequence[CaseSummary], settings: Settings) -> list[SourceListing]:
-    row = cases[0].rows[0] if cases[0].rows else None
-    if row is None:
+    if not cases[0].rows:
         return []
+    row = cases[0].rows[0]
     try:
         problem = registry.find_problem(row.problem_path or row.problem, settings)
         entry = registry.find_solution(problem, row.solution_path or row.solution, settings, entry=row.entry or None)
     except KbenchError as error:
-        return [
-            SourceListing(solution=row.solution, name=row.solution, note=f"its source is not here: {error.message}")
-        ]
+        note = f"its source is not here: {error.message}"
+        return [SourceListing(solution=row.solution, name=row.solution, note=note)]
     if entry.builtin is not None:
         return []
     if sources.source_sha256(entry.path, entry.variant) != row.source_sha256:
@@ -71,7 +60,7 @@ def _of_solution(cases: Sequence[CaseSummary], settings: Settings) -> list[Sourc
 def own_files(path: Path) -> list[Path]:
     """List the files of a solution that a page may show, its own first.
 
-    What lies elsewhere is left out: a stranger's source may include any file of this machine by its path.
+    None of elsewhere: a stranger's source may include any file of this machine by its path.
     """
     start = path.resolve()
     folders = (start.parent, sources.kernels_of(path).resolve())
@@ -91,15 +80,12 @@ def _listing(solution: str, path: Path, told: str) -> SourceListing:
     except OSError as error:
         return SourceListing(solution=solution, name=path.name, note=f"it cannot be read: {error.strerror}")
     remarks = remarked_lines(path.name, told)
-    text = content[:MOST_BYTES].decode(errors="replace")
+    lines = content[:MOST_BYTES].decode(errors="replace").splitlines()
     return SourceListing(
         solution=solution,
         name=path.name,
         note=f"only the first {MOST_BYTES} bytes are shown" if len(content) > MOST_BYTES else "",
-        lines=tuple(
-            ListedLine(number=number, text=line, remarks=tuple(remarks.get(number, ())))
-            for number, line in enumerate(text.splitlines(), start=1)
-        ),
+        lines=tuple((number, line, remarks.get(number, [])) for number, line in enumerate(lines, start=1)),
     )
 
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from kbench.report import units
 from kbench.report.html import page
-from kbench.report.html.axes import Scale, around
-from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between, level
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Scale, Span, around, between, level
 from kbench.report.html.speed import speed_scale
 from kbench.report.swept_table import SweptLine, SweptTable
 from kbench.report.table import table
@@ -14,7 +13,6 @@ MOST_ROWS = 60
 """Most speed-ups with a row each; more become sorted points."""
 LONGEST_NAME = 90
 MOST_CONSTANTS = 3
-"""Most cases whose constants are at the top; the table has those of all."""
 LOOKS = dict.fromkeys(("constants", "lacks", "warnings"), "text")
 LOOKS |= {"problem": "head", "verdict": "verdict", "speed-up": "number strong"}
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.html.axes import LETTER, MOST_TICKS, Scale, Tick, around, time_scale
-from kbench.report.html.roofline import LABEL_GAP, spread_labels
+from kbench.report.html.charts import LETTER, MOST_TICKS, Scale, Tick, around, time_scale
+from kbench.report.html.speed import LABEL_GAP, spread_labels
 
 POSITIVE = st.floats(1e-9, 1e15)
 

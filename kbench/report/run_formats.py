@@ -1,0 +1,110 @@
+"""A run as JSON, Markdown and CSV. Names and messages are untrusted, and escaped in Markdown."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.core.events import Judged
+from kbench.core.model import Passed, ResultRow, Sample, Timing
+from kbench.report import document, units
+from kbench.report.document import render_document
+from kbench.report.remarks import remarks, remarks_of
+from kbench.report.shown import rows_of, shown, stack_of, unit_of
+from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.table import escape_markdown, table
+from kbench.storage.json_values import plain
+
+FIGURES = (
+    *("time", "wall", "reference", "reference_wall", "speedup", "speedup_low", "speedup_high"),
+    *("percent_of_limit", "worst_error"),
+)
+"""Columns of the summary that are numbers."""
+
+
+def render_json(run: RunSummary, judged: Sequence[Judged], *, exit_code: int, command: str = "run") -> str:
+    """Write a run as one document, with all measurements."""
+    return render_document(
+        command,
+        status=run.status,
+        reason=run.reason,
+        hint=run.error.hint if run.error else None,
+        exit_code=exit_code,
+        findings=[
+            {"solution": case.solution, "case": case.case, **plain(finding)}
+            for case in run.cases
+            for finding in case.findings
+        ],
+        speedup=run.speedup,
+        speedups={name: run.speedup_of(name) for name in run.solutions},
+        problem=run.problem,
+        environment=run.environment,
+        csv=run.csv_path,
+        results=[
+            {
+                **plain(case),
+                "timings": [_timing(t) for t in one.outcome.timings] if isinstance(one.outcome, Passed) else [],
+            }
+            for case, one in zip(run.cases, judged, strict=True)
+        ],
+    )
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    """One process; samples are columns, which take a third of the size of records."""
+    names = [field.name for field in dataclasses.fields(Sample)]
+    columns = {name: [plain(getattr(sample, name)) for sample in timing.samples] for name in names}
+    return {**plain(dataclasses.replace(timing, samples=())), "samples": columns}
+
+
+def render_markdown(run: RunSummary) -> str:
+    """Write a run as a heading, a table, the reasons of failures, and every remark."""
+    lines = [
+        *(f"case {case}: {constants}" for case, constants in run.constants.items()),
+        *(
+            f"{name}, case {case.case}: {case.reason}"
+            for case, name in zip(run.cases, run.names, strict=True)
+            if not case.passed
+        ),
+        *(remark.line for remark in remarks(run)),
+    ]
+    blocks = [
+        f"### {escape_markdown(run.problem)}: {escape_markdown(run.status)}",
+        escape_markdown(stack_of(run.environment)),
+        table(rows_of(run, walls_apart=True)).markdown() if run.cases else "",
+        *(f"- {escape_markdown(line)}" for line in lines),
+    ]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def render_rows(run: RunSummary) -> str:
+    """Write the rows of a run as CSV, with the columns of a results file."""
+    return document.render_records(run.rows, ResultRow)
+
+
+def render_summary(run: RunSummary) -> str:
+    """Write one CSV line per solution and case: the figures of the text report, to the digit.
+
+    Times are in the unit that `unit` names; absent figures are empty.
+    """
+    unit = unit_of(run.cases)
+    return document.render_lines([_summary_line(case, unit, run.problem) for case in run.cases])
+
+
+def _summary_line(case: CaseSummary, unit: units.TimeUnit, problem: str) -> dict[str, Any]:
+    low, _, high = case.shown_interval.partition(" … ")
+    figures = {**shown(case, unit), "speedup_low": low, "speedup_high": high}
+    return {
+        "problem": case.rows[0].problem if case.rows else problem,
+        "solution": case.solution,
+        "case": case.case,
+        "constants": case.constants,
+        "verdict": case.status.value,
+        "reason": case.reason,
+        "level": case.level or "",
+        "lacks": " ".join(case.lacks),
+        "unit": unit.name,
+        **{name: figures[name].replace(units.ABSENT, "").replace(",", "").strip("~×% ") for name in FIGURES},
+        "attestation": case.attestation,
+        "processes": sum(row.time_ns_median is not None for row in case.rows),
+        "warnings": "; ".join(remark.line for remark in remarks_of(case)),
+    }
