@@ -1,7 +1,4 @@
-"""`calibrate`: the reference against itself on this device. What differs is noise, kept by GPU UUID.
-
-From the spread between processes follows the smallest change that a run detects; the gate refuses to promise less.
-"""
+"""`calibrate`: the reference against itself on this device. What differs is noise: the gate promises no less."""
 
 import json
 import math

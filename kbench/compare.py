@@ -156,9 +156,6 @@ def process_differences(old: Measurement, new: Measurement) -> tuple[float, ...]
     return tuple(after[process] - before[process] for process in after if process in before)
 
 
-# --- one measurement ---------------------------------------------------------------
-
-
 def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     first = rows[0]
     key = case_key(first)
@@ -170,8 +167,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     timings = run.timings(rows) if deciding.status == Status.PASSED else ()
     usable = [timing for timing in timings if stats.pair_log_ratios(timing.samples)]
     flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags.split()))
-    marks = [stats.marked_share(stats.pairs(timing.samples)) for timing in timings]
-    marked = sum(marks) / len(marks) if marks else 0.0
+    marked = statistics.fmean([stats.marked_share(stats.pairs(one.samples)) for one in timings] or [0.0])
     time_ns = _median_over_processes(timings, "candidate")
     limit_ns = None if first.limit_ns is None else float(first.limit_ns)
     interval = stats.timings_interval(usable)
@@ -181,7 +177,12 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         measurement=Measurement(
             status=Status(deciding.status),
             reason=deciding.reason,
-            standing=standing_of(deciding),
+            standing=Standing(
+                level=Level(deciding.level) if deciding.level else None,
+                lacks=tuple(deciding.lacks.split()),
+                required=Level(deciding.required_level) if deciding.required_level else None,
+                accepted=tuple(deciding.accepted.split()),
+            ),
             conditions=conditions.pop(),
             processes=tuple(timing.samples[0].process for timing in usable),
             log_ratios=tuple(stats.process_estimate(timing) for timing in usable),
@@ -212,16 +213,6 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
 def _median_over_processes(timings: Sequence[Timing], arm: str) -> float | None:
     medians = [stats.summarise_arm(timing.samples, arm).median_ns for timing in timings]
     return float(np.median(medians)) if medians else None
-
-
-def standing_of(row: ResultRow) -> Standing:
-    """Return what a row says of levels."""
-    return Standing(
-        level=Level(row.level) if row.level else None,
-        lacks=tuple(row.lacks.split()),
-        required=Level(row.required_level) if row.required_level else None,
-        accepted=tuple(row.accepted.split()),
-    )
 
 
 def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
@@ -257,9 +248,6 @@ def _conditions(row: ResultRow) -> Conditions:
     return Conditions(**copied, **derived)
 
 
-# --- lines -------------------------------------------------------------------------
-
-
 def _compare_solutions(
     run: Run, base: str | None, cases: Sequence[str], thresholds: Thresholds, time: Time
 ) -> Comparison:
@@ -281,7 +269,7 @@ def _compare_solutions(
 def _compare_runs(
     runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, time: Time, *, any_gpu: bool
 ) -> Comparison:
-    names = tuple(dict.fromkeys(run.rows[0].gpu_name for run in runs))
+    names = list(dict.fromkeys(run.rows[0].gpu_name for run in runs))
     if len(names) > 1 and not any_gpu:
         told = f"runs are not comparable: GPU differs ({', '.join(names)})"
         raise UsageError(told, "pass `--any-gpu` to see ratios; no verdict is given")
@@ -311,14 +299,12 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
     differences = process_differences(old, new) if paired else None
     if paired:
         old = replace(old, standing=UNKNOWN)  # the level of another solution does not apply to this one
-    verdict = judge_change(old, new, thresholds, differences=differences)
-    opinion = None
+    verdict, opinion = judge_change(old, new, thresholds, differences=differences), None
     if differences:
         opinion = math.exp(stats.hodges_lehmann(differences))
     elif differences is None and old.log_ratios and new.log_ratios:
         opinion = math.exp(stats.hodges_lehmann_shift(old.log_ratios, new.log_ratios))
     if verdict.reason_code == "other_gpu" and opinion is not None:
         # Asked for with `any_gpu`: a ratio to look at, which no verdict stands on.
-        centre = float(np.mean(new.log_ratios) - np.mean(old.log_ratios))
-        verdict = replace(verdict, ratio=math.exp(centre))
+        verdict = replace(verdict, ratio=math.exp(np.mean(new.log_ratios) - np.mean(old.log_ratios)))
     return replace(line, verdict=verdict, second_opinion=opinion)

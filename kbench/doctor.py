@@ -1,7 +1,4 @@
-"""`doctor`: is this machine ready to build, judge and time kernels, and how to fix it if not.
-
-Changes no setting, imports no torch.
-"""
+"""`doctor`: is this machine ready to build, judge and time kernels, and how to fix it. Imports no torch."""
 
 import functools
 import importlib.util
@@ -18,7 +15,6 @@ from pathlib import Path
 
 from kbench.build import languages
 from kbench.core.errors import MachineError
-from kbench.core.model import Peaks
 from kbench.core.roofline import arithmetic_peaks
 from kbench.devices import monitor, nvml, peaks, selection
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
@@ -100,10 +96,7 @@ class Gpu:
 
 
 def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Announce = str) -> Iterator[Check]:
-    """Yield the checks as they are made; peaks are measured, after `tell`, where unknown or with `remeasure`.
-
-    Raises UsageError for a device that cannot be.
-    """
+    """Yield the checks; measure peaks, after `tell`, if unknown or with `remeasure`. Raises UsageError."""
     try:
         choice = selection.choose(device)
     except MachineError as error:
@@ -161,9 +154,8 @@ def check_gpu(gpu: Gpu, foreign: tuple[str, ...] | None) -> Check:
 
 def check_driver(gpu: Gpu, torch: Torch | None) -> Check:
     """Compare the driver with the CUDA version that torch was built for."""
-    wanted = torch.cuda if torch is not None else None
-    able = gpu.driver_cuda
-    detail = f"{gpu.driver}" + (f", runs CUDA up to {_dotted(able)}" if able else "")
+    wanted, able = torch.cuda if torch is not None else None, gpu.driver_cuda
+    detail = gpu.driver + (f", runs CUDA up to {_dotted(able)}" if able else "")
     if wanted is None or able is None or able >= wanted:
         return ok("driver", detail)
     detail += f"; torch was built for CUDA {_dotted(wanted)}"
@@ -177,8 +169,7 @@ def check_torch(torch: Torch | None, *, on_gpu: bool) -> Check:
     """Compare torch's build with the device."""
     if torch is None:
         return fail("torch", "not installed", "pip install torch")
-    built = f"built for CUDA {_dotted(torch.cuda)}" if torch.cuda else "built without CUDA"
-    detail = f"{torch.version}, {built}"
+    detail = f"{torch.version}, " + (f"built for CUDA {_dotted(torch.cuda)}" if torch.cuda else "built without CUDA")
     if on_gpu and torch.cuda is None:
         return fail("torch", detail, "install a CUDA build of torch: https://pytorch.org/get-started/locally")
     return ok("torch", detail)
@@ -234,13 +225,11 @@ def check_clocks(gpu: Gpu) -> Check:
     reasons = [text for bit, text in monitor.SLOWED_BY.items() if (gpu.throttle_reasons or 0) & bit]
     if reasons:
         fix = "let the GPU cool down and its neighbours finish; `nvidia-smi -q -d PERFORMANCE` tells more"
-        detail += f", held down by {', '.join(reasons)}"
-        return warn("clocks", detail, fix)
+        return warn("clocks", f"{detail}, held down by {', '.join(reasons)}", fix)
     limit, default = gpu.power_limit_mw, gpu.default_power_limit_mw
     if limit is not None and default is not None and limit < default:
-        detail += f", power limited to {limit / 1000:.0f} of {default / 1000:.0f} W"
         fix = "times hold for this limit only; an administrator sets it with `nvidia-smi -pl`"
-        return warn("clocks", detail, fix)
+        return warn("clocks", f"{detail}, power limited to {limit / 1000:.0f} of {default / 1000:.0f} W", fix)
     return ok("clocks", detail)
 
 
@@ -270,13 +259,11 @@ def check_cache(cache_dir: Path) -> Check:
 
 def check_disk(cache_dir: Path) -> Check:
     """Check the free space for builds and scratch folders."""
-    places = {cache_dir, Path(tempfile.gettempdir())}
-    free = {place: _free_bytes(place) for place in places}
-    tightest = min(free, key=lambda place: free[place])
-    detail = f"{free[tightest] / 2**30:.1f} GiB free for {tightest}"
-    if free[tightest] >= WANTED_DISK_BYTES:
+    free, tightest = min((_free_bytes(place), place) for place in (cache_dir, Path(tempfile.gettempdir())))
+    detail = f"{free / 2**30:.1f} GiB free for {tightest}"
+    if free >= WANTED_DISK_BYTES:
         return ok("disk", detail)
-    made = warn if free[tightest] >= NEEDED_DISK_BYTES else fail
+    made = warn if free >= NEEDED_DISK_BYTES else fail
     return made("disk", detail, "make room, or point KBENCH_CACHE and TMPDIR elsewhere")
 
 
@@ -298,14 +285,10 @@ def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool, tell:
         return warn("peaks", f"not measured: the device is held by {busy.holder}", "try again when it is free")
     except MachineError as error:
         return fail("peaks", error.message, error.hint or "run `python -m kbench.devices.peaks cuda` to see why")
-    return ok("peaks", describe_peaks(known))
-
-
-def describe_peaks(known: Peaks) -> str:
-    """Write peaks in one line: bandwidth in GB/s, arithmetic in TFLOP/s."""
     words = [f"copy {known.copy_bytes_per_s / 1e9:,.0f} GB/s"]
     words += [f"{name} {rate / 1e12:.3g} TFLOP/s" for name, rate in arithmetic_peaks(known).items()]
-    return ", ".join(words) + (f" (measured {known.measured_utc[:10]})" if known.measured_utc else "")
+    day = f" (measured {known.measured_utc[:10]})" if known.measured_utc else ""
+    return ok("peaks", ", ".join(words) + day)
 
 
 def find_torch() -> Torch | None:
@@ -324,11 +307,8 @@ def find_torch() -> Torch | None:
 def find_nvcc() -> tuple[Path, Version | None] | None:
     """Find the nvcc that torch would use: of CUDA_HOME, of PATH, of the usual folder."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    on_path = shutil.which("nvcc")
-    places = [Path(home, "bin", "nvcc")] if home else []
-    places += [Path(on_path)] if on_path else []
-    places.append(Path("/usr/local/cuda/bin/nvcc"))
-    found = next((place for place in places if place.exists()), None)
+    places = (home and f"{home}/bin/nvcc", shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc")
+    found = next((Path(place) for place in places if place and Path(place).exists()), None)
     return (found, _version(_output([str(found), "--version"]), after="release ")) if found else None
 
 

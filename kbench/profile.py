@@ -1,7 +1,4 @@
-"""`profile`: why is a solution slow? One case of a problem, one or two solutions.
-
-Nothing is verified or recorded: a profile is what the solution's own process reports.
-"""
+"""`profile`: why is a solution slow? Nothing is verified: a profile is what the solution's own process reports."""
 
 import contextlib
 import functools

@@ -1,7 +1,4 @@
-"""`kbench_case` and `@pytest.mark.kbench`: a repository's own tests verify, time and gate its kernels.
-
-pytest imports this module in every session of an environment that has kbench, so it imports nothing slow by itself.
-"""
+"""`kbench_case` and `@pytest.mark.kbench`: tests verify and time kernels. It imports nothing slow."""
 
 import difflib
 import math
@@ -49,10 +46,7 @@ def _kbench_nursery() -> Iterator[None]:
 
 @pytest.fixture
 def kbench_case(request: pytest.FixtureRequest, _kbench_nursery: None) -> "CaseSummary":
-    """Judge the solution of the test's marker; fail unless the verdict is `passed` and the solution fast enough.
-
-    Skip the test where the solution is not made for this machine's device, or asks for a GPU that it lacks.
-    """
+    """Judge the solution of the test's marker: fail unless it passes and is fast enough; skip without its device."""
     marker = request.node.get_closest_marker(MARKER)
     if marker is None:
         pytest.fail(f"`{FIXTURE}` needs a marker: {USAGE}", pytrace=False)
@@ -76,7 +70,8 @@ def _judge(
     from kbench.report.summary import summarise
     from kbench.report.terminal import failure
 
-    if max_slowdown is not None and not _is_slowdown(max_slowdown):
+    is_number = isinstance(max_slowdown, int | float) and not isinstance(max_slowdown, bool)
+    if max_slowdown is not None and not (is_number and -1 < max_slowdown < math.inf):
         pytest.fail(f"`max_slowdown` is {max_slowdown!r}; it is a share above -1, such as 0.02 for 2 %", pytrace=False)
     if misspelt := difflib.get_close_matches("max_slowdown", options, n=1):
         pytest.fail(f"there is no option `{misspelt[0]}`; did you mean `max_slowdown`?", pytrace=False)
@@ -107,10 +102,6 @@ def _judge(
     if max_slowdown is not None:
         _require_speed(case, max_slowdown)
     return case
-
-
-def _is_slowdown(given: Any) -> bool:
-    return isinstance(given, int | float) and not isinstance(given, bool) and -1 < given < math.inf
 
 
 def _require_speed(case: "CaseSummary", max_slowdown: float) -> None:

@@ -25,11 +25,6 @@ class WatchedCase:
     change: Interval | None = None
     """Change of the time relative to the reference, as log ratio with its 95 % interval; None if not comparable."""
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether the change is larger than the noise between processes."""
-        return self.change is not None and not self.change.low <= 0 <= self.change.high
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSave:
@@ -55,10 +50,7 @@ def watch(judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]
 
 
 def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Yield at once, then whenever the files of a solution were saved and are the same at one more check.
-
-    A file that is not there is waited for: editors replace it.
-    """
+    """Yield at once, then when a solution's files were saved and rest for one check; a missing file is waited for."""
     followed = Followed(path)
     known: Stamps = {}
     seen = followed.stamps()

@@ -8,14 +8,14 @@ import signal
 import sys
 import traceback
 from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
 
 from kbench.cli.command import Command, Group, completing
-from kbench.cli.missing import missing_package
-from kbench.cli.output import Output, lost, silence
+from kbench.cli.output import Output, lost, missing_package, silence
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
 from kbench.core.version import __version__
 
@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "baseline": ("baseline.app", "Show, set and accept baselines"),
     "list": ("list.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
-    "report": ("report.main", "Write a run, a sweep or a published table as one HTML page"),
+    "report": ("show.report", "Write a run, a sweep or a published table as one HTML page"),
     "export": ("show.export", "Convert a run to json, markdown, csv or html"),
     "doctor": ("doctor.main", "Check GPU, compilers, sandbox and peaks; print fixes"),
     "calibrate": ("calibrate.main", "Measure how noisy this device is"),
@@ -71,7 +71,7 @@ def build_app(command: str | None) -> typer.Typer:
     app.callback()(_root)
     for name, (place, summary) in COMMANDS.items():
         if name != command:
-            app.command(name, help=summary)(_elsewhere)
+            app.command(name, help=summary)(lambda: None)  # another process runs it
             continue
         module, _, attribute = place.partition(".")
         entry = getattr(importlib.import_module(f"kbench.cli.{module}"), attribute)
@@ -80,10 +80,6 @@ def build_app(command: str | None) -> typer.Typer:
         else:
             app.command(name, cls=Command)(entry)
     return app
-
-
-def _elsewhere() -> None:
-    """Stand in for a command that this process does not run."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -130,7 +126,6 @@ def _offer_own_programs() -> None:
 
 
 def _guarded(arguments: list[str]) -> int:
-    """Run a command and return its exit code; every exception becomes a message."""
     try:
         command = command_name(arguments)
         with _torch_ahead(command, arguments):
@@ -175,10 +170,7 @@ def _parser_prints(arguments: list[str]) -> bool:
 
 
 def _unexpected(error: Exception, arguments: list[str]) -> int:
-    """Separate the parser's own errors, which are usage errors, and packages that are missing from defects.
-
-    The parser's exceptions have no public home (typer has its own copy of click), but a stable shape.
-    """
+    """Separate usage errors of the parser (exceptions without a public home) and missing packages from defects."""
     missing = missing_package(error)
     if missing is not None:
         return _report(missing, arguments)
@@ -217,10 +209,7 @@ def _report(error: KbenchError, arguments: list[str]) -> int:
 
 def wants_json(arguments: list[str]) -> bool:
     """Look for the JSON flag in arguments that may not parse."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return "--format=json" in arguments or any(
-        flag == "--json" or (flag == "--format" and value == "json") for flag, value in pairs
-    )
+    return bool({"--json", "--format=json"} & set(arguments)) or ("--format", "json") in pairwise(arguments)
 
 
 def command_name(arguments: list[str]) -> str | None:

@@ -12,6 +12,7 @@ from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, OutputFlags, argument, command, option
 from kbench.cli.output import Format
 from kbench.cli.shared_flags import parse_slowdown
+from kbench.cli.show import find_run
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.report.document import render_document
 from kbench.report.table import one_line, table
@@ -32,25 +33,19 @@ def parse_date(text: str) -> date:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineShowFlags(OutputFlags):
-    """Flags of `kbench baseline show`."""
-
+class _BaselineShowFlags(OutputFlags):
     results: Path | None = shared_flags.results()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetFlags(DocumentFlags):
-    """Flags of `kbench baseline set`."""
-
+class _SetFlags(DocumentFlags):
     run: str = shared_flags.run()
     name: str | None = option("--name NAME", "Name of the baseline (default main)")
     results: Path | None = shared_flags.results()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptFlags(DocumentFlags):
-    """Flags of `kbench baseline accept`."""
-
+class _AcceptFlags(DocumentFlags):
     case: str = argument("CASE", "PROBLEM/SOLUTION/CASE, or its unique ending")
     reason: str = option("--reason TEXT", "Why the slow-down is accepted", default=MISSING)
     until: date = option("--until DATE", "Last day on which it is accepted", default=MISSING, parser=parse_date)
@@ -59,8 +54,8 @@ class AcceptFlags(DocumentFlags):
     results: Path | None = shared_flags.results()
 
 
-@command(BaselineShowFlags)
-def show(flags: BaselineShowFlags) -> int:
+@command(_BaselineShowFlags)
+def show(flags: _BaselineShowFlags) -> int:
     """Show all baselines and accepted slow-downs."""
     from kbench.storage import baselines  # imports numpy, which completion does not need
 
@@ -99,10 +94,9 @@ def show(flags: BaselineShowFlags) -> int:
     return ExitCode.OK
 
 
-@command(SetFlags)
-def set_(flags: SetFlags) -> int:
+@command(_SetFlags)
+def set_(flags: _SetFlags) -> int:
     """Make a run the baseline of its problem and device model."""
-    from kbench.cli.saved import find_run
     from kbench.storage import baselines
 
     settings = flags.settings()
@@ -113,10 +107,9 @@ def set_(flags: SetFlags) -> int:
     return ExitCode.OK
 
 
-@command(AcceptFlags)
-def accept(flags: AcceptFlags) -> int:
+@command(_AcceptFlags)
+def accept(flags: _AcceptFlags) -> int:
     """Accept a slow-down of one case until a date."""
-    from kbench.cli.saved import find_run
     from kbench.storage import baselines
 
     settings = flags.settings()
@@ -127,12 +120,7 @@ def accept(flags: AcceptFlags) -> int:
     problem, solution, case = _find_case(flags.case, run)
     path = baselines.accept(
         baselines.Acceptance(
-            problem=problem,
-            solution=solution,
-            case=case,
-            up_to=flags.up_to,
-            until=flags.until,
-            reason=flags.reason,
+            problem=problem, solution=solution, case=case, up_to=flags.up_to, until=flags.until, reason=flags.reason
         ),
         run.rows[0].gpu_name,
         folder / "baselines",

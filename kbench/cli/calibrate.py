@@ -26,22 +26,17 @@ DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrateFlags(OutputFlags):
-    """Flags of `kbench calibrate`."""
-
+class _CalibrateFlags(OutputFlags):
     problems: list[str] | None = argument(
-        "PROBLEM",
-        "Problems: names or paths (default: all shipped)",
-        default=None,
-        autocompletion=completion.problems,
+        "PROBLEM", "Problems: names or paths (default: all shipped)", default=None, autocompletion=completion.problems
     )
     case: list[str] | None = option("--case NAME", "Only this case; repeatable")
     device: str | None = shared_flags.device()
     processes: int | None = option("--processes N", "Processes per case (default 10)", min=2)
 
 
-@command(CalibrateFlags)
-def main(flags: CalibrateFlags) -> int:
+@command(_CalibrateFlags)
+def main(flags: _CalibrateFlags) -> int:
     """Measure how noisy this device is."""
     from kbench import calibrate as verb  # imports numpy, which completion does not need
     from kbench import doctor
@@ -90,7 +85,7 @@ def reference_against_itself(device: str, settings: Settings) -> "Measure":
     return measure
 
 
-def _subjects(flags: CalibrateFlags, kind: str, settings: Settings) -> "list[Subject]":
+def _subjects(flags: _CalibrateFlags, kind: str, settings: Settings) -> "list[Subject]":
     from kbench.calibrate import Subject
 
     if flags.problems:

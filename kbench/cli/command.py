@@ -15,14 +15,8 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("until", "exit_first", "max_failures"),
         ("lanes", "jobs", "executor", "address", "verify_limit", "time_limit"),
     ),
-    "Is it right": (
-        ("level", "accept", "backward"),
-        ("require_custom", "sanitize", "allow_tf32", "eval_mode"),
-    ),
-    "How fast": (
-        ("quick", "precision", "budget"),
-        ("processes", "max_processes", "mode", "lock_clocks", "crosscheck"),
-    ),
+    "Is it right": (("level", "accept", "backward"), ("require_custom", "sanitize", "allow_tf32", "eval_mode")),
+    "How fast": (("quick", "precision", "budget"), ("processes", "max_processes", "mode", "lock_clocks", "crosscheck")),
     "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "isolation", "trusted")),
     "Output": (
         ("name", "json", "verbose"),
@@ -45,13 +39,9 @@ class _AsTyped:
         """Parse `args` into `ctx`: for completion as they were typed, unconverted and unchecked."""
         if ctx.resilient_parsing:
             for parameter in self.get_params(ctx):
-                parameter.process_value = _as_typed
+                parameter.process_value = lambda _ctx, value: value
         words: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
         return words
-
-
-def _as_typed(_ctx: Any, value: Any) -> Any:
-    return value
 
 
 def show_all(context: typer.Context, value: bool) -> None:

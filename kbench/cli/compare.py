@@ -6,14 +6,13 @@ from typing import Literal
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
+from kbench.cli.show import find_run
 from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareFlags(OutputFlags):
-    """Flags of `kbench compare`."""
-
+class _CompareFlags(OutputFlags):
     runs: list[str] = argument(
         "RUN", "Runs: names, paths or @latest; the first is the base", autocompletion=completion.runs
     )
@@ -29,11 +28,10 @@ class CompareFlags(OutputFlags):
     results: Path | None = shared_flags.results()
 
 
-@command(CompareFlags)
-def main(flags: CompareFlags) -> int:
+@command(_CompareFlags)
+def main(flags: _CompareFlags) -> int:
     """Compare saved runs, or the solutions of one run."""
     from kbench import compare as verb  # imports numpy, which completion does not need
-    from kbench.cli.saved import find_run
     from kbench.core.verdict import Thresholds
     from kbench.report import comparison as report
 

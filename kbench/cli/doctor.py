@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kbench import doctor as verb
 from kbench.cli import shared_flags
 from kbench.cli.options import OutputFlags, command, switch
-from kbench.cli.output import Format, Output
+from kbench.cli.output import Format
 from kbench.core.errors import ExitCode
 from kbench.doctor import Check, Health
 from kbench.report.document import render_document, render_records
@@ -14,16 +14,14 @@ from kbench.storage.settings import cache_dir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorFlags(OutputFlags):
-    """Flags of `kbench doctor`."""
-
+class _DoctorFlags(OutputFlags):
     device: str | None = shared_flags.device()
     remeasure: bool = switch("--remeasure", "Measure the peaks again")
     clear_quarantine: bool = switch("--clear-quarantine", "Probe a quarantined device; use it again if it answers")
 
 
-@command(DoctorFlags)
-def main(flags: DoctorFlags) -> int:
+@command(_DoctorFlags)
+def main(flags: _DoctorFlags) -> int:
     """Check GPU, compilers, sandbox and peaks; print fixes."""
     output = flags.output()
     device = flags.device or flags.settings().run.device
@@ -33,27 +31,15 @@ def main(flags: DoctorFlags) -> int:
     for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure, tell=output.note):
         checks.append(check)
         if output.format is Format.TEXT and (output.verbosity >= 0 or check.status is not Health.OK):
-            output.text(line(check))
-    code = ExitCode.ENVIRONMENT if any(c.status is Health.FAIL for c in checks) else ExitCode.OK
-    _print(output, checks, code)
-    return code
-
-
-def line(check: Check) -> str:
-    """Write a check in one line: status, code, name, detail and, where it helps, the fix."""
-    fix = f"   fix: {check.fix}" if check.fix else ""
-    return f"{check.status.value:<4}  {check.code}  {check.name:<9}  {one_line(check.detail)}{fix}"
-
-
-def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
+            output.text(_line(check))
     unfit = [check for check in checks if check.status is not Health.OK]
     failing = [check for check in unfit if check.status is Health.FAIL]
     reason = "; ".join(f"{check.name}: {check.detail}" for check in failing)
+    status, code = ("failed", ExitCode.ENVIRONMENT) if failing else ("passed", ExitCode.OK)
     rows = [
         {"status": one.status.value, "code": one.code, "check": one.name, "detail": one.detail, "fix": one.fix}
         for one in checks
     ]
-    status = "failed" if failing else "passed"
     findings = [{"code": one.code, "kind": one.status, "message": f"{one.name}: {one.detail}"} for one in unfit]
     output.show(
         text=str,  # each check was printed when it was made
@@ -63,3 +49,9 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
         csv=lambda: render_records(checks, Check),
         md=table(rows).markdown,
     )
+    return code
+
+
+def _line(check: Check) -> str:
+    fix = f"   fix: {check.fix}" if check.fix else ""
+    return f"{check.status.value:<4}  {check.code}  {check.name:<9}  {one_line(check.detail)}{fix}"

@@ -3,8 +3,7 @@
 import sys
 from typing import NoReturn
 
-from kbench.cli.missing import missing_package
-from kbench.cli.output import Output
+from kbench.cli.output import Output, missing_package
 
 
 def main() -> NoReturn:

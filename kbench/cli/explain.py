@@ -15,35 +15,28 @@ def complete(incomplete: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainFlags(OutputFlags):
-    """Flags of `kbench explain`."""
-
+class _ExplainFlags(OutputFlags):
     code: str | None = argument("CODE", "Code to explain (default: list all)", default=None, autocompletion=complete)
 
 
-@command(ExplainFlags)
-def main(flags: ExplainFlags) -> int:
+@command(_ExplainFlags)
+def main(flags: _ExplainFlags) -> int:
     """Explain a status, finding, flag or verdict."""
-    output = flags.output()
-    found = _find(flags.code) if flags.code else tuple(EXPLANATIONS.values())
-    rows = [{"code": one.code, "kind": one.kind, "meaning": one.meaning} for one in found]
-    one = found[0]
+    output, code = flags.output(), flags.code
+    one = explain(code) if code else None
+    if code and one is None:
+        hint = did_you_mean(code.lower(), sorted(EXPLANATIONS), listing="`kbench explain` lists all codes")
+        raise UsageError(f"no code `{code}`", hint)
+    found = [one] if one is not None else [*EXPLANATIONS.values()]
+    rows = [{"code": each.code, "kind": each.kind, "meaning": each.meaning} for each in found]
     output.show(
         text=lambda: (
             f"{one.code}  ({one.kind})\n\n{one.meaning}\n\nhint: {one.fix}"
-            if flags.code
+            if one is not None
             else table(rows, wraps={"meaning"}).text(indent="", width=output.width)
         ),
         json=lambda: render_document("explain", status="ok", results=found),
         csv=lambda: render_records(found, Explanation),
-        md=table([row | {"what to do": one.fix} for row, one in zip(rows, found, strict=True)]).markdown,
+        md=table([row | {"what to do": each.fix} for row, each in zip(rows, found, strict=True)]).markdown,
     )
     return ExitCode.OK
-
-
-def _find(code: str) -> tuple[Explanation, ...]:
-    found = explain(code)
-    if found is None:
-        hint = did_you_mean(code.lower(), sorted(EXPLANATIONS), listing="`kbench explain` lists all codes")
-        raise UsageError(f"no code `{code}`", hint)
-    return (found,)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
+from kbench.cli.show import find_run
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
 from kbench.plugins import registry
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateFlags(OutputFlags):
-    """Flags of `kbench gate`."""
-
+class _GateFlags(OutputFlags):
     targets: list[str] | None = argument(
         "RUN",
         "Run (default @latest); with --against: PROBLEM [SOLUTION]...",
@@ -47,8 +46,8 @@ class GateFlags(OutputFlags):
     results: Path | None = shared_flags.results()
 
 
-@command(GateFlags)
-def main(flags: GateFlags) -> int:
+@command(_GateFlags)
+def main(flags: _GateFlags) -> int:
     """Fail when a run regresses against its baseline."""
     from kbench.host import nursery_process
     from kbench.report import gate as rendering  # imports numpy, which completion does not need
@@ -68,10 +67,9 @@ def main(flags: GateFlags) -> int:
     return report.exit_code
 
 
-def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
+def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> "GateReport":
     from kbench import calibrate
     from kbench.cli.progress import progress_for
-    from kbench.cli.saved import find_run
     from kbench.gate import confirm, rule
     from kbench.storage import baselines
 
@@ -81,8 +79,7 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
         )
     folder = flags.results or settings.results
     run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder, settings))
-    root = folder / "baselines"
-    first = run.rows[0]
+    root, first = folder / "baselines", run.rows[0]
     name = flags.baseline or settings.gate.baseline
     policy = make_policy(settings.gate, flags)
     with progress_for(output) as show:
@@ -98,7 +95,7 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
     return replace(report, baseline=name)  # its file is named after the problem
 
 
-def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
+def _against_commit(flags: _GateFlags, settings: Settings, output: Output) -> "GateReport":
     from kbench.cli.progress import progress_for
     from kbench.gate import against, rule
     from kbench.run.plan import choose_solutions, options_from
@@ -108,7 +105,6 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
     if flags.baseline or flags.confirm:
         raise UsageError("`--against` needs no baseline, and always confirms", "leave out `--baseline` and `--confirm`")
     problem = registry.find_problem(flags.targets[0], settings)
-    policy = make_policy(settings.gate, flags)
     options = options_from(
         settings,
         device=flags.device,
@@ -118,10 +114,11 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
     with progress_for(output) as show:
+        policy = make_policy(settings.gate, flags)
         return against.against(problem, solutions, str(flags.against), options, policy, settings, show)
 
 
-def make_policy(given: GateSettings, flags: GateFlags) -> GateSettings:
+def make_policy(given: GateSettings, flags: _GateFlags) -> GateSettings:
     """Let a flag win over the settings."""
     told: dict[str, Any] = {
         "slower": flags.slower,
@@ -132,9 +129,8 @@ def make_policy(given: GateSettings, flags: GateFlags) -> GateSettings:
     return replace(given, **{name: value for name, value in told.items() if value is not None})
 
 
-def _write_files(report: "GateReport", flags: GateFlags) -> None:
-    from kbench.report.gate import render_step_summary
-    from kbench.report.junit import render_junit
+def _write_files(report: "GateReport", flags: _GateFlags) -> None:
+    from kbench.report.gate import render_junit, render_step_summary
 
     if flags.junit is not None:
         csvfile.make_folder(flags.junit, OTHER_FILE)

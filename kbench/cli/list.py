@@ -37,9 +37,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListFlags(OutputFlags):
-    """Flags of `kbench list`."""
-
+class _ListFlags(OutputFlags):
     problem: str | None = argument(
         "PROBLEM", "List the solutions of this problem", default=None, autocompletion=completion.problems
     )
@@ -48,8 +46,8 @@ class ListFlags(OutputFlags):
     results: Path | None = shared_flags.results()
 
 
-@command(ListFlags)
-def main(flags: ListFlags) -> int:
+@command(_ListFlags)
+def main(flags: _ListFlags) -> int:
     """List problems, solutions, cases and runs."""
     output, settings = flags.output(), flags.settings()
     if flags.runs:

@@ -31,17 +31,13 @@ LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemFlags(DocumentFlags):
-    """Flags of `kbench new problem`."""
-
+class _ProblemFlags(DocumentFlags):
     name: str = argument("NAME", "Name of the problem, a Python identifier")
     folder: Path = option("--in DIR", "Folder to write to", default=Path())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SolutionFlags(DocumentFlags):
-    """Flags of `kbench new solution`."""
-
+class _SolutionFlags(DocumentFlags):
     problem: str = shared_flags.problem()
     name: str = argument("NAME", "Name of the solution")
     language: Language = option("--language", LANGUAGE_HELP, default="cuda")
@@ -49,14 +45,12 @@ class SolutionFlags(DocumentFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentsFlags(DocumentFlags):
-    """Flags of `kbench new agents`."""
-
+class _AgentsFlags(DocumentFlags):
     folder: Path = option("--in DIR", "Folder to write to", default=Path())
 
 
-@command(ProblemFlags)
-def problem(flags: ProblemFlags) -> int:
+@command(_ProblemFlags)
+def problem(flags: _ProblemFlags) -> int:
     """Write a problem file to start from."""
     name = _checked(flags.name)
     path = flags.folder / f"{name}.py"
@@ -66,8 +60,8 @@ def problem(flags: ProblemFlags) -> int:
     return _write(flags, path, text, f"fill in `Model.forward`, then {steps}")
 
 
-@command(SolutionFlags)
-def solution(flags: SolutionFlags) -> int:
+@command(_SolutionFlags)
+def solution(flags: _SolutionFlags) -> int:
     """Write a solution file to start from."""
     owner = registry.find_problem(flags.problem, flags.settings())
     name = _checked(flags.name)
@@ -80,8 +74,8 @@ def solution(flags: SolutionFlags) -> int:
     return _write(flags, path, solution_text(owner, flags.language), f"fill in the kernel, then `{line}`")
 
 
-@command(AgentsFlags)
-def agents(flags: AgentsFlags) -> int:
+@command(_AgentsFlags)
+def agents(flags: _AgentsFlags) -> int:
     """Write an AGENTS.md: how an agent checks kernels in this repository."""
     return _write(
         flags, flags.folder / "AGENTS.md", _template("AGENTS.md"), "add what is particular to this repository"
@@ -111,7 +105,8 @@ def solution_text(owner: Entry, language: str) -> str:
     """Write a solution file for the problem `owner`, with its constructor and without a kernel."""
     tree = source.parse(owner.path).tree
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
-    arguments = _arguments(model) or ["x"]
+    forward = _method(model, "forward")
+    arguments = ([each.arg for each in forward.args.args[1:]] if forward is not None else []) or ["x"]
     template = _with_imports(_template(f"{language}.py.txt").replace("$model", MODEL), tree)
     text = Template(template).substitute(
         problem=owner.name,
@@ -130,11 +125,6 @@ def _template(name: str) -> str:
 def _method(model: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
     body = model.body if model is not None else []
     return next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
-
-
-def _arguments(model: ast.ClassDef | None) -> list[str]:
-    forward = _method(model, "forward")
-    return [argument.arg for argument in forward.args.args[1:]] if forward is not None else []
 
 
 def _constructor(model: ast.ClassDef | None) -> str:

@@ -15,7 +15,6 @@ from kbench.storage import settings
 from kbench.storage.settings import Settings
 
 FLAG, NAME = "flag", "name"
-"""Keys in the metadata of a field: of the flag, and of an option's name on the command line."""
 
 
 def option(spec: str, text: str, *, default: Any = None, **more: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import TextIO
 
 from kbench.core.errors import KbenchError, MachineError
 from kbench.core.printable import printable
+from kbench.devices.nvml import PACKAGES
 from kbench.report.prose import fit
 
 
@@ -105,9 +106,9 @@ class Output:
     def _colours(self, stream: TextIO) -> bool:
         if self.color is not Color.AUTO:
             return self.color is Color.ALWAYS and self.format is Format.TEXT
-        if self.format is not Format.TEXT and stream is sys.stdout:
+        if os.environ.get("NO_COLOR") or (self.format is not Format.TEXT and stream is sys.stdout):
             return False
-        return wants_colour(stream)
+        return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
 def columns_of(stream: TextIO) -> int | None:
@@ -127,15 +128,6 @@ def fitted(text: str, stream: TextIO) -> str:
     return text if width is None else fit(text, width)
 
 
-def wants_colour(stream: TextIO) -> bool:
-    """Follow NO_COLOR and FORCE_COLOR; otherwise colour only on a terminal."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
 def paint(text: str) -> str:
     """Colour the words of a finished text."""
     for code, words in _PAINT:
@@ -148,10 +140,7 @@ def _on_a_line(text: str) -> str:
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write a line; end with the environment's exit code if a result, not a remark, cannot be written.
-
-    A reader that stops early (`| head`) changes no verdict.
-    """
+    """Write a line; end with the environment's exit code if a result cannot be written, but not for `| head`."""
     try:
         stream.write(text + "\n")
         stream.flush()
@@ -171,3 +160,15 @@ def lost(error: OSError) -> KbenchError:
 def silence(stream: TextIO) -> None:
     """Discard further output, so that there is no second error when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def missing_package(error: Exception) -> MachineError | None:
+    """Make the error that names the package and what to type; None if something else is wrong."""
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    module = (error.name or "kbench").partition(".")[0]
+    if module == "kbench":
+        return None
+    package = PACKAGES.get(module, module)
+    hint = f"`{sys.executable} -m pip install {package}`"
+    return MachineError(f"the Python package `{package}` is not installed", hint)

@@ -12,9 +12,7 @@ from kbench.plugins import registry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileFlags(OutputFlags):
-    """Flags of `kbench profile`."""
-
+class _ProfileFlags(OutputFlags):
     problem: str = shared_flags.problem()
     solutions: list[str] = argument(
         "SOLUTION", "One solution, or two to compare: names or paths", autocompletion=completion.solutions
@@ -29,8 +27,8 @@ class ProfileFlags(OutputFlags):
     trusted: bool = shared_flags.trusted()
 
 
-@command(ProfileFlags)
-def main(flags: ProfileFlags) -> int:
+@command(_ProfileFlags)
+def main(flags: _ProfileFlags) -> int:
     """Explain why a solution is slow: kernels, limits, bottleneck."""
     from kbench import profile as verb  # imports much that completion does not need
     from kbench.cli.progress import progress_for

@@ -56,18 +56,14 @@ class Live:
             elif isinstance(event, StageStarted):
                 process = self._process(event.process)
                 parts = f"{event.stage:<6}", event.solution, event.case, process, self._estimates.get(key)
-                self._describe(key, "  ".join(filter(None, parts)))
+                if key not in self._tasks:
+                    self._tasks[key] = self._live.add_task("", total=None)
+                self._live.update(self._tasks[key], description="  ".join(filter(None, parts)))
             elif key in self._tasks:
                 self._live.remove_task(self._tasks.pop(key))
         text = describe(event, self._output.verbosity)
         if text and is_new(event, self._holders):
             self._live.console.print(fitted(text, sys.stderr), soft_wrap=True)
-
-    def _describe(self, key: tuple[str, str], text: str) -> None:
-        if key in self._tasks:
-            self._live.update(self._tasks[key], description=text)
-        else:
-            self._tasks[key] = self._live.add_task(text, total=None)
 
     def _process(self, number: int | None) -> str:
         """Say which process of how many: `process 3 of at most 10`; empty where there is one only."""
@@ -119,9 +115,9 @@ def describe(event: Event, verbosity: int = 0) -> str:
     if isinstance(event, Waiting):
         return render_waiting(event)
     if isinstance(event, StageFinished) and (verbosity > 0 or not event.ok or event.stage == "build"):
-        verdict = "ok" if event.ok else "FAILED"
-        took = units.seconds(event.elapsed_s)
-        return f"  {_stage(event)}  {verdict}  {took}  {one_line(event.detail)}".rstrip()
+        process = "" if event.process is None else f"  process {event.process}"
+        done = f"{'ok' if event.ok else 'FAILED'}  {units.seconds(event.elapsed_s)}  {one_line(event.detail)}"
+        return f"  {event.stage:<6}  {event.solution}  {event.case}{process}  {done}".rstrip()
     if isinstance(event, Judged):
         case = summarise(event)
         verdict = "passed" if case.passed else case.status.value.upper()
@@ -152,8 +148,3 @@ def so_far(event: Estimated) -> str:
     width = "" if share is None else f" ± {100 * share:.2g} %"
     left = "" if event.left_s is None else f", at most {event.left_s:.0f} s more"
     return f"{speedup}{width}{left}"
-
-
-def _stage(event: StageStarted | StageFinished) -> str:
-    process = "" if event.process is None else f"  process {event.process}"
-    return f"{event.stage:<6}  {event.solution}  {event.case}{process}"

@@ -110,7 +110,6 @@ def verify(flags: VerifyFlags) -> int:
 
 
 def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
-    """Judge and report; without `timing`, verify only."""
     from kbench.run.plan import choose_solutions
 
     output, settings = flags.output(), flags.settings()

@@ -6,18 +6,20 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
+from kbench.devices.selection import choose_devices
+from kbench.report import selftest as rendering
+from kbench.report import units
+from kbench.report.document import render_records
 from kbench.selftest import corpus
+from kbench.selftest import journal as kept
+from kbench.selftest.checks import Checked, SelftestReport
+from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
 from kbench.storage import journal_file
 from kbench.storage.csvfile import replace_file
-
-if TYPE_CHECKING:  # numpy, which completion does not need
-    from kbench.selftest.checks import SelftestReport
-    from kbench.selftest.journal import SelftestJournal
 
 
 def complete(incomplete: str) -> list[str]:
@@ -33,9 +35,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelftestFlags(OutputFlags):
-    """Flags of `kbench selftest`."""
-
+class _SelftestFlags(OutputFlags):
     names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
     devices: str = option("--devices --device DEVICES", "all, cpu, or indices such as 0,1 (default all)", default=ALL)
     fast: bool = switch("--fast", "Only the fixtures that CI runs")
@@ -45,11 +45,9 @@ class SelftestFlags(OutputFlags):
     resume: str | None = option("--resume RUN", "Continue what `--save` kept, by its path or its name in --save DIR")
 
 
-@command(SelftestFlags)
-def main(flags: SelftestFlags) -> int:
+@command(_SelftestFlags)
+def main(flags: _SelftestFlags) -> int:
     """Prove that attacks are caught and honest solutions pass."""
-    from kbench.report import selftest as rendering  # imports numpy, which completion does not need
-
     output = flags.output()
     flags, journal = _begin(flags)
     report, error = _follow(flags, journal, output)
@@ -59,7 +57,7 @@ def main(flags: SelftestFlags) -> int:
     output.show(
         text=lambda: rendering.render_selftest(report, verbosity=output.verbosity),
         json=lambda: rendering.render_json(report, error),
-        csv=lambda: rendering.render_csv(report),
+        csv=lambda: render_records(report.checks, Checked),
         md=lambda: rendering.render_markdown(report),
     )
     if error is not None and not output.wants_json:
@@ -67,17 +65,13 @@ def main(flags: SelftestFlags) -> int:
     return code
 
 
-def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None]":
-    from kbench.devices.selection import choose_devices
-    from kbench.selftest import journal
-    from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
-
+def _begin(flags: _SelftestFlags) -> tuple[_SelftestFlags, SelftestJournal | None]:
     if flags.resume is not None:
         if flags.names or flags.fast or flags.corpus:
             message = f"`--resume {flags.resume}` judges what that selftest was started with"
             raise UsageError(message, "leave out names, `--fast` and `--corpus`")
         path = journal_file.find("unfinished selftest", flags.resume, flags.save or Path())
-        record = journal.read(path)
+        record = kept.read(path)
         told, kind = record.arguments, choose_devices(flags.devices)[0].kind
         if kind != told.device:
             raise UsageError(f"{path} is of {told.device}, and this is {kind}", f"add `--devices {told.device}`")
@@ -93,12 +87,9 @@ def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None
 
 
 def _follow(
-    flags: SelftestFlags, journal: "SelftestJournal | None", output: Output
-) -> "tuple[SelftestReport, KbenchError | None]":
-    from kbench.report import units
-    from kbench.report.selftest import line
+    flags: _SelftestFlags, journal: SelftestJournal | None, output: Output
+) -> tuple[SelftestReport, KbenchError | None]:
     from kbench.selftest import session as verb
-    from kbench.selftest.checks import Checked, SelftestReport
     from kbench.selftest.session import Started
 
     started: Started | None = None
@@ -125,7 +116,7 @@ def _follow(
                     case Checked():
                         checks.append(event)
                         count = known + len(checks)
-                        output.note(f"{count:>3}/{total}  {line(event)}")
+                        output.note(f"{count:>3}/{total}  {rendering.line(event)}")
                         if count % TELLS_EVERY == 0 and count < total:
                             left = units.time_left(len(checks), total - known, time.monotonic() - began)
                             output.note(f"         {left}")
@@ -143,7 +134,7 @@ def _follow(
 
 
 def _told(
-    ended: KbenchError, report: "SelftestReport", journal: "SelftestJournal | None", flags: SelftestFlags
+    ended: KbenchError, report: SelftestReport, journal: SelftestJournal | None, flags: _SelftestFlags
 ) -> KbenchError:
     """Add to what ended a selftest early what is kept, and the command that goes on."""
     done = f"{len(report.checks)} of {report.fixtures} fixtures"
@@ -157,11 +148,9 @@ def _told(
     return KbenchError(f"{ended.message}; {kept}", f"{ended.hint}; {hint}" if ended.hint else hint, ended.exit_code)
 
 
-def _save(report: "SelftestReport", journal: Path) -> None:
-    from kbench.report import selftest as rendering
-
+def _save(report: SelftestReport, journal: Path) -> None:
     stem = journal.name.removesuffix(journal_file.SUFFIX)
     way_out = f"move {journal} to another folder and `--resume` it there"
-    replace_file(journal.with_name(f"{stem}.csv"), rendering.render_csv(report) + "\n", way_out)
+    replace_file(journal.with_name(f"{stem}.csv"), render_records(report.checks, Checked) + "\n", way_out)
     replace_file(journal.with_name(f"{stem}.json"), rendering.render_json(report) + "\n", way_out)
     journal.unlink(missing_ok=True)

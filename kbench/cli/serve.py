@@ -14,9 +14,7 @@ from kbench.core.errors import ExitCode, MachineError, UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServeFlags(SettingsFlags):
-    """Flags of `kbench serve`."""
-
+class _ServeFlags(SettingsFlags):
     host: str = option("--host", "Address to listen on; needs a token unless loopback", default="127.0.0.1")
     port: int = option("--port", "Port to listen on", default=8765, min=1, max=65535)
     token_file: Path | None = option("--token-file FILE", "File with the token (default: KBENCH_TOKEN)")
@@ -32,14 +30,12 @@ class ServeFlags(SettingsFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpFlags(SettingsFlags):
-    """Flags of `kbench mcp`."""
-
+class _McpFlags(SettingsFlags):
     device: str | None = shared_flags.device()
 
 
-@command(McpFlags)
-def mcp(flags: McpFlags) -> int:
+@command(_McpFlags)
+def mcp(flags: _McpFlags) -> int:
     """Serve tools to an agent over stdin and stdout."""
     if importlib.util.find_spec("mcp") is None:
         raise MachineError("`kbench mcp` needs the mcp package", "`pip install 'kbench[mcp]'`")
@@ -52,8 +48,8 @@ def mcp(flags: McpFlags) -> int:
     return ExitCode.OK
 
 
-@command(ServeFlags)
-def serve(flags: ServeFlags) -> int:
+@command(_ServeFlags)
+def serve(flags: _ServeFlags) -> int:
     """Serve verdicts over HTTP, for training loops."""
     try:
         from kbench.serve import server

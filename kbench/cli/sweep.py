@@ -15,9 +15,11 @@ from kbench.cli.options import NAME, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Status
+from kbench.report.document import render_records
+from kbench.storage import csvfile, journal_file
+from kbench.storage.results import default_stem, safe_stem
 from kbench.storage.settings import Settings
 from kbench.sweep.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.sweep.crew import SweepOptions
     from kbench.sweep.journal import Header, Record
     from kbench.sweep.session import MakeExecutor, Work
-    from kbench.sweep.summary import Collector, SweepSummary
+    from kbench.sweep.summary import Collector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,22 +74,14 @@ OF_THIS_COMMAND = frozenset(
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """A new or a resumed sweep."""
-
-    header: "Header"
-    path: Path
-    record: "Record | None" = None
-
-
 @command(SweepFlags)
 def main(flags: SweepFlags) -> int:
     """Judge many solutions of many problems; resumable."""
     from kbench.devices.selection import choose_devices
     from kbench.report import swept
-    from kbench.storage import csvfile
-    from kbench.sweep.session import on_this_host
+    from kbench.sweep.ladder import unfinished
+    from kbench.sweep.plan import make_tasks
+    from kbench.sweep.session import Work, on_this_host
     from kbench.sweep.summary import Collector
 
     output, settings = flags.output(), flags.settings()
@@ -97,7 +91,7 @@ def main(flags: SweepFlags) -> int:
             if flags.resume is not None:
                 raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
             results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-sweep-")))
-        flags, begun = _begin(flags, results)
+        flags, header, journal, record = _begin(flags, results)
         asked = flags.device or settings.run.device
         with ExitStack() as executing:
             if flags.executor == "ray":
@@ -107,8 +101,14 @@ def main(flags: SweepFlags) -> int:
             else:
                 devices, make = choose_devices(asked), on_this_host
             options = _options(flags, settings, results, devices)
-            work = _work(flags, begun, options.run, devices[0], settings)
-            followed = Collector(begun.header.run, len(work.tasks), begun.path.with_name(f"{begun.header.run}.csv"))
+            chosen, notes = _pairs(flags, header.run, journal, settings)
+            tasks, more = make_tasks(chosen, options.run, devices[0], settings, entry=flags.entry)
+            only = {Status(name) for name in flags.only or ()}
+            kept = record.results if record is not None else {}
+            left, known = unfinished(tasks, kept, retry_failed=flags.retry_failed, only=only)
+            told = (*notes, *more)
+            work = Work(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record, notes=told)
+            followed = Collector(header.run, len(tasks), journal.with_name(f"{header.run}.csv"))
             code = _follow(work, options, make, output, followed)
         summary = followed.summary()
         if code is ExitCode.OK:
@@ -116,12 +116,18 @@ def main(flags: SweepFlags) -> int:
             code = ExitCode.ENVIRONMENT if gone else code_of_statuses(summary.statuses)
         if flags.no_save:
             summary = replace(summary, csv_path=None)
-        _print(output, summary, followed, code)
+        verdicts, error = followed.verdicts, followed.error
+        output.show(
+            text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
+            json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),
+            csv=lambda: render_records((row for one in verdicts for row, _ in one.rows(summary.run, "")), ResultRow),
+            md=lambda: swept.render_markdown(summary, verdicts),
+        )
         if flags.junit is not None:
-            text = swept.render_junit(summary, followed.verdicts) + "\n"
+            text = swept.render_junit(summary, verdicts) + "\n"
             csvfile.replace_file(flags.junit, text, "name another `--junit FILE`")
-        if followed.error is not None and not output.wants_json:
-            output.error(followed.error)
+        if error is not None and not output.wants_json:
+            output.error(error)
         return code
 
 
@@ -133,9 +139,8 @@ def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence
     return [post.member.device for post in posts], lambda options, _, write: Cluster(options, posts, write)
 
 
-def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
-    from kbench.storage import journal_file
-    from kbench.storage.results import default_stem, safe_stem
+def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path, Record | None]":
+    """Begin a sweep, or resume one: its flags, its header, its journal, and what is in that."""
     from kbench.sweep import journal
     from kbench.sweep.journal import Header
 
@@ -154,14 +159,14 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
         told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
         arguments = {"folder": str(Path.cwd()), **told}
         header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=arguments)
-        return flags, Begun(header=header, path=path)
+        return flags, header, path, None
     path = journal_file.find("sweep", flags.resume, results)
     record = journal.read(path)
     flags = _again(flags, record.header)
     unknown = [name for name in flags.only or () if name not in {*Status}]
     if unknown:
         raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
-    return flags, Begun(header=record.header, path=path, record=record)
+    return flags, record.header, path, record
 
 
 def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
@@ -218,28 +223,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     )
 
 
-def _work(flags: SweepFlags, begun: Begun, run: RunOptions, device: "DeviceChoice", settings: Settings) -> "Work":
-    from kbench.sweep.ladder import unfinished
-    from kbench.sweep.plan import make_tasks
-    from kbench.sweep.session import Work
-
-    found, notes = _pairs(flags, begun, settings)
-    tasks, more = make_tasks(found, run, device, settings, entry=flags.entry)
-    known = begun.record.results if begun.record is not None else {}
-    only = {Status(name) for name in flags.only or ()}
-    left, kept = unfinished(tasks, known, retry_failed=flags.retry_failed, only=only)
-    return Work(
-        tasks=tasks,
-        left=left,
-        known=kept,
-        header=begun.header,
-        journal=begun.path,
-        resumed=begun.record,
-        notes=(*notes, *more),
-    )
-
-
-def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> tuple[list[SolutionPair], list[str]]:
+def _pairs(flags: SweepFlags, run: str, journal: Path, settings: Settings) -> tuple[list[SolutionPair], list[str]]:
     if is_manifest(flags.problem):
         if flags.solutions or flags.self_:
             raise UsageError("a manifest names its own solutions", "leave out the others")
@@ -250,7 +234,7 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> tuple[list[So
             raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from None
         except UnicodeDecodeError:
             raise UsageError(f"{path} is not UTF-8", "a manifest is a CSV or JSON lines, in UTF-8") from None
-        sources = begun.path.with_name(f"{begun.header.run}.sources")
+        sources = journal.with_name(f"{run}.sources")
         folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
         return read_manifest(text, path.name, folder, sources), []
     if flags.pair == "manifest":
@@ -287,16 +271,3 @@ def _follow(
     if followed.error is not None and not followed.verdicts:
         raise followed.error
     return code
-
-
-def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:
-    from kbench.report import document, swept
-
-    verdicts, error = followed.verdicts, followed.error
-    rows = (row for one in verdicts for row, _ in one.rows(summary.run, ""))
-    output.show(
-        text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
-        json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),
-        csv=lambda: document.render_records(rows, ResultRow),
-        md=lambda: swept.render_markdown(summary, verdicts),
-    )

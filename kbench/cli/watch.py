@@ -30,9 +30,7 @@ BUDGET_S = 6.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WatchFlags(SettingsFlags):
-    """Flags of `kbench watch`."""
-
+class _WatchFlags(SettingsFlags):
     problem: str = shared_flags.problem()
     file: Path = argument("FILE", "Solution file to watch")
     case: str | None = option("--case GLOB", "Only cases whose name matches", autocompletion=completion.cases)
@@ -62,8 +60,8 @@ class Shown:
             self._show(event)
 
 
-@command(WatchFlags)
-def main(flags: WatchFlags) -> int:
+@command(_WatchFlags)
+def main(flags: _WatchFlags) -> int:
     """Verify and quickly time a file at each save."""
     from kbench.api.judge import Judge  # imports numpy, which completion does not need
     from kbench.watch import saves_of, watch
@@ -105,7 +103,7 @@ def render_save(save: "WatchedSave", number: int) -> str:
         if summary.passed:
             parts = ["passed", summary.level.value if summary.level is not None else ""]
             parts += [summary.shown_speedup, summary.shown_interval] if summary.speedup is not None else []
-            parts += [_change(case.change, is_changed=case.is_changed)] if case.change is not None else []
+            parts += [_change(case.change)] if case.change is not None else []
         else:
             parts = [result.status.value.upper(), one_line(summary.reason)]
         shown = [part for part in parts if part not in {"", units.ABSENT}]
@@ -113,10 +111,10 @@ def render_save(save: "WatchedSave", number: int) -> str:
     return "\n".join(lines)
 
 
-def _change(change: "Interval", *, is_changed: bool) -> str:
+def _change(change: "Interval") -> str:
     """Write a change of the time: `4.1 % faster (3.0 to 5.1)`, or `no change (within 1.2 %)`."""
     low, centre, high = (100 * math.expm1(end) for end in (change.low, change.centre, change.high))
-    if not is_changed:
+    if change.low <= 0 <= change.high:  # no more than the noise between processes
         return f"no change (within {_two_digits(max(-low, high))} %)"
     least, most = sorted(abs(end) for end in (low, high))
     word = "slower" if centre > 0 else "faster"

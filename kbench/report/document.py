@@ -25,10 +25,7 @@ def render_document(
     results: Iterable[Any] = (),
     **data: Any,
 ) -> str:
-    """Write one JSON document with all common keys, also empty ones, and the command's own `data`.
-
-    Findings have at least a `message`. NaN and infinities, which JSON lacks, become text.
-    """
+    """Write one JSON document with all common keys; NaN and infinities become text, findings have a `message`."""
     document = {
         "schema": SCHEMA,
         "command": command,

@@ -1,9 +1,11 @@
-"""A gate's report as text, Markdown, JSON, CSV and for GitHub: failures first, commands last."""
+"""A gate's report as text, Markdown, JSON, CSV and JUnit XML, and for GitHub: failures first, commands last."""
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
+from xml.etree import ElementTree as Xml
 
 from kbench.core.errors import ExitCode
 from kbench.core.levels import UNKNOWN
@@ -12,7 +14,7 @@ from kbench.core.verdict import Answer
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
 from kbench.report.document import render_document, render_lines
-from kbench.report.repeat import condition_options, set_options
+from kbench.report.saved_run import condition_options, set_options
 from kbench.report.table import Table, escape_markdown, one_line, table
 from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings
@@ -223,3 +225,49 @@ def _table(cases: Sequence[GatedCase]) -> Table:
         for case in worst_first(cases)
     ]
     return table(rows, wraps={"reason"})
+
+
+def render_junit(report: GateReport) -> str:
+    """Write the document; a failed case is a failure, a case that could not be judged an error."""
+    found = Counter(case.outcome for case in report.cases)
+    counts = {
+        "failures": str(found[GateOutcome.FAILED]),
+        "errors": str(found[GateOutcome.NO_VERDICT] + found[GateOutcome.INCONCLUSIVE]),
+        "skipped": str(found[GateOutcome.WARNED]),
+    }
+    title = f"{report.run} against {report.baseline}"
+    return render_suite("gate", title, [_test_case(case) for case in report.cases], counts, empty=headline(report))
+
+
+def render_suite(
+    command: str, title: str, cases: Sequence[Xml.Element], counts: Mapping[str, str], *, empty: str
+) -> str:
+    """Write the suite of a command; without cases it has one error, `empty`: viewers show an empty suite green."""
+    suite = Xml.Element("testsuite", {"name": f"kbench {command} {title}", "tests": str(max(len(cases), 1)), **counts})
+    suite.extend(cases)
+    if not cases:
+        suite.set("errors", "1")
+        nothing = Xml.SubElement(suite, "testcase", classname="kbench", name=command)
+        Xml.SubElement(nothing, "error", message=empty)
+    Xml.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode")
+
+
+def _test_case(case: GatedCase) -> Xml.Element:
+    element = Xml.Element("testcase", classname=f"{case.problem}.{case.solution}", name=case.case)
+    if case.new is not None and case.new.time_ns is not None:
+        element.set("time", f"{case.new.time_ns / 1e9:.9f}")
+    message = clean(f"{word_of(case)}: {case.deciding.message}")
+    if case.outcome is GateOutcome.OK:
+        Xml.SubElement(element, "system-out").text = message
+    elif case.outcome is GateOutcome.WARNED:
+        Xml.SubElement(element, "skipped", message=message)
+    else:
+        kind = "failure" if case.outcome is GateOutcome.FAILED else "error"
+        Xml.SubElement(element, kind, type=word_of(case), message=message)
+    return element
+
+
+def clean(text: str) -> str:
+    """Drop characters that XML 1.0 does not allow; messages come from candidates."""
+    return "".join(c for c in text if c in "\t\n" or (c >= " " and not "\ud800" <= c <= "\udfff" and c < "\ufffe"))

@@ -179,7 +179,6 @@ def share_of_limit(percent: float, bound_by: str) -> str:
 
 
 def _counted(seen: Counters) -> str:
-    """Write the counters of one kernel: at most eight numbers; empty without counters."""
     figures = (
         ("memory", seen.memory_percent, ""),
         ("SM", seen.sm_percent, ""),
@@ -210,15 +209,17 @@ def _changes(found: Sequence[Explained]) -> list[dict[str, str]]:
     ]
 
 
+def _profiles(found: Sequence[Explained]) -> list[SolutionProfile]:
+    return [each.outcome for each in found if isinstance(each.outcome, SolutionProfile)]
+
+
 def _differences(found: Sequence[Explained]) -> tuple[KernelDifference, ...]:
-    profiles = [each.outcome for each in found if isinstance(each.outcome, SolutionProfile)]
+    profiles = _profiles(found)
     return differences(profiles[0], profiles[1]) if len(profiles) == 2 else ()
 
 
 def _changed(found: Sequence[Explained]) -> str:
-    first, second = (each.outcome for each in found)
-    assert isinstance(first, SolutionProfile), "two profiles are compared"
-    assert isinstance(second, SolutionProfile), "as above"
+    first, second = _profiles(found)
     change = signed(second.call_ns - first.call_ns)
     return f"{second.solution} against {first.solution}: {change} a call, from the largest change down"
 
@@ -230,7 +231,7 @@ def signed(time_ns: float) -> str:
 
 
 def _notes(found: Sequence[Explained]) -> list[str]:
-    told = [note for each in found if isinstance(each.outcome, SolutionProfile) for note in each.outcome.notes]
+    told = [note for profile in _profiles(found) for note in profile.notes]
     return [*dict.fromkeys(map(one_line, told)), HEARSAY]
 
 

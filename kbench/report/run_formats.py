@@ -8,8 +8,7 @@ from kbench.core.events import Judged
 from kbench.core.model import Passed, ResultRow, Sample, Timing
 from kbench.report import document, units
 from kbench.report.document import render_document
-from kbench.report.remarks import remarks, remarks_of
-from kbench.report.shown import rows_of, shown, stack_of, unit_of
+from kbench.report.shown import remarks, remarks_of, rows_of, shown, stack_of, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import escape_markdown, table
 from kbench.storage.json_values import plain
@@ -82,10 +81,7 @@ def render_rows(run: RunSummary) -> str:
 
 
 def render_summary(run: RunSummary) -> str:
-    """Write one CSV line per solution and case: the figures of the text report, to the digit.
-
-    Times are in the unit that `unit` names; absent figures are empty.
-    """
+    """Write one CSV line per solution and case: the figures of the text report; `unit` names that of times."""
     unit = unit_of(run.cases)
     return document.render_lines([_summary_line(case, unit, run.problem) for case in run.cases])
 

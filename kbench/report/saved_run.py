@@ -1,4 +1,4 @@
-"""A saved run as the events that made it, so that `show` and `export` render it as `run` did."""
+"""A saved run as the events that made it, so that reports render it as `run` did, and as the command that did."""
 
 import functools
 import shlex
@@ -6,27 +6,31 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from kbench.core.errors import NothingSelectedError, ResultsError
+from kbench.core.errors import KbenchError, NothingSelectedError, ResultsError
 from kbench.core.events import Judged
 from kbench.core.explain import explain
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
+from kbench.core.verdict import Conditions
+from kbench.devices.backend import is_timed_by_host
+from kbench.plugins import case_selection, registry
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run
+from kbench.storage.rows import constants_of, evaluates
 from kbench.storage.runfiles import shown_path
+from kbench.storage.settings import Settings
 from kbench.units.rows import OF_THE_ENVIRONMENT
 
 MOST_PROBLEMS = 3
 
 
 def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
-    """Rebuild the verdicts of a run by (problem, solution, case); `cases` are globs.
+    """Rebuild the verdicts of a run by (problem, solution, case), with its details; `cases` are globs.
 
-    Stage times, logs and words of findings are in the run's details. Raises NothingSelectedError where no case matches,
-    and ResultsError for a pass without its errors, which kbench does not write.
+    Raises NothingSelectedError where no case matches, and ResultsError for a pass without its errors.
     """
     groups = run.by_case(cases)
     if not groups:
@@ -101,3 +105,38 @@ def _correctness(row: ResultRow) -> Correctness | None:
         oracle_factor=4.0 if row.oracle_factor is None else row.oracle_factor,
         contract=row.contract,
     )
+
+
+def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
+    """Write a `kbench run`; options that rows do not hold, such as numbers of processes, are left out."""
+    first = rows[0]
+    words = ["kbench", "run", first.problem_path or first.problem]
+    words += dict.fromkeys(row.solution_path or row.solution for row in rows)
+    for case in dict.fromkeys(row.case for row in rows):
+        words += ["--case", case]
+    words += set_options(first.problem_path or first.problem, first.case, first.overrides, settings)
+    words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
+    for code in first.accepted.split():
+        words += ["--accept", code]
+    return shlex.join([*words, *condition_options(first, first.entry, evaluates=evaluates(first))])
+
+
+def condition_options(conditions: ResultRow | Conditions, entry: str, *, evaluates: bool) -> list[str]:
+    """Return the options of `kbench run` that measure under the same conditions."""
+    return [
+        *(["--device", "cpu"] if is_timed_by_host(conditions.device) else []),
+        *(["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []),
+        *(["--allow-tf32"] if conditions.tf32 else []),
+        *(["--eval"] if evaluates else []),
+        *(["--entry", entry] if entry else []),
+    ]
+
+
+def set_options(problem: str, case: str, overrides: str, settings: Settings) -> list[str]:
+    """Return `--set NAME=VALUE` for the constants that the case does not set; empty if the problem is not available."""
+    try:
+        entry = registry.find_problem(problem, settings)
+        by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides) or {})
+    except (KbenchError, OSError):
+        return []
+    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={value!r}")]

@@ -4,7 +4,7 @@ from kbench.core.errors import KbenchError
 from kbench.core.levels import level_in_words
 from kbench.core.model import Status
 from kbench.report import units
-from kbench.report.document import render_document, render_records
+from kbench.report.document import render_document
 from kbench.report.table import one_line, table
 from kbench.selftest.checks import Checked, ClassFigures, SelftestReport
 
@@ -17,7 +17,9 @@ def render_selftest(report: SelftestReport, *, verbosity: int = 0) -> str:
     for title, honest in (("attacks", False), ("honest look-alikes", True)):
         tallies = [tally for tally in report.tallies if tally.honest is honest]
         if tallies:
-            blocks.append(f"{title}\n{table([*map(_cells, tallies), _sum(tallies)]).text()}")
+            sums = {name: sum(getattr(tally, name) for tally in tallies) for name in ("checks", "right", "elapsed_s")}
+            total = ClassFigures(category="all", honest=honest, **sums)
+            blocks.append(f"{title}\n{table([*map(_cells, tallies), _cells(total)]).text()}")
     if verbosity > 0:
         blocks.append("\n".join(line(check) for check in report.checks))
     blocks += [_miss(check) for check in report.misses]
@@ -74,11 +76,6 @@ def render_json(report: SelftestReport, error: KbenchError | None = None) -> str
     )
 
 
-def render_csv(report: SelftestReport) -> str:
-    """Write a report as CSV, a line per fixture."""
-    return render_records(report.checks, Checked)
-
-
 def verdict(report: SelftestReport) -> str:
     """Write the result in one line."""
     parts = []
@@ -107,12 +104,6 @@ def line(check: Checked) -> str:
 def _cells(tally: ClassFigures) -> dict[str, str]:
     mean_s = f"{tally.seconds_per_check:.1f}"
     return {"class": tally.category, ">right": str(tally.right), ">of": str(tally.checks), ">s per check": mean_s}
-
-
-def _sum(tallies: list[ClassFigures]) -> dict[str, str]:
-    checks, right = sum(tally.checks for tally in tallies), sum(tally.right for tally in tallies)
-    elapsed_s = sum(tally.elapsed_s for tally in tallies)
-    return _cells(ClassFigures(category="all", honest=True, checks=checks, right=right, elapsed_s=elapsed_s))
 
 
 def _miss(check: Checked) -> str:

@@ -1,14 +1,20 @@
-"""The figures of a case and the sentence on a run as every report prints them: all agree to the digit."""
+"""What every report prints of a run: figures that agree to the digit, remarks with what to do, and a sentence."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kbench.core.events import Waiting
-from kbench.core.model import Environment
+from kbench.core.explain import CAUSES, explain
+from kbench.core.model import Environment, FindingKind
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
 from kbench.report.table import one_line
 from kbench.report.units import TimeUnit
+from kbench.storage.runfiles import LATEST
+
+MOST_NAMED = 5
+"""Solutions of a case that a line names, unless `-v` asks for all: a sweep has hundreds."""
 
 
 def stack_of(here: Environment | None) -> str:
@@ -53,8 +59,10 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
         cells = shown(case, unit)
         time, reference = cells["time"], cells["reference"]
         if not walls_apart:
-            time = units.both_times(time, case.remarked_wall_ns, unit)
-            reference = units.both_times(reference, case.remarked_ref_wall_ns, unit)
+            time = units.both_times(time, case.wall_ns if HOST_BOUND in case.flags else None, unit)
+            # most code does not call a reference as a graph
+            ref_wall_ns = case.ref_wall_ns if "reference_replayed" in case.flags else None
+            reference = units.both_times(reference, ref_wall_ns, unit)
         problem = {"problem": case.rows[0].problem if case.rows else ""} if several else {}
         rows.append(
             {
@@ -112,3 +120,78 @@ def _measured(case: CaseSummary) -> str:
     elif case.percent_of_limit > 100:
         what += " with data from memory: here caches are not flushed"
     return f"{text}, {units.percent(case.percent_of_limit)} of {what}."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """One line for a reader; `kind` is `warning`, `hint` or a finding's."""
+
+    kind: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        """The remark as a line of text."""
+        return f"{self.kind}: {self.text}"
+
+
+def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
+    """Return a line for each finding and flag, with its cases, and each advice once at the end; `-v` tells all."""
+    found: dict[Remark, list[tuple[str, str]]] = {}
+    advised: dict[str, list[str]] = {}
+    for case, name in zip(run.cases, run.names, strict=True):
+        for remark in _said_of(case, verbosity):
+            found.setdefault(remark, []).append((name, case.case))
+        told = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
+        codes = [code for code in case.advice if code not in told]
+        for code in (code for code in codes if CAUSES.get(code, frozenset()).isdisjoint(codes)):
+            known = explain(code)
+            named = advised.setdefault(known.fix, []) if known is not None else []
+            named += [code] if code not in named else []
+    most = MOST_NAMED if verbosity < 1 else None
+    lines = [replace(remark, text=f"{_where(cases, most)}: {remark.text}") for remark, cases in found.items()]
+    return lines + [
+        Remark(kind="hint", text=f"{', '.join(codes)}: {fix.replace(LATEST, run.typed)}")
+        for fix, codes in advised.items()
+    ]
+
+
+def remarks_of(case: CaseSummary) -> list[Remark]:
+    """Return the lines on the findings and flags of a case."""
+    where = _where([(case.solution, case.case)], MOST_NAMED)
+    return [replace(remark, text=f"{where}: {remark.text}") for remark in _said_of(case, 0)]
+
+
+def _said_of(case: CaseSummary, verbosity: int) -> list[Remark]:
+    found = []
+    for finding in case.findings:
+        if finding.fatal and not case.passed and finding.kind is not FindingKind.LEVEL:
+            continue  # the failure itself is this finding
+        if finding.kind is FindingKind.LEVEL and not finding.fatal and verbosity < 1:
+            continue
+        found.append(Remark(kind=finding.kind.value, text=f"{one_line(finding.message)} [{finding.code}]"))
+    by_advice: dict[str, list[str]] = {}
+    for flag in case.warnings:
+        known = explain(flag)
+        by_advice.setdefault(known.fix if known is not None else flag, []).append(f"{flag_text(flag)} [{flag}]")
+    return found + [Remark(kind="warning", text="; ".join(texts)) for texts in by_advice.values()]
+
+
+def _where(cases: Sequence[tuple[str, str]], most: int | None) -> str:
+    """Name solutions and cases: `eager and mine, case small; mine, case full`; not more than `most` of a case."""
+    solutions: dict[str, list[str]] = {}
+    for solution, case in cases:
+        solutions.setdefault(case, []).append(solution)
+    texts = []
+    for case, names in solutions.items():
+        if most is not None and len(names) > most:
+            names[most - 1 :] = [f"{len(names) - most + 1} more"]
+        *first, last = names
+        texts.append((f"{', '.join(first)} and {last}" if first else last) + f", case {case}")
+    return "; ".join(texts)
+
+
+def flag_text(flag: str) -> str:
+    """Return the meaning of a flag of a row."""
+    known = explain(flag)
+    return known.meaning if known is not None else flag.replace("_", " ")

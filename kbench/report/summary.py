@@ -18,7 +18,6 @@ from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 """Not a warning: the wall time is printed beside the device time."""
-REFERENCE_REPLAYED = "reference_replayed"
 BUDGET, IMPRECISE = "budget", "imprecise"
 """The finding says all that the flag does, and what to type."""
 
@@ -112,16 +111,6 @@ class CaseSummary:
         return self.speedup * (1 - self.noise), self.speedup * (1 + self.noise)
 
     @property
-    def remarked_wall_ns(self) -> float | None:
-        """The wall time of a case that is bound by the host, to print beside the device time."""
-        return self.wall_ns if HOST_BOUND in self.flags else None
-
-    @property
-    def remarked_ref_wall_ns(self) -> float | None:
-        """The wall time of a reference that is timed as a graph: most code does not call it so."""
-        return self.ref_wall_ns if REFERENCE_REPLAYED in self.flags else None
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """The flags that are warnings, and that no finding tells better."""
         told = {HOST_BOUND, *(IMPRECISE for finding in self.findings if finding.code == BUDGET)}
@@ -193,9 +182,7 @@ class RunSummary:
             return "interrupted"
         if self.failing:
             return self.failing[0].status.value
-        if not any(case.passed for case in self.cases):
-            return Status.SKIPPED.value
-        return Status.PASSED.value
+        return (Status.PASSED if any(case.passed for case in self.cases) else Status.SKIPPED).value
 
     @property
     def reason(self) -> str:
@@ -204,11 +191,10 @@ class RunSummary:
             return self.error.message
         if self.interrupted:
             return "interrupted"
-        shown = self.failing or tuple(case for case in self.cases if not case.passed)
-        if shown and self.status != Status.PASSED.value:
-            name = self.names[self.cases.index(shown[0])]
-            return f"{name}, case {shown[0].case}: {shown[0].reason}"
-        return ""
+        told = [(case, name) for case, name in zip(self.cases, self.names, strict=True) if case.status == self.status]
+        if not told or told[0][0].passed:
+            return ""
+        return f"{told[0][1]}, case {told[0][0].case}: {told[0][0].reason}"
 
     @property
     def solutions(self) -> tuple[str, ...]:
@@ -237,8 +223,9 @@ class RunSummary:
         cases = [case for case in self.cases if case.solution == solution and case.passed]
         noises = [case.noise for case in cases if case.alone]
         known = [noise for noise in noises if noise is not None]
-        share = max(known) if known and len(known) == len(noises) else None
-        low, high = (mean * (1 - share), mean * (1 + share)) if mean and share is not None else (None, None)
+        low = high = None
+        if mean and known and len(known) == len(noises):
+            low, high = mean * (1 - max(known)), mean * (1 + max(known))
         return units.speedup(mean, low, high, alone=bool(noises), weak=any(case.weak for case in cases))
 
 

@@ -8,13 +8,13 @@ from kbench.core.events import StageFinished, StageStarted, Waiting
 from kbench.core.model import Failed
 from kbench.report import units
 from kbench.report.document import render_document
-from kbench.report.junit import clean, render_suite
+from kbench.report.gate import clean, render_suite
 from kbench.report.shown import render_waiting, stack_of
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import escape_markdown, one_line, table
 from kbench.storage.json_values import plain
 from kbench.sweep.ladder import counts_as_failure
-from kbench.sweep.summary import Share, SweepSummary, speedup_of
+from kbench.sweep.summary import SweepSummary, speedup_of
 from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 
 MOST_SHOWN = 20
@@ -54,16 +54,20 @@ def headline(summary: SweepSummary) -> str:
 
 def figures(summary: SweepSummary) -> dict[str, str]:
     """Return the figures of a sweep by name, a line each; absent ones are left out."""
+    rate = f"{summary.units_per_hour:.0f} units an hour, " if summary.units_per_hour is not None else ""
     told = {
         "level": ", ".join(f"{count} {level}" for level, count in summary.levels.items()),
-        "fast_p": " · ".join(f"p = {p:g}: {_share(share)}" for p, share in summary.fast.items()),
+        "fast_p": " · ".join(
+            f"p = {p:g}: {100 * share.share:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
+            for p, share in summary.fast.items()
+        ),
         "speed-up": _mean(summary),
         "trivial": f"{summary.trivial} pass tasks that zeros or other wrong answers pass too: in no figure above"
         if summary.trivial
         else "",
         "not judged": f"{summary.not_judged}, which is no fault of the solutions" if summary.not_judged else "",
         "retried": str(summary.retried) if summary.retried else "",
-        "rate": _rate(summary),
+        "rate": f"{rate}{units.seconds(summary.elapsed_s)} in this command" if summary.elapsed_s > 0 else "",
         "time went": ", ".join(f"{stage} {units.seconds(spent_s)}" for stage, spent_s in summary.stage_s.items()),
         "slowest": ", ".join(f"{one_line(slow.name)} {units.seconds(slow.elapsed_s)}" for slow in summary.slowest),
     }
@@ -102,11 +106,7 @@ def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_
 
 def render_junit(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     """Write a sweep as JUnit XML; a status that is not the solution's fault is an error, not a failure."""
-    counts = {
-        "failures": str(summary.failures),
-        "errors": str(summary.not_judged),
-        "time": f"{summary.elapsed_s:.3f}",
-    }
+    counts = {"failures": str(summary.failures), "errors": str(summary.not_judged), "time": f"{summary.elapsed_s:.3f}"}
     cases = [_tested(verdict) for verdict in verdicts]
     return render_suite("sweep", summary.run, cases, counts, empty=summary.reason or "nothing was judged")
 
@@ -131,7 +131,10 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             lanes = f"{event.lanes} lane{'s' * (event.lanes > 1)} each, {event.jobs} builds at a time"
             return f"{event.run} · {event.tasks} verdict{'s' * (event.tasks != 1)}{resumed} · on {devices} · {lanes}"
         case Finished() if not event.verdict.resumed:
-            return f"[{done:>{len(str(tasks))}}/{tasks}] {_line(event.verdict)}  {units.seconds(event.elapsed_s)}"
+            verdict, outcome = event.verdict, event.verdict.last.outcome
+            line = f"{one_line(verdict.task.name)}  {verdict.status.value}  {_speedup(verdict)}".rstrip()
+            reason = f"  {_short(outcome.reason)}" if isinstance(outcome, Failed) else ""
+            return f"[{done:>{len(str(tasks))}}/{tasks}] {line}{reason}  {units.seconds(event.elapsed_s)}"
         case Retried():
             return f"  again, attempt {event.attempt + 1}: {one_line(event.task.name)}: {_short(event.reason)}"
         case Waiting():
@@ -142,15 +145,7 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             return ""
 
 
-def _line(verdict: TaskVerdict) -> str:
-    speedup = _speedup(verdict)
-    outcome = verdict.last.outcome
-    reason = f"  {_short(outcome.reason)}" if isinstance(outcome, Failed) else ""
-    return f"{one_line(verdict.task.name)}  {verdict.status.value}  {speedup}".rstrip() + reason
-
-
 def _speedup(verdict: TaskVerdict) -> str:
-    """Write a speed-up as `run` does; nothing without a time."""
     case = summarise(verdict.judged())
     return case.shown_speedup if case.speedup is not None else ""
 
@@ -213,10 +208,6 @@ def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
     return list(told)
 
 
-def _share(share: Share) -> str:
-    return f"{100 * share.share:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
-
-
 def _mean(summary: SweepSummary) -> str:
     mean = summary.speedup
     if mean is None:
@@ -224,11 +215,6 @@ def _mean(summary: SweepSummary) -> str:
     shown = units.speedup(mean.value, mean.low, mean.high, alone=mean.count == 1)
     interval = "" if mean.count == 1 else f" ({units.interval(mean.low, mean.high)})"
     return f"geometric mean {shown}{interval} of {mean.count}, {summary.held} confirmed by the judge's clock"
-
-
-def _rate(summary: SweepSummary) -> str:
-    rate = f"{summary.units_per_hour:.0f} units an hour, " if summary.units_per_hour is not None else ""
-    return f"{rate}{units.seconds(summary.elapsed_s)} in this command" if summary.elapsed_s > 0 else ""
 
 
 def _broken_off(summary: SweepSummary) -> str:

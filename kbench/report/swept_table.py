@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kbench.core.model import Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.report import units
-from kbench.report.remarks import Remark, flag_text
+from kbench.report.shown import Remark, flag_text
 from kbench.report.summary import HOST_BOUND, RunSummary
 from kbench.storage.published import PublishedRow
 from kbench.sweep.journal import Record
@@ -50,11 +50,6 @@ class SweptLine:
         return self.problem if not self.solution else f"{self.problem} · {self.solution}"
 
     @property
-    def judged(self) -> bool:
-        """Whether the status is a verdict on the solution."""
-        return self.status not in NOT_JUDGED
-
-    @property
     def passed(self) -> bool:
         """Whether every check held."""
         return self.status == Status.PASSED.value
@@ -69,7 +64,6 @@ class SweptTable:
     lines: tuple[SweptLine, ...]
     units_per_hour: float | None = None
     stage_s: Mapping[str, float] = field(default_factory=dict)
-    """Longest first."""
     notes: tuple[Remark, ...] = ()
 
     @property
@@ -94,7 +88,7 @@ class SweptTable:
 
     @property
     def _scores(self) -> list[Score]:
-        judged = [line for line in self.lines if line.judged]
+        judged = [line for line in self.lines if line.status not in NOT_JUDGED]
         return [Score(passed=x.passed, speedup=x.speedup if x.passed else None, trivial=x.trivial) for x in judged]
 
 

@@ -72,10 +72,7 @@ def table(
     wraps: Collection[str] = (),
     spare: Collection[str] = (),
 ) -> Table:
-    """Make a table of cells by their headings; `titles` are those of a table that may have no row.
-
-    `>` before a heading aligns its column to the right, for numbers; `wraps` and `spare` name columns without it.
-    """
+    """Make a table of cells by heading (`titles`, if it may have no row); `>` before one aligns to the right."""
 
     def column(name: str) -> Column:
         title = name.removeprefix(">")

@@ -5,9 +5,8 @@ from kbench.core.model import ResultRow, Status
 from kbench.core.printable import printable
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.remarks import remarks
-from kbench.report.shown import headline, rows_of, shown, unit_of
-from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.shown import headline, remarks, rows_of, shown, unit_of
+from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
 from kbench.report.table import one_line, table
 
 LOG_LINES = 12
@@ -19,10 +18,7 @@ NOT_LATEST = "no solution was judged, so `@latest` stays the run before"
 
 
 def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, width: int | None = None) -> str:
-    """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and times by stage.
-
-    `printed` adds what solutions that passed have printed. `width` is a terminal's.
-    """
+    """Write a run as text; verbosity -1: verdicts, 1: whole logs, stages; `printed`: what solutions printed."""
     if verbosity < 0:
         return "\n".join([*map(_verdict_line, run.cases, run.names), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
@@ -45,7 +41,7 @@ def _verdict_line(case: CaseSummary, name: str) -> str:
     measured = ""
     if case.speedup is not None:
         alone = "  one process, no interval" if case.alone else ""
-        wall = "" if case.remarked_wall_ns is None else f", wall {units.duration(case.remarked_wall_ns)}"
+        wall = f", wall {units.duration(case.wall_ns)}" if HOST_BOUND in case.flags and case.wall_ns is not None else ""
         measured = f"  {units.duration(case.time_ns)}{wall}  {case.shown_speedup}{alone}"
     level = f"  {case.shown_level}" if case.level else ""
     return f"passed  {name}  {case.case}{measured}{level}"
@@ -107,10 +103,7 @@ def failure(case: CaseSummary, name: str, verbosity: int = 0) -> str:
 
 
 def _log_lines(case: CaseSummary, verbosity: int) -> list[str]:
-    """Choose the lines to show: of a build from the first error on, else the last ones; all with `-v`.
-
-    Blanks are kept, because compilers mark columns with them.
-    """
+    """Choose lines: of a build from the first error on, else the last ones; blanks are kept, for compilers' marks."""
     log = shown = case.log.rstrip().splitlines()
     if verbosity < 1:
         first = max(len(log) - LOG_LINES, 0)

@@ -76,10 +76,7 @@ def time_left(done: int, total: int, elapsed_s: float) -> str:
 def speedup(
     value: float | None, low: float | None = None, high: float | None = None, *, alone: bool = False, weak: bool = False
 ) -> str:
-    """Write a speed-up with the digits that its interval supports: `1.972×`; confirmed ones only for one process.
-
-    A weak attestation gets two digits at most, after a `~`, and both where one would lie outside the interval.
-    """
+    """Write a speed-up with the digits that its interval supports: `1.972×`; a weak one with two at most: `~1.9×`."""
     if value is None:
         return ABSENT
     half = None if low is None or high is None else (high - low) / 2

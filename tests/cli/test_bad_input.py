@@ -183,13 +183,13 @@ def begun_sweep(kbench, monkeypatch) -> str:
     """A sweep that ended before its first verdict."""
     monkeypatch.setattr("kbench.cli.sweep._follow", lambda *_: (_ for _ in ()).throw(UsageError("ended")))
     with monkeypatch.context() as patched:
-        patched.setattr("kbench.cli.sweep._work", _write_header)
+        patched.setattr("kbench.cli.sweep._follow", _write_header)
         kbench("sweep", "group_norm", "--self", "--until", "verify", "--devices", "cpu", "--name", "one")
     return "one"
 
 
-def _write_header(_flags, begun, *_):
-    with Journal(begun.path, begun.header):
+def _write_header(work, *_):
+    with Journal(work.journal, work.header):
         pass
     raise UsageError("ended")
 

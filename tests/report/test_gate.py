@@ -11,7 +11,7 @@ from kbench.compare import measured
 from kbench.core.errors import ExitCode
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateOutcome, report
-from kbench.report import gate, junit
+from kbench.report import gate
 
 HOSTILE = "a\x00b\x1b[31m %0A::error::x\n::warning::y | <b>&amp;\ud800"
 
@@ -46,7 +46,7 @@ def test_hostile_messages_stay_data():
     assert annotations.count("\n") == 0
     assert annotations.count("::error") == 2, "the second is inside the message, behind an escaped line end"
     assert "%250A" in annotations
-    suite = Xml.fromstring(junit.render_junit(found).encode())
+    suite = Xml.fromstring(gate.render_junit(found).encode())
     assert "a" in suite.find("testcase/failure").get("message")
     text = gate.render_text(found)
     assert "\x1b" not in text
@@ -61,7 +61,7 @@ def test_a_summary_that_is_too_large_is_cut_at_a_line():
 
 
 def test_an_empty_suite_is_not_green_in_junit():
-    suite = Xml.fromstring(junit.render_junit(report("new", "main", [], confirmed=True)).encode())
+    suite = Xml.fromstring(gate.render_junit(report("new", "main", [], confirmed=True)).encode())
     assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
 
 

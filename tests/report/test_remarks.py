@@ -6,7 +6,7 @@ from fakes import ROW, failed, passed
 
 from kbench.core.model import Finding, Status
 from kbench.report import run_formats, terminal
-from kbench.report.remarks import remarks, remarks_of
+from kbench.report.shown import remarks, remarks_of
 from kbench.report.summary import RunSummary, summarise
 
 NOISY = "attestation_weak bimodal congested not_settled outliers"

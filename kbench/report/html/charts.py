@@ -1,7 +1,4 @@
-"""Axes, and the shapes that a template draws on them: rows of marks, and planes of points. Positions are in percent.
-
-Widths in percent let one drawing fit a phone and a screen, with letters and points of the same size.
-"""
+"""Axes and shapes that a template draws. Positions and widths are in percent, so that drawings fit any screen."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -20,10 +20,7 @@ FEWEST, MOST = 3, 30
 def render_comparison(
     comparison: Comparison, margin: float, source: str, history: Sequence[tuple[str, Chart]] = ()
 ) -> str:
-    """Write a comparison as one HTML file; `margin` is the share above which a case is slower.
-
-    `history` has a chart for each case that a folder holds several runs of. Raises MachineError without jinja2.
-    """
+    """Write a comparison as one HTML file; `margin` is a share, `history` has charts of cases. Raises MachineError."""
     sides, *rest = heading(comparison).splitlines()
     return page.render(
         "comparison.html",

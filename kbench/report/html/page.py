@@ -7,10 +7,7 @@ from kbench.core.version import __version__
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill in a template of `kbench/report/templates`; all values are escaped, because names and logs are untrusted.
-
-    Raises MachineError without jinja2, which the extra `html` installs.
-    """
+    """Fill in a template of `kbench/report/templates`; all values are escaped. Raises MachineError without jinja2."""
     try:
         import jinja2
         import markupsafe

@@ -1,7 +1,8 @@
 """A run as a page: the verdict in words, speed, distance from the limit, correctness, and the evidence."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from kbench.core.events import Judged
 from kbench.core.explain import explain
@@ -12,8 +13,7 @@ from kbench.report import units
 from kbench.report.html import page, samples, speed
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around, from_zero
 from kbench.report.html.sources import SourceListing
-from kbench.report.remarks import Remark, remarks
-from kbench.report.shown import headline, sentence, shown, unit_of
+from kbench.report.shown import Remark, headline, remarks, sentence, shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import table
 from kbench.report.terminal import stack_line
@@ -31,10 +31,7 @@ def render_run(
     notes: Sequence[Remark] = (),
     source: str = "",
 ) -> str:
-    """Write a run as one HTML file. Raises MachineError without jinja2.
-
-    `repeat` is the command that measures it again, `notes` are warnings about the file itself, whose name is `source`.
-    """
+    """Write a run as one HTML file; `repeat` is the command, `notes` are on the file `source`. Raises MachineError."""
     unit = unit_of(run.cases)
     rows = run.rows
     several_cases = len({case.case for case in run.cases}) > 1
@@ -104,23 +101,19 @@ def _errors(cases: Sequence[CaseSummary]) -> Chart:
         )
         for case, ratio in known
     ]
-    return Chart(
-        rows=rows,
-        scale=scale,
-        axis="worst error over the allowed one; at 1 it fails",
-        rule=(1.0, "allowed"),
-    )
+    return Chart(rows=rows, scale=scale, axis="worst error over the allowed one; at 1 it fails", rule=(1.0, "allowed"))
 
 
 STAGES = ("build", "start", "open", "shapes", "load", "verify", "time", "wait")
 
 
 def _spent(run: RunSummary) -> Chart:
-    parts = [(case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s]
-    reference: dict[str, float] = {}
-    for stages in run.reference_s.values():
-        for stage, spent_s in stages.items():
-            reference[stage] = reference.get(stage, 0.0) + spent_s
+    parts: list[tuple[str, str, Mapping[str, float]]] = [
+        (case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s
+    ]
+    reference: Counter[str] = Counter()
+    for of_case in run.reference_s.values():
+        reference.update(of_case)
     parts += [("reference", "the judge's own side", reference)] if reference else []
     scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
     rows = []

@@ -10,7 +10,7 @@ from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
 from kbench.report import units
 from kbench.report.html.charts import Dot, Scale, Span, changes
-from kbench.report.remarks import flag_text
+from kbench.report.shown import flag_text
 
 ARMS = {"candidate": "point", "reference": "reference"}
 STRIP = 76.0
@@ -75,7 +75,6 @@ def _panel(timing: Timing, middles: dict[str, float], scale: Scale) -> dict[str,
 
 
 def _bars(values: Sequence[float], scale: Scale) -> list[dict[str, Any]]:
-    """Count values in bins over the axis; the fullest bin has the full width."""
     counts, _ = np.histogram(np.clip(values, scale.low, scale.high), bins=BINS, range=(scale.low, scale.high))
     most, step = max(int(counts.max()), 1), 100 / BINS
     return [

@@ -58,10 +58,7 @@ def _of_solution(cases: Sequence[CaseSummary], settings: Settings) -> list[Sourc
 
 
 def own_files(path: Path) -> list[Path]:
-    """List the files of a solution that a page may show, its own first.
-
-    None of elsewhere: a stranger's source may include any file of this machine by its path.
-    """
+    """List a solution's files that a page may show, its own first; none of elsewhere, which a stranger may include."""
     start = path.resolve()
     folders = (start.parent, sources.kernels_of(path).resolve())
     found = [

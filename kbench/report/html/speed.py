@@ -181,17 +181,11 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> charts.Plane:
         for (name, rate), height, label_y in zip(reached.items(), heights, spread_labels(heights), strict=True)
     ]
     return charts.Plane(
-        dots=dots,
-        lines=lines,
-        x=x,
-        y=teras,
-        x_axis="FLOP for each byte that must move",
-        y_axis="TFLOP/s",
+        dots=dots, lines=lines, x=x, y=teras, x_axis="FLOP for each byte that must move", y_axis="TFLOP/s"
     )
 
 
 def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> charts.Line:
-    """Draw the slope of memory from where it enters the plane to the highest ceiling."""
     start = max(x.low, y.low / peaks.copy_bytes_per_s)
     end = min(x.high, top / peaks.copy_bytes_per_s)
     rate = peaks.copy_bytes_per_s

@@ -87,7 +87,7 @@ def _rows(timed: Sequence[SweptLine]) -> Chart:
     several = len({line.solution for line in timed}) > 1
     rows = [
         ChartRow(
-            label=_short(line.problem),
+            label=line.problem if len(line.problem) <= LONGEST_NAME else line.problem[: LONGEST_NAME - 1] + "…",
             note=line.solution if several else "",
             value=line.shown_speedup,
             marks=(Mark(x=scale.at(line.speedup or 1.0), title=line.name),),
@@ -166,7 +166,3 @@ def _cells(line: SweptLine, *, several: bool) -> dict[str, str]:
         "reason": line.reason,
         "warnings": ", ".join(line.warnings),
     }
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
