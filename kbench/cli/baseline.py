@@ -11,8 +11,8 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, OutputFlags, argument, command, option
 from kbench.cli.output import Format
+from kbench.cli.saved import find_run
 from kbench.cli.shared_flags import parse_slowdown
-from kbench.cli.show import find_run
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.report.document import render_document
 from kbench.report.table import one_line, table

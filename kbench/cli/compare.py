@@ -6,7 +6,7 @@ from typing import Literal
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
-from kbench.cli.show import find_run
+from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
 

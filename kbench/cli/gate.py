@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.cli.show import find_run
+from kbench.cli.saved import find_run
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
 from kbench.plugins import registry

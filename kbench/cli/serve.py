@@ -1,13 +1,11 @@
-"""`kbench serve` and `kbench mcp`: verdicts over HTTP, and tools for an agent over stdin and stdout."""
+"""`kbench serve`: verdicts over HTTP, for training loops."""
 
-import importlib.util
 import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from kbench.cli import shared_flags
 from kbench.cli.options import SettingsFlags, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, MachineError, UsageError
@@ -29,27 +27,8 @@ class _ServeFlags(SettingsFlags):
     accept_references: bool = switch("--accept-references", "Accept problem sources, which the trusted judge runs")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _McpFlags(SettingsFlags):
-    device: str | None = shared_flags.device()
-
-
-@command(_McpFlags)
-def mcp(flags: _McpFlags) -> int:
-    """Serve tools to an agent over stdin and stdout."""
-    if importlib.util.find_spec("mcp") is None:
-        raise MachineError("`kbench mcp` needs the mcp package", "`pip install 'kbench[mcp]'`")
-    from kbench.api.judge import Judge
-    from kbench.mcp.server import make_server
-
-    settings = flags.settings()
-    device = flags.device or settings.run.device
-    make_server(settings, Judge(config=flags.config, device=device), device).run("stdio")
-    return ExitCode.OK
-
-
 @command(_ServeFlags)
-def serve(flags: _ServeFlags) -> int:
+def main(flags: _ServeFlags) -> int:
     """Serve verdicts over HTTP, for training loops."""
     try:
         from kbench.serve import server

@@ -1,0 +1,100 @@
+"""`kbench report`: a run, a sweep, a comparison or a published table as one HTML page."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kbench.cli import shared_flags
+from kbench.cli.options import DocumentFlags, command, option
+from kbench.cli.saved import find_path
+from kbench.core.errors import ExitCode, KbenchError, ResultsError, UsageError
+from kbench.core.model import Time
+from kbench.storage import csvfile, journal_file, published, saved_runs
+from kbench.storage.results import read_rows, read_run
+from kbench.storage.runfiles import run_files, shown_path
+from kbench.storage.settings import Settings
+
+NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ReportFlags(DocumentFlags):
+    run: str = shared_flags.run()
+    file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
+    baseline: str | None = option("--baseline RUN", "Compare with this run, or baseline, instead")
+    time: Time | None = shared_flags.time()
+    slower: float | None = shared_flags.slower()
+    results: Path | None = shared_flags.results()
+
+
+@command(_ReportFlags)
+def main(flags: _ReportFlags) -> int:
+    """Write a run, a sweep or a published table as one HTML page."""
+    output, settings = flags.output(), flags.settings()
+    folder = flags.results or settings.results
+    to_stdout = flags.file is not None and str(flags.file) == "-"
+    if output.wants_json and to_stdout:
+        raise UsageError("`--json` contradicts `-o -`: stdout has one document", "write the page to a file")
+    if flags.baseline is None and (flags.time is not None or flags.slower is not None):
+        raise UsageError("`--time` and `--slower` need a comparison", "name what to compare with: `--baseline RUN`")
+    source = find_path(flags.run, folder, settings)
+    text = page_of(source, settings) if flags.baseline is None else _comparison(source, flags, folder)
+    if to_stdout:
+        output.data(text)
+        return ExitCode.OK
+    path = flags.file or source.with_suffix(".html")
+    csvfile.replace_file(path, text + "\n", "write elsewhere with `-o FILE`")
+    output.written("report", path)
+    return ExitCode.OK
+
+
+def page_of(path: Path, settings: Settings) -> str:
+    """Write the page of a results file or a published table; a run shows its sources if they are available."""
+    from kbench.report.html.run import render_run
+    from kbench.report.html.sources import listings
+    from kbench.report.html.sweep import render_sweep
+    from kbench.report.saved_run import command_of, recall
+    from kbench.report.shown import Remark
+    from kbench.report.swept_table import of_published, of_run
+    from kbench.report.terminal import stack_line
+    from kbench.sweep import journal
+
+    if published.is_published(path):
+        return render_sweep(of_published(path.stem, published.read_published(path)), shown_path(path))
+    run = read_run(path, needs_samples=False)
+    judged, summary = recall(run)
+    missing = not run.samples and any(row.samples_sha256 for row in run.rows)
+    notes = [Remark(kind="warning", text=NO_SAMPLES)] if missing else []
+    written = path.with_name(path.stem + journal_file.SUFFIX)
+    if not written.is_file() and len({row.problem for row in run.rows}) == 1:
+        shown = listings(summary.cases, settings)
+        repeat = command_of(run.rows, settings)
+        return render_run(summary, judged, listings=shown, repeat=repeat, notes=notes, source=shown_path(path))
+    try:
+        told = journal.read(written) if written.is_file() else None
+    except KbenchError as error:
+        told, notes = None, [*notes, Remark(kind="warning", text=f"claims and rates are not shown: {error.message}")]
+    return render_sweep(of_run(run.name, summary, stack_line(run.rows[0]), told, notes), shown_path(path))
+
+
+def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:
+    from kbench import compare as verb
+    from kbench.core.verdict import Thresholds
+    from kbench.report.comparison import chosen
+    from kbench.report.html.comparison import histories, render_comparison
+    from kbench.storage import baselines
+
+    new, name = read_run(path), str(flags.baseline)
+    try:
+        old = saved_runs.find_run(name, folder)
+    except UsageError:
+        old = baselines.load_baseline(new, name, folder / "baselines")
+        old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
+    thresholds = Thresholds() if flags.slower is None else Thresholds(margin=flags.slower)
+    found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
+    others = {}
+    for other in run_files(folder):
+        with suppress(ResultsError):
+            others[other.stem] = read_rows(other)
+    history = histories(old.rows, others)
+    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, shown_path(path), history)
