@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 from kbench.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from kbench.api.calls import evaluate as evaluate
-    from kbench.api.calls import evaluate_async as evaluate_async
-    from kbench.api.calls import evaluate_many as evaluate_many
     from kbench.api.evaluation import EvaluationResult as EvaluationResult
     from kbench.api.judge import Judge as Judge
+    from kbench.api.judge import evaluate as evaluate
+    from kbench.api.judge import evaluate_async as evaluate_async
+    from kbench.api.judge import evaluate_many as evaluate_many
     from kbench.core.errors import KbenchError as KbenchError
     from kbench.core.model import Failed as Failed
     from kbench.core.model import Passed as Passed
@@ -21,9 +21,9 @@ _PLACES = {
     "Judge": "kbench.api.judge",
     "KbenchError": "kbench.core.errors",
     "Passed": "kbench.core.model",
-    "evaluate": "kbench.api.calls",
-    "evaluate_async": "kbench.api.calls",
-    "evaluate_many": "kbench.api.calls",
+    "evaluate": "kbench.api.judge",
+    "evaluate_async": "kbench.api.judge",
+    "evaluate_many": "kbench.api.judge",
 }
 """Imported where they are used: `import kbench` is a part of every start of the command line."""
 

@@ -1,6 +1,7 @@
 """A pool of judges that stay warm."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import queue
@@ -40,8 +41,6 @@ AHEAD = 16
 
 @dataclass(slots=True)
 class _Waiting:
-    """A task, and the futures that wait for its verdict."""
-
     task: Task
     started_utc: str
     futures: "list[Future[EvaluationResult]]" = field(default_factory=list)
@@ -145,9 +144,8 @@ class Judge:
     ) -> Iterator[EvaluationResult]:
         """Judge pairs of a problem and a solution; yields each result as it comes, in any order.
 
-        `EvaluationResult.number` is the index in `candidates`, which is read when the pool has room. `progress` is
-        called before each result is yielded. An invalid problem or solution file gives a failed result; a name or path
-        that does not exist raises when its pair is next.
+        `EvaluationResult.number` is the index in `candidates`, which is read when the pool has room; `progress` is
+        called first. An invalid file gives a failed result; a name or path that does not exist raises at its turn.
         """
         asked = self._options(options)
         if asked.save:
@@ -201,7 +199,6 @@ class Judge:
             yield first_ready()
 
     def _options(self, given: Mapping[str, Any]) -> RunOptions:
-        """Return the options of one call. Raises UsageError for those that only a pool can have."""
         options = self._fitted(make_options(self._settings, {**self._given, **given}))
         base = self._pool.run
         for name in OF_THE_POOL:
@@ -271,7 +268,7 @@ class Judge:
                 quarantine.refuse(settings.cache_dir(), device.uuid)
             scratch = self._home / "run"
             scratch.mkdir(exist_ok=True)  # beside the sources: the sandbox hides nothing that holds a worker's own
-            self._crew = Crew(self._pool, scratch, self._make, write=lambda *_: None)
+            self._crew = Crew(self._pool, scratch, lambda *_: None, self._make)
             self._crew.start()
             self._listener = threading.Thread(target=self._listen, args=(self._crew,), daemon=True)
             self._listener.start()
@@ -326,3 +323,54 @@ def _save(found: Sequence[EvaluationResult], options: RunOptions) -> tuple[Evalu
             rows = [writer.append(row, samples.get(row.process, ())) for row in named]
             written.append(replace(one, rows=tuple(rows)))
     return tuple(written)
+
+
+def evaluate(
+    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
+) -> tuple[EvaluationResult, ...]:
+    """Judge one solution of a problem; returns one EvaluationResult for each case.
+
+    `problem` and `solution` are the text of a Python file (a string with a line break), a path, or a name as on the
+    command line; `entry` is the class or function of the solution to judge instead of `ModelNew`. `options` are fields
+    of `kbench.core.events.RunOptions` (`device`, `cases`, `overrides`, `verify_only`, `processes`, `limits`, `save`),
+    with the defaults of `[tool.kbench]` in pyproject.toml. Nothing is written unless `save=True`. A wrong or crashing
+    solution raises nothing: its `outcome` is a `Failed` with a status. Judges end with the call; a `kbench.Judge` keeps
+    them.
+
+    >>> import kbench
+    >>> (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases="small", verify_only=True)
+    >>> found.outcome.correctness.contract_ratio <= 1
+    True
+
+    Raises KbenchError: an unknown option or name, a problem that cannot be used, or a missing device.
+    """
+    with Judge(lanes=1, **options) as judge:
+        return judge.evaluate(problem, solution, entry=entry)
+
+
+def evaluate_many(
+    candidates: Iterable[tuple[SourceLike, SourceLike]],
+    *,
+    entry: str | None = None,
+    progress: ProgressCallback | None = None,
+    **options: Unpack[Options],
+) -> Iterator[EvaluationResult]:
+    """Do as `Judge.evaluate_many` in a pool that ends with the iterator; options are checked before it returns."""
+    judge = Judge(**options)
+
+    def judged() -> Iterator[EvaluationResult]:
+        with contextlib.closing(judge):
+            yield from judge.evaluate_many(candidates, entry=entry, progress=progress)
+
+    return judged()
+
+
+async def evaluate_async(
+    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
+) -> tuple[EvaluationResult, ...]:
+    """Judge one solution without blocking the event loop. Judges end with the call, as for `evaluate`."""
+    judge = await asyncio.to_thread(Judge, lanes=1, **options)
+    try:
+        return await judge.evaluate_async(problem, solution, entry=entry)
+    finally:
+        await asyncio.to_thread(judge.close)

@@ -57,9 +57,7 @@ class Options(TypedDict, total=False):
 def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
     """Combine arguments, settings and defaults, in this order; nothing is saved unless `save` is set.
 
-    One string stands for a sequence of one, in `cases` and `accept`.
-
-    Raises UsageError: an option that does not exist, or a value of the wrong type or out of range.
+    In `cases` and `accept` a string stands for a sequence of one. Raises UsageError.
     """
     from pydantic import TypeAdapter, ValidationError
 

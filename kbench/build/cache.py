@@ -1,8 +1,7 @@
-"""The build cache: keys that cover all that a solution is built from, and the folders that hold the results.
+"""The build cache: an entry is a folder with all that compilers left behind; its key covers all that they read.
 
-An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder
-fills a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
-Whoever reads an entry holds a shared lock of all entries, and whoever replaces one the exclusive lock.
+A builder fills a staging folder, which is renamed into place; workers get private copies. Readers hold a shared lock of
+all entries, whoever replaces one the exclusive lock.
 """
 
 import contextlib
@@ -93,10 +92,7 @@ class CacheEntry:
                 return set()
 
     def stage(self) -> Path:
-        """Return a new staging folder beside the entry, holding a copy of what the entry has.
-
-        Raises MachineError where the cache cannot be written, and OSError where what it has cannot be copied.
-        """
+        """Return a new staging folder with a copy of the entry. Raises MachineError (no cache), OSError (no copy)."""
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:12]}-", dir=self.folder.parent))
@@ -114,8 +110,7 @@ class CacheEntry:
     def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
         """Rename a filled staging folder into place; of two builders that race, the last one stays.
 
-        What a builder left there is a stranger's: only plain files and folders are kept, and no record of its own.
-        Raises UnfitArtefactsError where there is too much of them.
+        What a builder left is a stranger's: only plain files stay. Raises UnfitArtefactsError where there are too many.
         """
         make_plain(staging)
         (staging / RECORD).write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
@@ -127,20 +122,14 @@ class CacheEntry:
         shutil.rmtree(outgoing, ignore_errors=True)
 
     def copy_to(self, folder: Path) -> None:
-        """Give a worker or a builder its private copy, of one and the same build; nothing where there is none.
-
-        Raises OSError, which `uncopied` puts into words.
-        """
+        """Give a worker or a builder its private copy, if there is any. Raises OSError, for `uncopied`."""
         with self._lock(fcntl.LOCK_SH):
             if self.folder.exists():
                 shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
 
     @contextlib.contextmanager
     def _lock(self, kind: int) -> Iterator[None]:
-        """Hold the lock of all entries, a file beside their folder; a process that dies lets go of it.
-
-        Without a place for that file nobody publishes, and a file system without locks must do without.
-        """
+        """Hold the lock of all entries, a file beside their folder, where there can be such a file and locks."""
         place = self.folder.parent.with_name(f"{self.folder.parent.name}.lock")
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError):
@@ -169,10 +158,9 @@ def uncopied(error: OSError) -> str:
 
 
 def make_plain(staging: Path) -> None:
-    """Remove links out of the folder, pipes, sockets, devices and records, none of which a compiler leaves.
+    """Remove links out of the folder, pipes, sockets, devices and records; make the rest readable to its owner.
 
-    Its owner may read what stays. Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES, DEEPEST or LONGEST, and
-    OSError where something cannot be looked at or removed.
+    Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES, DEEPEST or LONGEST, and OSError.
     """
     record = staging / RECORD
     if record.is_dir() and not record.is_symlink():

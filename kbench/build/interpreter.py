@@ -1,8 +1,7 @@
 """The Python of child processes: where they find kbench, and packages in their compiled form.
 
-Images often have packages without their bytecode, and forbid Python to write it. Each of the processes of a run imports
-torch; where each compiled its sources again, that took 4.3 s on the host of an H200, and what torch.compile needs took
-9.4 s more. There it is kept once for all, below the cache.
+Where packages have no bytecode it is kept below the cache: else each process compiles torch for 4.3 s, and for 9.4 s
+more what torch.compile needs (host of an H200).
 """
 
 import contextlib
@@ -29,10 +28,7 @@ def search_path() -> str:
 
 
 def bytecode(*, writes: bool = False) -> dict[str, str]:
-    """Return the variables under which a child reads compiled packages; one that `writes` also adds to ours.
-
-    No child that imports a solution may write, since others run what it wrote.
-    """
+    """Return variables for a child to read bytecode, and to add some if it `writes`: no child with a solution may."""
     folder = bytecode_folder()
     if folder is None:
         return {}

@@ -1,7 +1,4 @@
-"""What a solution is made of: its file and every local file that it reads to be built, found without running it.
-
-The files are a stranger's, and may name any file of the machine: only plain ones are read, and only so much of them.
-"""
+"""What a solution is made of: its file and every local file that it reads to be built, found without running it."""
 
 import ast
 import functools
@@ -15,8 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from kbench.core.errors import PluginError
-from kbench.plugins.plain_files import read_head
-from kbench.plugins.source import parse
+from kbench.plugins.source import parse, read_head
 
 SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
 KBENCHS_OWN = (*SOURCE_SUFFIXES, ".json")
@@ -32,11 +28,7 @@ COMPILES = re.compile(
     EXTENSION.pattern + r"|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|"
     r"\bsubprocess\b|\bos\.system\b|\bsetuptools\b|" + JUST_IN_TIME.pattern
 )
-"""Mentions that make a build step worth its process; a solution without any has nothing to compile.
-
-Whoever starts a program may be starting a compiler, and can do so in the build step only.
-"""
-
+"""Mentions that make a build step worth its process; a program that is started may be a compiler."""
 INCLUDE_FOLDERS = ("", "include")
 MOST_BYTES, MOST_TOGETHER, MOST_FILES = 4 << 20, 32 << 20, 5_000
 """Of one file, of all files of a solution, and their number; what is beyond is not followed."""
@@ -60,11 +52,10 @@ class Compiler(StrEnum):
 
 
 def dependencies(path: Path) -> tuple[Path, ...]:
-    """Return a source and every local file that it reads to be built, found without running it.
+    """Return a source and every local file that it reads to be built, sorted, absolute.
 
-    Python files: the modules they import from beside them or from `kbench.kernels`, and the source files that their
-    string literals name. C++ and CUDA files and strings: what they include by a path from their own folder, its
-    `include`, or the kernels'. Sorted, absolute.
+    Python: modules beside it or of `kbench.kernels`, and source files that string literals name. C++ and CUDA, files
+    and strings: what is included from the own folder, its `include`, or the kernels'.
     """
     return tuple(_contents(path))
 
@@ -97,7 +88,6 @@ def _text(content: bytes) -> str:
 
 
 def _references(path: Path, text: str, folder: Path) -> list[Path]:
-    """Return the files that a file of a solution names, of those that are there and can be read."""
     named = _python_references(path, folder) if path.suffix == ".py" else iter(())
     tried = [*itertools.islice(named, MOST_NAMES), *itertools.islice(_included(path, text), MOST_NAMES)]
     places = map(_place, tried)
@@ -176,18 +166,12 @@ def _included(path: Path, text: str) -> Iterator[Path]:
 
 
 def source_sha256(path: Path, variant: str = "") -> str:
-    """Return one hash over a solution's file and all that it is built from; moves of the whole tree keep it.
-
-    `variant` says which of several solutions it is that one file can stand for (`Entry.variant`).
-    """
+    """Return one hash over all that a solution is built from, whose `Entry.variant` is given; moves of all keep it."""
     return _digest(_contents(path), variant)
 
 
 def judged_sha256(path: Path, variant: str = "") -> str:
-    """Return one hash over a solution and how it is put together: its `source_sha256`, and where each file lies.
-
-    Two files that name each other are made of the same contents, and are two solutions.
-    """
+    """Return one hash over `source_sha256` and where each file lies: of two that name each other, which it is."""
     start, kernels, contents = path.resolve(), kernels_of(path), _contents(path)
     digest = hashlib.sha256(_digest(contents, variant).encode())
     for file in contents:

@@ -79,9 +79,10 @@ def main(flags: SweepFlags) -> int:
     """Judge many solutions of many problems; resumable."""
     from kbench.devices.selection import choose_devices
     from kbench.report import swept
+    from kbench.sweep.crew import Crew
     from kbench.sweep.ladder import unfinished
     from kbench.sweep.plan import make_tasks
-    from kbench.sweep.session import Work, on_this_host
+    from kbench.sweep.session import Work
     from kbench.sweep.summary import Collector
 
     output, settings = flags.output(), flags.settings()
@@ -99,7 +100,7 @@ def main(flags: SweepFlags) -> int:
             elif flags.address is not None:
                 raise UsageError("`--address` names a Ray cluster", "add `--executor ray`")
             else:
-                devices, make = choose_devices(asked), on_this_host
+                devices, make = choose_devices(asked), Crew
             options = _options(flags, settings, results, devices)
             chosen, notes = _pairs(flags, header.run, journal, settings)
             tasks, more = make_tasks(chosen, options.run, devices[0], settings, entry=flags.entry)

@@ -7,13 +7,12 @@ import queue
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kbench.cluster import membership, parcels
-from kbench.cluster.assignment import MOST_LOSSES, assign
 from kbench.cluster.membership import Member
 from kbench.cluster.supervisor import Over, Supervisor, TaskDone, Told, UnitDone
 from kbench.core.errors import MachineError, UsageError
@@ -22,7 +21,7 @@ from kbench.devices import selection
 from kbench.devices.backend import backend
 from kbench.sweep.crew import SweepOptions
 from kbench.sweep.dispatch import Write
-from kbench.sweep.ladder import counts_as_failure, halted
+from kbench.sweep.ladder import counts_as_failure, halted, next_batch
 from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, Task, TaskVerdict
 from kbench.units.unit import UnitResult
 
@@ -32,6 +31,8 @@ ANSWER_S = 120.0
 """Chosen. Seconds for a supervisor to start and answer: Ray starts a process, which imports kbench."""
 STOP_S = 20.0
 """Chosen. Seconds for a supervisor to end its judges before Ray ends the supervisor."""
+MOST_LOSSES = 3
+"""Chosen. Members that may die while one task is judged, which is then refused. After the first it is judged alone."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,8 +54,7 @@ class RemoteDevice:
 def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
     """Join a Ray cluster and start a supervisor for every GPU of its nodes, or for every node's processor.
 
-    `kind` is `cuda`, `cpu`, or `auto`: GPUs where there are any. Raises UsageError without Ray, or where devices or
-    software differ; MachineError for no cluster at the address, or no node with this kind of device.
+    Raises UsageError without Ray, or where devices or software differ; MachineError for no cluster or no such device.
     """
     ray = _ray()
     handler = signal.getsignal(signal.SIGTERM)
@@ -136,10 +136,7 @@ def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
 
 
 class Cluster:
-    """The executor of a sweep on several hosts: takes tasks, yields events, and writes every unit before its event.
-
-    The thread that reads `events` makes all decisions. Every other thread listens to one supervisor.
-    """
+    """The executor of a sweep on several hosts; the thread that reads `events` makes all decisions."""
 
     def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
         self._options, self._posts, self._write, self._ray = options, posts, write, _ray()
@@ -199,9 +196,8 @@ class Cluster:
     def _assign(self) -> None:
         alive = [post for post in self._posts if not post.is_gone and not self._halted]
         for post in alive:
-            lanes = self._options.lanes
-            known = self._waiting, self._lost_with, [*post.flying], post.problem
-            if batch := assign(*known, lanes=lanes, all_lanes=lanes * len(alive)):
+            known, lanes = (self._waiting, self._lost_with, [*post.flying], post.problem), self._options.lanes
+            if batch := assign(*known, lanes, lanes * len(alive)):
                 self._send(post, batch)
 
     def _send(self, post: RemoteDevice, batch: Sequence[Task]) -> None:
@@ -284,3 +280,18 @@ class Cluster:
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def assign(
+    ready: Sequence[Task], lost: Collection[str], flying: Sequence[str], problem: str | None, lanes: int, all_lanes: int
+) -> list[Task]:
+    """Return the tasks that a member gets next, which has `flying` keys and last had a task of `problem`.
+
+    It is kept one batch ahead of its lanes. A task that was `lost` with a member comes last, alone on an idle member.
+    """
+    if any(key in lost for key in flying) or len(flying) > lanes:
+        return []
+    fresh = [task for task in ready if task.key not in lost]
+    if fresh:
+        return next_batch(fresh, [problem] if problem else [], all_lanes)
+    return [*ready[:1]] if not flying else []

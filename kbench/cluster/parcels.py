@@ -58,10 +58,9 @@ def shipped(path: Path) -> str | None:
 
 
 def settle(task: Task, addresses: Mapping[Path, str], unpacked: Mapping[str, Path]) -> Task:
-    """Return a task of another host with the paths that its sources have on this one.
+    """Return a task of another host with the paths of its sources here.
 
-    `addresses` has for each source's path there the hash of its parcel, or its path in the package; `unpacked` has the
-    paths here by hash.
+    `addresses`: for each path there its parcel's hash, or its path in the package; `unpacked`: paths here by hash.
     """
 
     def here(entry: Entry) -> Entry:

@@ -82,7 +82,7 @@ class Supervisor:
         folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True))
         self._sources, scratch = Path(folder, "sources"), Path(folder, "run")
         scratch.mkdir()  # beside the sources: the sandbox hides it, and hides nothing that holds a worker's own source
-        self._crew = crew = Crew(options, scratch, None, self._write)
+        self._crew = crew = Crew(options, scratch, self._write)
         crew.start()
         threading.Thread(target=self._follow, args=(crew,), daemon=True).start()
         return ""

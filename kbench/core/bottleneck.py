@@ -1,15 +1,8 @@
-"""Which bottleneck a profile shows, and what to try next: one sentence, by rules that a table of examples tests.
+"""Which bottleneck a profile shows, and what to try next, in one sentence; the first rule that fits decides.
 
-The first rule that fits decides. Thresholds:
-
-- 80 % of a peak is "at the limit", and below 60 % of both memory and SM a kernel waits for latency: the Speed Of Light
-  rule of Nsight Compute (Nsight Compute Documentation, Kernel Profiling Guide, section SpeedOfLight and its rule
-  SOLBottleneck).
-- Occupancy, tail and coalescing: Kernel Profiling Guide (Occupancy, `launch__waves_per_multiprocessor`, sectors per
-  request) and CUDA C++ Best Practices Guide (Coalesced Access to Global Memory, Occupancy, Shared Memory).
-- The shares at which a rule applies are chosen, and stand beside the rule.
-
-On an H200 the rules name all ten solutions of `tests/bottlenecks.py --ncu` right.
+80 % of a peak is "at the limit", and below 60 % of both memory and SM a kernel waits for latency: rule SOLBottleneck of
+Nsight Compute (Kernel Profiling Guide, SpeedOfLight). Occupancy, tail and coalescing: Kernel Profiling Guide, and CUDA
+C++ Best Practices Guide. Other thresholds are chosen. All ten of `tests/bottlenecks.py --ncu` are named right (H200).
 """
 
 from collections.abc import Callable
@@ -17,35 +10,32 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kbench.core.counters import Counters, heaviest
-from kbench.core.kernel_names import KernelOrigin
-from kbench.core.own_share import LIBRARY_SHARE
+from kbench.core.kernel_names import LIBRARY_SHARE, KernelOrigin
 from kbench.core.profile import ProfiledKernel, SolutionProfile
 
 AT_LIMIT = 80.0
 LATENCY = 60.0
 IDLE = 0.3
-"""Chosen: the device idles for so much of a call that faster kernels would hardly help."""
+"""Share of a call from which the idle device is the bottleneck."""
 WAITS = 0.1
-"""Chosen. A wait for the device counts from this share of idle time on."""
+"""Share of idle time from which a wait for the device is the bottleneck."""
 LOW_OCCUPANCY = 0.25
-"""Chosen: 16 of Hopper's 64 warps an SM, 4 a scheduler."""
+"""16 of Hopper's 64 warps an SM, 4 a scheduler."""
 FULL_WAVES, TAIL = 4.0, 0.8
-"""Chosen. With fewer waves than the first, the tail counts where the waves are filled to less than the second."""
+"""With fewer waves than the first, the tail counts where the waves are filled to less than the second."""
 SPILLED_SHARE = 1.0
-"""Chosen: stack of one thread over its registers, in bytes. The compiler keeps a few values and the arrays of rare
-branches there too: a kernel at 62 % of the tensor cores' peak had 224 bytes beside 512 of registers."""
+"""Stack of one thread over its registers, in bytes. A kernel at 62 % of the tensor cores' peak had 224 over 512."""
 REGISTER_BYTES = 4
 SECTOR_USE = 60.0
-"""Chosen. A stride of two floats uses 50 % of each sector of 32 bytes."""
+"""A stride of two floats uses 50 % of each sector of 32 bytes."""
 CONFLICTS, MANY_CONFLICTS = 30.0, 60.0
-"""Chosen. A conflict of two ways everywhere is 50 % of the wavefronts. Fewer than the second count where warps wait for
-shared memory."""
+"""Percent of wavefronts: two-way conflicts everywhere are 50. Below the second only if warps wait for shared memory."""
 STALLED = 30.0
-"""Chosen. Nsight Compute's own rule names a stall from 30 % of the cycles on."""
+"""Percent of the cycles, as in Nsight Compute's own rule."""
 MOST = 110.0
-"""Chosen. More than this of the limit means other arithmetic, or caches: the roofline then explains nothing."""
+"""Percent of the limit above which it is other arithmetic, or caches."""
 PASS = 0.1
-"""Chosen. A kernel with a smaller share of the time does not pass over all of the data."""
+"""A kernel with a smaller share of the time does not pass over all of the data."""
 WRITTEN = frozenset({KernelOrigin.OWN, KernelOrigin.COMPILED})
 """Origins whose kernels a solution can change: rules about a kernel are for these."""
 SHARED_STALLS = frozenset({"short_scoreboard", "mio_throttle", "lg_throttle"})
@@ -288,7 +278,6 @@ def _latency_bound(it: Suspect) -> str | None:
 
 
 def _several_passes(it: Suspect) -> str | None:
-    """Without counters: as much time as moving the compulsory bytes more than once, and no more than once a kernel."""
     call = it.call
     passing = [kernel for kernel in call.kernels if kernel.share >= PASS]
     if it.counters is not None or call.limit is None or call.limit.bound_by != "memory" or not call.percent_of_limit:
@@ -341,10 +330,8 @@ def _unexplained(it: Suspect) -> str:
     text = f"{shortened(longest.name)} takes {_percent(longest.share)} of the time"
     if call.percent_of_limit is not None and call.percent_of_limit <= 100:
         text += f", and the call attains {call.percent_of_limit:.0f} % of the device's limit"
-    elif call.limit is not None and call.limit.bound_by == "compute" and (call.percent_of_limit or 0.0) > MOST:
-        text += (
-            f", and the call is at {call.percent_of_limit:.0f} % of the limit of full precision, as tensor cores allow"
-        )
+    elif call.limit is not None and call.limit.bound_by == "compute" and (percent := call.percent_of_limit or 0) > MOST:
+        text += f", and the call is at {percent:.0f} % of the limit of full precision, as tensor cores allow"
     if not call.names_kernels:
         return f"{text}; a profiler of the processor (`perf record`) shows where within it."
     if kernel is None:
@@ -358,7 +345,6 @@ def _unexplained(it: Suspect) -> str:
 
 
 def _used(seen: Counters) -> str:
-    """Say how much of each peak a kernel uses, and what its warps wait for most; empty where nothing is known."""
     peaks = {"tensor cores": seen.tensor_percent, "SM": seen.sm_percent, "memory": seen.memory_percent}
     known = [f"{name} {percent:.0f} %" for name, percent in peaks.items() if percent]
     if not known:

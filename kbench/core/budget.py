@@ -20,19 +20,13 @@ def affords_more(measured_s: float, processes: int, budget_s: float) -> bool:
 
 
 def is_far_off(half_width: float, precision: float, measured_s: float, processes: int, budget_s: float) -> bool:
-    """Return whether the rest of the budget cannot reach the requested precision, so that it need not be spent.
-
-    The width falls with the root of the number of processes.
-    """
+    """Return whether the rest of the budget cannot reach the precision: widths fall with the root of the processes."""
     wanted_s = measured_s * (half_width / precision) ** 2
     return processes >= ENOUGH_PROCESSES and wanted_s > FAR_OFF * budget_s
 
 
 def advice(half_width: float, precision: float, measured_s: float, processes: int) -> str:
-    """Return how wide the interval stayed, and which `--budget` would reach the requested precision or come near it.
-
-    Shares, so 0.003 is 0.3 %.
-    """
+    """Return how wide the interval stayed, and which `--budget` would reach the requested precision (shares)."""
     stopped = f"stopped after {measured_s:.0f} s of measuring, {processes} processes, at ± {100 * half_width:.2g} %"
     wanted_s = measured_s * (half_width / precision) ** 2
     if wanted_s > WORTH_S:

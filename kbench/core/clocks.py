@@ -17,16 +17,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import median
 
-from kbench.core.stats import median_interval
+from kbench.core.stats import median_half_width
 
 SWITCH_NS = 20_000
-"""How much a process could shorten its constant by keeping the device awake with a polling kernel: measured,
-153 us with stream memory operations and 133 us behind a spinning kernel."""
+"""By how much a polling kernel could shorten the constant: measured, 153 us without and 133 us behind one."""
 LATE_NS = 25_000
 """Normal variation of the judge's check of results right after the flag: measured, 155 to 180 us."""
 VISIBLE_NS = 100_000
-"""Chosen: inputs are visible for some 0.13 ms before the gate opens, which varies by 0.05 ms (H100). A solution that
-gets hold of the device meanwhile lengthens this by a time slice (1 to 2 ms, measured behind a spinning kernel)."""
+"""Chosen: inputs are visible for 0.13 ± 0.05 ms before the gate opens (H100), and 1 to 2 ms longer where a solution
+gets hold of the device meanwhile (measured behind a spinning kernel)."""
 QUOTED_FROM = 0.98
 """A claim below this share of the judge's time is not quoted, however wide the interval is."""
 HELD_WITHIN = 0.2
@@ -40,19 +39,17 @@ CLOCK_FLOOR_NS = 10_000
 PROVED_FROM = 0.9
 """Share of the judge's time on a CPU that a claim must reach to be reported, unless it is short by very little."""
 OVERHEADS_DIFFER = 0.1
-"""By how much the overhead of a request differs between two workers of `eager`, as a share: measured, 0.3 to 11 %
-(0.09 to 2.3 ms a call)."""
+"""Share by which a request's overhead differs between two workers of `eager`: measured, 0.3 to 11 %."""
 DOUBTFUL_FROM = 0.7
 """A claim on a CPU below this share of the least that the judge's clock leaves is refuted."""
 DELIVERY_NS, DELIVERY_NS_PER_BYTE = 100_000, 0.25
-"""Chosen. By how much longer an honest result may take to deliver than the reference's, and so much for each byte.
-A transposed result of 16 MB took 2.6 to 3.2 ms longer (2 cores)."""
+"""Chosen. Time by which an honest result's delivery may exceed the reference's: fixed, and for each byte. A transposed
+result of 16 MB took 2.6 to 3.2 ms longer (2 cores)."""
 CONGESTED_FROM, CONGESTED_SHARE = 1.25, 0.2
-"""Factor by which calls of a burst of the reference exceed their median where another program took its processor; and
-the share of such bursts from which the machine is congested."""
+"""Mean over median of a burst whose processor another program took; share of such bursts on a congested machine."""
 BATCHED_NS = 1_000_000
-"""Below it, one call alone on a CPU cannot be told from one of several that are computed as one: it may take half as
-long again and 0.2 ms. A solution that computes them as one gains 1.9 times here, and would gain 2.8 times at 0.3 ms."""
+"""Below it, one call alone on a CPU cannot be told from several that are computed as one, which gains 1.9 times here
+and would gain 2.8 times at 0.3 ms."""
 GROSS = 2.0
 GROSS_NS = 1_000_000
 """Excess over a claim, as a factor and in time, that a disturbance cannot explain."""
@@ -110,7 +107,7 @@ class Attested:
 def constant_of(empty: Sequence[Round]) -> Constant:
     """Return the constant from rounds of no call. Raises ValueError for no round."""
     totals = [float(each.total_ns) for each in empty]
-    return Constant(ns=median(totals), half_width_ns=_half_width(totals))
+    return Constant(ns=median(totals), half_width_ns=median_half_width(totals))
 
 
 def per_call_ns(each: Round, constant: Constant) -> float:
@@ -136,10 +133,7 @@ class UsualDelays:
 
 
 def usual_of(reference: Sequence[Round], shown: Sequence[Showing]) -> UsualDelays:
-    """Return what is usual: from the reference's rounds, and from inputs `shown` while no calls were queued.
-
-    Some of these were none, others the inputs of the largest round: nothing is extrapolated.
-    """
+    """Return what is usual, from the reference's rounds and from none and the most inputs, `shown` without calls."""
     most = max(each.shown_bytes for each in shown)
     least_ns = median(each.visible_ns for each in shown if each.shown_bytes < most or not most)
     longest_ns = median(each.visible_ns for each in shown if each.shown_bytes == most)
@@ -151,12 +145,10 @@ def usual_of(reference: Sequence[Round], shown: Sequence[Showing]) -> UsualDelay
 
 
 def usual_borne_out(reference: Sequence[Round], after: Sequence[Round], shown: Sequence[Showing]) -> UsualDelays:
-    """Return what is usual in rounds of the reference, as confirmed by those after the candidate's death.
+    """Return what is usual in rounds of the reference, as confirmed by rounds and `shown` inputs `after` the candidate.
 
-    A live candidate can make the reference's checks late, so that its own seem usual. After its death, checks still
-    vary with the machine's other work. A check may be late by that much, and the uncertainty is no smaller. The
-    earliest and the latest check are left out: one that the machine held up says nothing of the median of many.
-    Inputs are `shown` after its death.
+    A live candidate can make the reference's checks late, so that its own seem usual. How much checks vary without it
+    is the uncertainty, the earliest and the latest left out.
     """
     alone = usual_of(after, shown)
     beside_ns = median(each.late_ns for each in reference)
@@ -179,8 +171,7 @@ def own_delays(rounds: Sequence[Round], usual: UsualDelays) -> UsualDelays:
 def in_full_ns(each: Round, constant: Constant, usual: UsualDelays) -> float:
     """Return the time per call of one round, with all that may be hidden in it.
 
-    A worker that raises the flag before its work is done keeps the device busy, so the judge's check comes late; the
-    lateness is added. A worker that polls for inputs keeps it busy while they are revealed; the excess is added too.
+    A flag raised before the work is done makes the judge's check late; polling for inputs makes revealing them slow.
     """
     late_ns, visible_ns = each.late_ns - usual.late_ns, usual.visible_too_long_ns(each.showing)
     hidden_ns = (late_ns if late_ns > usual.late_noise_ns else 0.0) + (visible_ns if visible_ns > VISIBLE_NS else 0.0)
@@ -188,24 +179,21 @@ def in_full_ns(each: Round, constant: Constant, usual: UsualDelays) -> float:
 
 
 def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> Attested:
-    """Return the time per call of an arm over its rounds of one process.
+    """Return the time per call of an arm over its rounds of one process. Raises ValueError for no round.
 
-    Wherever work is hidden in a round, its time in full is no less than the work. What varies from round to round may
-    be the machine's own, which a busy processor holds up: it widens the interval. The remaining possible gain is part
-    of the half-width. Raises ValueError for no round.
+    A round's time in full is no less than the work hidden in it; what a solution may still gain widens the interval.
     """
     times = [in_full_ns(each, constant, usual) for each in rounds]
     unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
     # A solution that writes results right to the copy's place saves the copy.
     unseen_ns = unseen_ns / median(each.calls for each in rounds) + constant.copy_ns
-    return Attested(ns=median(times), half_width_ns=_half_width(times) + unseen_ns, least_ns=min(times) - unseen_ns)
+    return Attested(
+        ns=median(times), half_width_ns=median_half_width(times) + unseen_ns, least_ns=min(times) - unseen_ns
+    )
 
 
 def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
-    """Say whose time is reported: events where they agree with the judge's clock, else the judge's.
-
-    None: the events claim so little that the claim is refuted, by the quickest round as well.
-    """
+    """Return events where they agree with the judge's clock, else its own; None where they are refuted."""
     if event_ns < REFUTED_BELOW * min(attested.ns - attested.half_width_ns, attested.least_ns):
         return None
     # A worker that lets few calls be queued widens the interval, and must not profit from it.
@@ -214,18 +202,12 @@ def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
 
 
 def computed_together(single_ns: float, in_a_row: Attested) -> bool:
-    """Return whether one call alone takes so much longer than calls in a row that these must be computed as one.
-
-    The inputs of a round are visible together.
-    """
+    """Return whether one call alone takes so much longer than calls in a row that these must be computed as one."""
     return single_ns - SWITCH_NS - LATE_NS > FIRST_CALL * (in_a_row.ns + in_a_row.half_width_ns)
 
 
 def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:
-    """Hold a claim against requests of one call, less what an empty one takes: `held`, `weak` or `failed`.
-
-    The calls of one request are in sight together, so several may be computed as one; one call alone may not.
-    """
+    """Hold a claim against requests of one call, less what an empty one takes: `held`, `weak` or `failed`."""
     bound_ns = single_ns / FIRST_CALL - slack_ns
     if claim_ns >= PROVED_FROM * bound_ns:
         return "held"
@@ -257,15 +239,12 @@ class RequestOverhead:
 
 
 def request_overhead(reference: Sequence[Burst], empty_ns: float) -> RequestOverhead:
-    """Return what surrounds the reference's calls; a request without any takes `empty_ns` for each of a burst's calls.
-
-    Raises ValueError for no burst.
-    """
+    """Return what surrounds the reference's calls; an empty request takes `empty_ns` for each call of a burst."""
     overheads = [each.wall_ns - each.mean_ns for each in reference]
     stretched = [each.mean_ns / max(1.0, each.median_ns) for each in reference]
     return RequestOverhead(
         ns=median(overheads),
-        half_width_ns=_half_width(overheads),
+        half_width_ns=median_half_width(overheads),
         saved_ns=max(0.0, median(overheads) - empty_ns),
         stretch=max(1.0, median(stretched)),
         congested=sum(each > CONGESTED_FROM for each in stretched) >= CONGESTED_SHARE * len(stretched),
@@ -277,10 +256,9 @@ def attest_bursts(
 ) -> Attested:
     """Return the time per call that the judge's clock leaves of bursts whose claims have the median `claim_ns`.
 
-    Bursts of both arms take turns, deliver results of the same size and meet the same other programs, so that what
-    surrounds the calls of one surrounds those of the other. Each burst is held against its own claim. A quarter of
-    bursts that claim less widens the interval. One turn that another program has lengthens a burst of a few ms to twice
-    its calls' median; so the least is that of the quietest burst, those `before` included. Raises ValueError for none.
+    Bursts of both arms take turns, so the same overhead surrounds both. Each is held against its own claim, and a
+    quarter that claims less widens the interval. The least is of the quietest burst, those `before` included, because
+    one turn of another program doubles a burst of a few ms. Raises ValueError for none.
     """
 
     def seen_ns(each: Burst) -> float:
@@ -291,16 +269,13 @@ def attest_bursts(
     unsure_ns = overhead.half_width_ns / overhead.stretch
     return Attested(
         ns=max(1.0, claim_ns * middle),
-        half_width_ns=claim_ns * max(_half_width(excess), upper - middle) + unsure_ns + overhead.saved_ns,
+        half_width_ns=claim_ns * max(median_half_width(excess), upper - middle) + unsure_ns + overhead.saved_ns,
         least_ns=min(map(seen_ns, [*candidate, *before])) - unsure_ns,
     )
 
 
 def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -> float:
-    """Return what a claim on a CPU is short of the judge's time; 0 where it is believed.
-
-    On a congested machine the judge's time is that of the quietest burst.
-    """
+    """Return what a claim on a CPU is short of the judge's time (congested: of the quietest burst); 0 if believed."""
     judge_ns = attested.least_ns if overhead.congested else attested.ns
     unsure_ns = CLOCK_FLOOR_NS + OVERHEADS_DIFFER * overhead.ns
     believed = claim_ns >= PROVED_FROM * judge_ns or judge_ns - claim_ns <= unsure_ns
@@ -308,19 +283,9 @@ def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -
 
 
 def attest_claim(claim_ns: float, attested: Attested, copied_bytes: int) -> str:
-    """Hold a claimed time per call on a CPU against the judge's own: `held`, `weak` or `failed`.
-
-    `weak` is a time that the judge knows badly, or a claim that is in doubt but not refuted: an honest solution's
-    result may take longer to deliver than the reference's, for its layout.
-    """
+    """Hold a claimed time per call on a CPU against the judge's own: `held`, `failed`, or `weak` where in doubt."""
     if claim_ns >= PROVED_FROM * attested.ns:
         return "held" if attested.half_width_ns <= HELD_WITHIN * attested.ns and claim_ns >= BATCHED_NS else "weak"
     slack_ns = DELIVERY_NS + DELIVERY_NS_PER_BYTE * copied_bytes
     refuted = claim_ns < DOUBTFUL_FROM * attested.least_ns and attested.least_ns - claim_ns > slack_ns
     return "failed" if refuted else "weak"
-
-
-def _half_width(values: Sequence[float]) -> float:
-    """Half the width of the median's interval; of too few values for one, half of their range."""
-    interval = median_interval(values)
-    return interval.half_width if interval is not None else (max(values) - min(values)) / 2

@@ -1,7 +1,6 @@
-"""Hardware counters of kernels, as Nsight Compute prints them: `ncu --csv --page raw --print-units base`.
+"""Hardware counters of kernels, as `ncu --csv --page raw --print-units base` prints them: a line for each kernel.
 
-The page has one line per kernel and one column per metric. Names: the Metrics Reference of the Nsight Compute
-Documentation. The text comes from a process that the solution shares a sandbox with: what cannot be read is absent.
+Names: Metrics Reference of the Nsight Compute Documentation. The text is untrusted: what cannot be read is absent.
 """
 
 import csv

@@ -3,14 +3,12 @@
 CONTEXTS_BYTES = 3 << 30
 """Device contexts of the judge, both workers and the next one: chosen, 0.5 GB each and what libraries allocate."""
 QUEUE_BYTES = 6 << 30
-"""Memory of a small problem: the queue's slots, their hidden copy, and the results of both workers: at most three
-times `arena.QUEUE_BUDGET_BYTES`."""
+"""Memory of a small problem: queue, hidden copy and results, at most three times `arena.QUEUE_BUDGET_BYTES`."""
 CASE_FACTOR = 3
-"""Memory of a large problem in units of its inputs, outputs and parameters: measured on H100s, 2.5 for a softmax of
-6.4 GB (KernelBench 1/23), on an H200 2.7 for `group_norm` (docs/adr/0001)."""
+"""Memory of a large problem in units of its inputs, outputs and parameters: measured, 2.5 for a softmax of 6.4 GB
+(H100, KernelBench 1/23) and 2.7 for `group_norm` (H200, docs/adr/0001)."""
 CALL_FACTOR = 4
-"""Chosen. What calls of the reference compute in between, and is on the device together: both workers' allocators keep
-that of one call each, and the judge's fp64 model takes two."""
+"""Chosen. Calls whose steps lie on the device together: one of each worker, and the judge's fp64 model takes two."""
 RESTING_SHARE = 0.5
 """Chosen. Share of a device's memory that resting judges of all lanes together may hold."""
 
@@ -24,19 +22,15 @@ def needed_bytes(case_bytes: int, between_bytes: int = 0) -> int:
 
 
 def steps_take_most(between_bytes: int, memory_bytes: int | None) -> bool:
-    """Return whether the steps of calls, as kept by all who call, take more than half of a device's memory.
+    """Return whether the steps of calls take more than half of a device's memory: the judge must then release its own.
 
-    What the judge's allocator keeps of them is then missed by the workers: of an H100's 80 GB there were 8 left for
-    `eager` of KernelBench 3/31, which takes 17.
+    Of an H100's 80 GB there were else 8 left for `eager` of KernelBench 3/31, which takes 17.
     """
     return memory_bytes is not None and CALL_FACTOR * between_bytes > memory_bytes / 2
 
 
 def may_rest(case_bytes: int, resting_bytes: int, memory_bytes: int | None, lanes: int) -> bool:
-    """Return whether a judge may keep its case open while its lane, one of `lanes`, judges another problem.
-
-    `resting_bytes` is what others of the lane hold that rest.
-    """
+    """Return whether a judge may keep its case open beside `resting_bytes` of its lane, one of `lanes`."""
     if not lanes or memory_bytes is None:
         return False
     return resting_bytes + needed_bytes(case_bytes) <= RESTING_SHARE * memory_bytes / lanes

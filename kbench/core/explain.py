@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from kbench.core.codes import TEXTS
-from kbench.core.levels import PROPERTIES
+from kbench.core.levels import PROPERTIES, TEXTS
 
 CodeKind = Literal["status", "diagnosis", "property", "finding", "flag", "verdict", "bottleneck", "check"]
 
@@ -25,11 +24,7 @@ EXPLANATIONS = {
     for kind in get_args(CodeKind)
     for code, (meaning, fix) in (_PROPERTIES if kind == "property" else TEXTS[kind]).items()
 }
-"""By code in small letters; of a code of two kinds the later one.
-
-Codes with a parameter, such as `mean_offset_30` and `skipped_negated`, have one entry for all.
-"""
-
+"""By code in small letters; of a code of two kinds the later one. `mean_offset_30` is found as `mean_offset`."""
 
 _DISTURBED = ("congested", "interference", "throttled", "unstable", "not_settled", "bimodal", "drift", "outliers")
 CAUSES = {"attestation_weak": frozenset({*_DISTURBED, "resolution_limited"})}

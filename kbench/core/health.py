@@ -22,7 +22,6 @@ class ProbeAnswer(StrEnum):
     FAILED = "failed"
     """CUDA returned an error, or the process died."""
     SILENT = "silent"
-    """No answer within the time limit."""
     FULL = "full"
     """No memory was left; this says nothing about the device."""
 
@@ -41,10 +40,7 @@ class Vitals:
 
 
 def diagnose(answer: ProbeAnswer, detail: str, before: Vitals, after: Vitals) -> str | None:
-    """Return why a device must not be used further, or None.
-
-    `detail` is the probe's message; `before` was read when the run began, so that old errors do not count.
-    """
+    """Return why a device must not be used further, or None; `before` was read when the run began."""
     words = {
         ProbeAnswer.WRONG: "a kernel of one line computed a wrong result",
         ProbeAnswer.FAILED: "a fresh process could not use it",

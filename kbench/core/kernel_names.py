@@ -1,10 +1,12 @@
-"""Kernels by their names: of the solution itself, of libraries, of a compiler; and their time beside the events'."""
+"""Kernels by their names: a solution's own, libraries', a compiler's; their time, and their share of a call."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
+from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
 
 NAMED_AT_MOST = 6
@@ -94,3 +96,60 @@ def crosscheck(seen: Sequence[DeviceActivity], event_ns: float) -> str:
     if span - busy > CLOSE * max(1, span):
         message += f"; the device was idle for {(span - busy) / 1e3:.1f} us between kernels of the profiled call"
     return message
+
+
+LIBRARY_SHARE = 0.99
+"""Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
+FALLBACK, LIBRARY_TIME = "fallback", "library_time"
+
+
+class ShareSource(StrEnum):
+    """Where the share of a solution's own kernels comes from."""
+
+    UNKNOWN = "unknown"
+    BUILTIN = "builtin"
+    """It is 0: a built-in solution has no source of its own."""
+    JUDGE = "judge"
+    """The judge has profiled a call already, because `--require-custom` or `--crosscheck cupti` asks for it."""
+    WORKER = "worker"
+    """A call is profiled in one more worker, whose times do not count."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnShare:
+    """What one more worker told about a call."""
+
+    share: float | None
+    """From 0 to 1; None if not known."""
+    reason: str = ""
+    status: Status | None = None
+
+
+def share_source(*, names_kernels: bool, is_asked: bool, is_builtin: bool, processes: int) -> ShareSource:
+    """Decide where the share of a timed solution comes from; a run of one process (`--quick`) gets no other one."""
+    if not names_kernels:
+        return ShareSource.UNKNOWN
+    if is_asked:
+        return ShareSource.JUDGE
+    if is_builtin:
+        return ShareSource.BUILTIN
+    return ShareSource.WORKER if processes > 1 else ShareSource.UNKNOWN
+
+
+def share_of(timed: Iterable[tuple[KernelOrigin, float]], *origins: KernelOrigin) -> float | None:
+    """Return the share of (origin, time) pairs that has these origins, from 0 to 1; None for no time at all."""
+    every = list(timed)
+    whole = sum(time for _, time in every)
+    return sum(time for origin, time in every if origin in origins) / whole if whole else None
+
+
+def fell_back(share: float | None, *, declares_kernels: bool) -> bool:
+    """Return whether a solution has kernels in its sources, and a call launched none of them."""
+    return declares_kernels and share == 0
+
+
+def flag_of(share: float | None, *, declares_kernels: bool) -> str:
+    """Return the flag of a solution with this share of own kernels: `fallback`, `library_time` or none."""
+    if fell_back(share, declares_kernels=declares_kernels):
+        return FALLBACK
+    return LIBRARY_TIME if share is not None and share <= 1 - LIBRARY_SHARE else ""

@@ -1,11 +1,17 @@
 """Right for what: three levels, the properties that each requires, and the consequences of missing ones."""
 
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
-from kbench.core.codes import TEXTS
 from kbench.core.errors import UsageError, did_you_mean
+
+TEXTS: dict[str, Any] = json.loads(Path(__file__).with_name("codes.json").read_text(encoding="utf-8"))
+"""[meaning, what to do] of each code; of properties by level [title, what to do], in the order of naming them."""
+
 
 MOST_SHOWN = 3
 """Largest number of codes in one cell of a table or one sentence."""
@@ -46,7 +52,6 @@ PROPERTIES: dict[str, Property] = {
     for level, entries in TEXTS["property"].items()
     for code, (title, fix) in entries.items()
 }
-"""Everything that a solution can lack, by code."""
 OF_WEIGHTS = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})
 """Codes that mean that parameters cannot change after construction: then they keep the constructor's values."""
 
@@ -86,10 +91,7 @@ def blocking(lacks: Collection[str], required: Level, accepted: Collection[str] 
 
 
 def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str] = (), why: str = "") -> str:
-    """Return why a solution is below the required level and what to type, in one sentence; empty if it is not.
-
-    `why` is what explains the foremost of the properties that it lacks, where that is known.
-    """
+    """Return why (with `why` for the foremost) a solution is below a level and what to type; empty if it is not."""
     codes = blocking(lacks, required, accepted)
     if not codes:
         return ""
@@ -113,10 +115,7 @@ def foremost(codes: Collection[str]) -> str:
 
 
 def lost(old: Standing, new: Standing) -> tuple[str, ...]:
-    """Return the codes, sorted, that make the new side's level lower than the old one's.
-
-    Properties that the old side lacked, or that are accepted, are no loss.
-    """
+    """Return the codes, sorted, that make the new side's level lower: neither accepted nor lacked before."""
     if old.counted is None:
         return ()
     return blocking(set(new.lacks) - set(old.lacks), old.counted, new.accepted)
@@ -130,10 +129,7 @@ def untried(old: Standing, new: Standing) -> bool:
 
 
 def level_in_words(level: Level | str | None, lacks: Sequence[str], accepted: Collection[str] = ()) -> str:
-    """Write a level for one cell of a table: `general`, or `module; not: channels_last, misaligned`.
-
-    The codes that keep it from the next level come first.
-    """
+    """Write a level for one cell of a table: `general`, or `module; not: channels_last, misaligned`, foremost first."""
     if not level:
         return ""
     foremost_first = sorted(lacks, key=lambda code: PROPERTIES[code].level.rank)

@@ -1,8 +1,7 @@
-"""Theoretical occupancy of a kernel: how many of an SM's warps its registers, shared memory and blocks leave room for.
+"""Theoretical occupancy of a kernel, by the rules of NVIDIA's `cuda_occupancy.h` and the CUDA C++ Programming Guide.
 
-The rules are those of NVIDIA's occupancy calculator (`cuda_occupancy.h`, and the table of compute capabilities in the
-CUDA C++ Programming Guide): registers are allocated to warps in units of 256, warps in groups of 4, shared memory in
-units of 128 bytes with 1 KiB a block for the system (compute capability 8.0 and newer).
+Registers are allocated to warps in units of 256, warps in groups of 4, shared memory in units of 128 bytes with 1 KiB a
+block for the system (compute capability 8.0 and newer).
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,13 @@
 """A profile of one call: kernels with their share of the time, whose they are, and what the host did meanwhile."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbench.core.counters import Counters, base_name
-from kbench.core.kernel_names import KernelOrigin, busy_ns, operator_origin, origin
+from kbench.core.kernel_names import KernelOrigin, busy_ns, fell_back, operator_origin, origin, share_of
 from kbench.core.model import Cost
 from kbench.core.occupancy import Occupancy, occupancy
-from kbench.core.own_share import fell_back, share_of
 from kbench.core.roofline import Limit
 from kbench.core.trace import CallTrace, DeviceActivity, HostActivity
 
@@ -169,7 +168,7 @@ def differences(first: SolutionProfile, second: SolutionProfile) -> tuple[Kernel
 
 def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
     whole = max(1, sum(each.duration_ns for each in trace.launches))
-    stacks = _by_name({each.name: each.stack_bytes for each in trace.resources})
+    stacks = {each.name: each.stack_bytes for each in trace.resources}
     groups: dict[str, list[DeviceActivity]] = defaultdict(list)
     for each in trace.launches:
         groups[each.name].append(each)
@@ -186,33 +185,25 @@ def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
                 time_ns=time_ns,
                 share=time_ns / whole,
                 **shape,
-                stack_bytes=stacks(name),
+                stack_bytes=_stack_bytes(stacks, name),
                 occupancy=occupancy(longest, trace.shape) if trace.shape is not None else None,
             )
         )
     return found
 
 
-def _by_name(known: Mapping[str, int]) -> Callable[[str], int | None]:
-    """Look kernels up by name, or by the bare name where one kernel alone has that."""
-    bare: dict[str, set[int]] = defaultdict(set)
-    for name, value in known.items():
-        bare[base_name(name)].add(value)
-
-    def find(name: str) -> int | None:
-        if name in known:
-            return known[name]
-        same = bare.get(base_name(name), set())
-        return next(iter(same)) if len(same) == 1 else None
-
-    return find
+def _stack_bytes(known: Mapping[str, int], name: str) -> int | None:
+    """Look a kernel up by name, or by the bare name where one value alone has that."""
+    if name in known:
+        return known[name]
+    same = {value for other, value in known.items() if base_name(other) == base_name(name)}
+    return same.pop() if len(same) == 1 else None
 
 
 def _operators(trace: CallTrace, *, declares_kernels: bool) -> list[ProfiledKernel]:
-    """Return operators by their own time, and what none of them accounts for.
+    """Return operators by their own time, and what none of them accounts for, as shares of a call unprofiled.
 
-    The profiler makes calls longer. What is left for Python is therefore the less of two estimates: of the call under
-    the profiler, and of one without it. All shares are of the time of a call without it.
+    The profiler makes calls longer: Python gets the less of what is left of a call with it and of one without.
     """
     in_operators = sum(each.self_ns for each in trace.operators)
     rest = trace.profiled_ns - in_operators

@@ -23,10 +23,9 @@ def arithmetic_peaks(peaks: Peaks) -> dict[str, float]:
 
 
 def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
-    """Compute the limit of one call. `tf32` lets fp32 matrix products run at the TF32 peak.
+    """Compute the limit of one call; with `tf32`, fp32 products run at the TF32 peak.
 
-    FLOPs whose precision has no measured peak are taken at the fastest measured one: a limit that is too
-    strict would flag honest solutions. Raises ValueError if a peak is not positive.
+    FLOPs of a precision without a peak are taken at the fastest one. Raises ValueError if a peak is not positive.
     """
     known = arithmetic_peaks(peaks)
     if min(peaks.copy_bytes_per_s, *known.values()) <= 0:
@@ -38,7 +37,4 @@ def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
     fastest = max(known.values())
     memory_ns = cost.dram_bytes / peaks.copy_bytes_per_s * NS_PER_S
     compute_ns = sum(flops / known.get(name, fastest) for name, flops in by_precision.items()) * NS_PER_S
-    return Limit(
-        limit_ns=max(memory_ns, compute_ns),
-        bound_by="memory" if memory_ns >= compute_ns else "compute",
-    )
+    return Limit(limit_ns=max(memory_ns, compute_ns), bound_by="memory" if memory_ns >= compute_ns else "compute")

@@ -1,7 +1,6 @@
 """What compute-sanitizer's text means: reports with kernel and line, and the findings that follow from them.
 
-The text has had three ways to write a place (CUDA 11, 12 and 13), all read here; NVIDIA documents neither them nor the
-XML of `--xml`. Text that is not understood is reported, never dropped: the counts must match the tool's own summary.
+Places are written in three ways (CUDA 11, 12, 13; undocumented). What is not understood is reported, never dropped.
 """
 
 import re
@@ -141,12 +140,10 @@ def _report(head: str, rest: Sequence[str], tool: Tool) -> SanitizerReport:
 def findings(
     tool: Tool, log: Log, sources: Mapping[SourcePlace, str], is_own: Callable[[str], bool], *, strict: bool
 ) -> tuple[Finding, ...]:
-    """Decide what a run of one tool means for the solution.
+    """Decide what a run of one tool means for the solution; `sources` has source lines by place.
 
-    `sources` has the source lines of known places; `is_own` tells the solution's kernels from libraries'.
-    memcheck's reports are fatal in any kernel, because a kernel gets its addresses from its caller; racecheck's errors
-    only in the solution's own kernels. Its warnings are reported, and so are reads of memory that was never written,
-    which `strict` makes fatal.
+    Fatal are memcheck's reports in any kernel, since a kernel gets its addresses from its caller; racecheck's errors in
+    kernels that are `is_own`; and with `strict`, reads of memory that was never written.
     """
     own = [r for r in log.reports if tool is Tool.MEMCHECK or all(is_own(p.kernel) for p in r.places)]
     groups = Counter((report.what, report.severe, report.places) for report in own)

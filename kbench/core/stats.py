@@ -1,8 +1,6 @@
-"""Estimators and intervals for paired timings, in log units.
+"""Estimators and intervals for paired timings, in log units: d = log(t_candidate / t_reference), 0.01 is 1 % slower.
 
-d = log(t_candidate / t_reference), so 0.01 is 1 % slower, and exp(-d) is the speed-up.
-The process is the unit of replication: samples of one process share its placement and its clock, so
-an interval from them alone is too narrow (docs/statistics.md has the figures).
+The process is the unit of replication: an interval from samples of one process is too narrow (docs/statistics.md).
 """
 
 import math
@@ -69,15 +67,10 @@ class ArmSummary:
     min_ns: float
 
 
-# --- pairs and processes -------------------------------------------------------
-
-
 def pairs(samples: Iterable[Sample]) -> list[Pair]:
-    """Pair the candidate and the reference of one process inside each block, first with first, in order of time.
+    """Pair candidate and reference of one process in each block, in order of time: in ABBA, partners are neighbours.
 
-    In an ABBA block partners are neighbours in time, whichever arm begins. A sample without a partner is left out.
-
-    Raises ValueError for samples of several processes, or a time that is not positive.
+    A sample without a partner is left out. Raises ValueError for several processes, or a time that is not positive.
     """
     blocks: dict[int, tuple[list[Sample], list[Sample]]] = {}
     processes = set()
@@ -101,10 +94,7 @@ Marked = TypeVar("Marked", Sample, Pair)
 
 
 def counted(of_process: Iterable[Marked]) -> list[Marked]:
-    """Return the samples (or the pairs) of one process that an estimate uses: those that are not marked.
-
-    If at least `STEADY_SHARE` of them are marked, all count: this is how the device runs these calls.
-    """
+    """Return the samples (or pairs) of one process that are not marked; all, where `STEADY_SHARE` of them are."""
     found = list(of_process)
     return found if marked_share(found) >= STEADY_SHARE else [one for one in found if not one.marked]
 
@@ -139,14 +129,8 @@ def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSumma
     )
 
 
-# --- intervals -----------------------------------------------------------------
-
-
 def ratio_interval(estimates: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Student's t interval over the estimates of at least two processes, in log units.
-
-    Raises ValueError for fewer than two processes, which have no spread.
-    """
+    """Student's t interval over the estimates of processes, in log units. Raises ValueError for fewer than two."""
     count = len(estimates)
     if count < 2:
         raise ValueError("an interval over processes needs at least two")
@@ -157,9 +141,7 @@ def ratio_interval(estimates: Sequence[float], confidence: float = 0.95) -> Inte
 
 
 def difference_interval(old: Sequence[float], new: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Welch's interval for mean(new) - mean(old) of two independent runs, in log units.
-
-    The degrees of freedom are rounded down, which errs on the wide side.
+    """Welch's interval for mean(new) - mean(old) of two runs, in log units; degrees of freedom are rounded down.
 
     Raises ValueError for fewer than two processes on either side.
     """
@@ -178,29 +160,24 @@ def difference_interval(old: Sequence[float], new: Sequence[float], confidence: 
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    """Distribution-free interval of the median at 95 % or more: two order statistics.
-
-    None if even the extremes do not reach it (fewer than 6 values).
-    """
+    """Distribution-free interval of the median at 95 % or more: two order statistics. None for fewer than 6 values."""
     ordered = sorted(values)
     count = len(ordered)
     rank = _order_statistic_rank(count)
     if rank is None:
         return None
-    return Interval(
-        low=float(ordered[rank - 1]),
-        centre=float(np.median(ordered)),
-        high=float(ordered[count - rank]),
-        processes=1,
-        basis="samples",
-    )
+    low, high = float(ordered[rank - 1]), float(ordered[count - rank])
+    return Interval(low=low, centre=float(np.median(ordered)), high=high, processes=1, basis="samples")
+
+
+def median_half_width(values: Sequence[float]) -> float:
+    """Half the width of the median's interval; of too few values for one, half of their range."""
+    interval = median_interval(values)
+    return interval.half_width if interval is not None else (max(values) - min(values)) / 2
 
 
 def timings_interval(timings: Sequence[Timing]) -> Interval | None:
-    """Interval of log(t_candidate / t_reference) over processes at 95 %; None for fewer than two with a pair.
-
-    Pairs of one process give none: they do not show differences between processes.
-    """
+    """Interval of log(t_candidate / t_reference) over processes at 95 %; None for fewer than two with a pair."""
     usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
     return ratio_interval([process_estimate(timing) for timing in usable]) if len(usable) > 1 else None
 
@@ -218,9 +195,9 @@ def hodges_lehmann_shift(old: Sequence[float], new: Sequence[float]) -> float:
 
 
 def needs_more_processes(estimates: Sequence[float], precision: float, minimum: int, maximum: int) -> bool:
-    """Return whether a run continues: until the 95 % half-width is at most `precision` (0.005 is 0.5 %).
+    """Return whether a run continues: until the 95 % half-width is at most `precision`, a share.
 
-    The rule uses the width only: stopping on a significant difference would multiply false alarms.
+    The width alone decides: stopping on a significant difference would multiply false alarms.
     """
     count = len(estimates)
     if count >= maximum:
@@ -231,10 +208,9 @@ def needs_more_processes(estimates: Sequence[float], precision: float, minimum: 
 
 
 def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
-    """Return the precision to measure one process to: the requested one, or the difference between processes.
+    """Return the precision to measure one process to: the requested one, or what processes differ by (shares).
 
-    If processes differ much, more pairs in each cannot narrow the interval over them. The spread is given as the
-    half-width of an interval over three processes with that spread. Shares, so 0.005 is 0.5 %.
+    That is the half-width of an interval over three processes: more pairs in each could not narrow it.
     """
     if len(estimates) < 2:
         return precision
@@ -242,17 +218,12 @@ def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
     return max(precision, t_quantile(0.975, 2) * spread / math.sqrt(3))
 
 
-# --- what a design can detect --------------------------------------------------
-
-
 @lru_cache(maxsize=512)
 def detection_factor(processes: int, arms: int = 1) -> float:
     """Smallest excess over the margin that is flagged with `POWER`, in units of the spread between processes.
 
-    One arm is a run whose estimates are differences already (old and new paired in each process); two
-    arms are independent runs of `processes` each. From the noncentral t distribution.
-
-    Raises ValueError for fewer than two processes.
+    One arm has differences (old and new in each process), two are independent runs of `processes` each. From the
+    noncentral t distribution. Raises ValueError for fewer than two processes.
     """
     if processes < 2:
         raise ValueError("one process shows no spread between processes")
@@ -263,14 +234,8 @@ def detection_factor(processes: int, arms: int = 1) -> float:
 
 
 def detectable_effect(spread: float, processes: int, margin: float = 0.0, *, arms: int = 2) -> float:
-    """Smallest slow-down (0.02 is 2 %) that is called SLOWER with `POWER`.
-
-    `spread` is the sd of process estimates in log units; `margin` is a share, as the verdict uses it.
-    """
+    """Smallest slow-down, a share, that is called SLOWER with `POWER`; `spread`: sd of estimates, in log units."""
     return math.expm1(math.log1p(margin) + detection_factor(processes, arms) * spread)
-
-
-# --- labels --------------------------------------------------------------------
 
 
 def outliers(values: Sequence[float]) -> list[bool]:

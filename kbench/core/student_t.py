@@ -9,11 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def t_cdf(value: float, freedom: float, noncentrality: float = 0.0) -> float:
-    """Distribution function of Student's t, noncentral if asked.
+    """Distribution function of Student's t, also noncentral: the mean of Phi(x S - nc) over S = chi / sqrt(freedom).
 
-    T = (Z + nc) / S with S = chi / sqrt(freedom), so P(T <= x) is the mean of Phi(x S - nc) over S.
-    The integral is taken over log S: there the integrand falls off on both sides, and the trapezoid
-    rule converges geometrically.
+    Over log S the integrand falls off on both sides, and the trapezoid rule converges geometrically.
     """
     root = math.sqrt(freedom)
     lower, upper = -(36.0 / freedom + 9.0 / root), math.log1p(12.0 / root)

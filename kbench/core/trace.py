@@ -1,7 +1,4 @@
-"""What a solution's own process reports of a call under a profiler. Nobody else saw it: it explains, it proves nothing.
-
-Fields are those of torch's profiler (Kineto) and of `cuobjdump -res-usage`. Times are in ns, sizes in bytes.
-"""
+"""What a solution's own process reports of a call under torch's profiler (Kineto): it explains, and proves nothing."""
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -10,8 +7,6 @@ LONGEST_NAME = 300
 MOST_LAUNCHES = 4096
 MOST_NAMES = 256
 """Chosen, as are the others. Operators, host calls and kernels' resources, the longest first."""
-
-
 LARGEST = 1 << 62
 
 

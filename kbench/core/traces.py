@@ -33,10 +33,7 @@ def is_machinery(path: str) -> bool:
 
 
 def trace_of(error: BaseException) -> str:
-    """Describe an exception: the solution's lines from where it was raised outwards, then what was raised.
-
-    Frames of kbench and torch are left out; torch's stay where there are no others.
-    """
+    """Describe an exception: the solution's lines (torch's if it has none) from the raise outwards, then the error."""
     told = traceback.TracebackException.from_exception(error, capture_locals=False)
     foreign = [frame for frame in told.stack if not is_own(frame.filename)]
     frames = [frame for frame in foreign if not is_machinery(frame.filename)] or foreign

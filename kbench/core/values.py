@@ -84,8 +84,8 @@ def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:
 def rule(ratios: Ratios, factor: float) -> Ruling:
     """Apply both rules: the contract (ratio <= 1) and the oracle (ratio <= max(1, factor * reference's own)).
 
-    Where the reference itself misses the contract's tolerance against fp64, or a trivial output would meet it, the
-    oracle alone decides; without an oracle the contract decides whatever it is worth.
+    The oracle alone decides where the reference misses the contract or trivial outputs meet it; where there is none,
+    the contract decides.
     """
     if ratios.oracle is None:
         contract = "vacuous" if ratios.vacuous else "held"
@@ -148,5 +148,4 @@ def worst(one: Correctness, other: Correctness) -> Correctness:
 
 
 def _together(one: int | None, other: int | None) -> int | None:
-    known = [count for count in (one, other) if count is not None]
-    return sum(known) if known else None
+    return None if one is None and other is None else (one or 0) + (other or 0)

@@ -1,8 +1,6 @@
-"""Two measurements of one case, old and new -> one of seven answers, with its reason.
+"""Two measurements of one case, old and new -> one of seven answers, with its reason (docs/adr/0010-verdict-rule.md).
 
-An answer about speed is a claim about an interval, never about a point: SLOWER if all of it is above the margin,
-FASTER if all of it is below, SAME if all of it is within the range that counts as equal, otherwise UNCLEAR.
-docs/adr/0010-verdict-rule.md gives the reasons.
+SLOWER if all of the interval is above the margin, FASTER if below, SAME if within what counts as equal, else UNCLEAR.
 """
 
 import math
@@ -136,10 +134,9 @@ class Verdict:
 def judge_change(
     old: Measurement, new: Measurement, thresholds: Thresholds, *, differences: Sequence[float] | None = None
 ) -> Verdict:
-    """Judge the change of a case between two measurements.
+    """Judge the change of a case: by `differences`, log(t_new / t_old) of each process, where both were timed in it.
 
-    `differences` are log(t_new / t_old) of each process, if both were timed in the same processes. Without them the
-    two are independent runs, and their ratios to the reference are compared.
+    Otherwise the two are independent runs, and their ratios to the reference are compared.
     """
     verdict = _judge_status(old, new) or _judge_conditions(old, new)
     if verdict is not None:
@@ -154,10 +151,7 @@ def judge_change(
 
 
 def judge_runs(old: Sequence[float], new: Sequence[float], thresholds: Thresholds, allowance: float = 0.0) -> Verdict:
-    """Judge two independent runs by log(t_candidate / t_reference) of their processes.
-
-    `allowance` is the share by which the runs' devices may differ.
-    """
+    """Judge two runs by log(t_candidate / t_reference) of their processes; `allowance` is the devices' share."""
     if not old or not new:
         return _no_verdict("no_timing", "one of the runs has no times")
     if min(len(old), len(new)) < 2:
@@ -181,9 +175,6 @@ def allowance_between(old: Conditions, new: Conditions, thresholds: Thresholds) 
     """Return the share by which two comparable measurements may differ: none on one device under one driver."""
     is_same = bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
     return 0.0 if is_same else thresholds.between_devices
-
-
-# --- status and conditions ---------------------------------------------------------
 
 
 def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
@@ -228,7 +219,6 @@ def _described(measurement: Measurement) -> str:
 
 
 def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
-    """Refuse measurements that cannot be compared; None if both have times of one kind."""
     obstacle = _obstacle(old.conditions, new.conditions)
     if obstacle is not None:
         return _no_verdict(*obstacle)
@@ -275,9 +265,6 @@ def _obstacle(old: Conditions, new: Conditions) -> tuple[str, str] | None:
 
 def _no_verdict(code: str, message: str) -> Verdict:
     return Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=message)
-
-
-# --- intervals ---------------------------------------------------------------------
 
 
 def _one_process(centre: float, margin: float) -> Verdict:

@@ -6,6 +6,7 @@ one of each at a time; asking otherwise is an error and not a deadlock. See docs
 
 import contextlib
 import getpass
+import math
 import os
 import sys
 import time
@@ -17,14 +18,59 @@ from pathlib import Path
 from kbench.core.errors import InternalError, MachineError
 from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
 from kbench.devices.shared_folder import guarded
-from kbench.devices.waiting import DeviceBusyError, Patience, Wait
 
-__all__ = ["Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "leases", "others_using", "signature"]
+
+class DeviceBusyError(Exception):
+    """Others used the device for longer than the caller would wait."""
+
+    def __init__(self, holder: str):
+        super().__init__(f"the device is held by {holder}")
+        self.holder = holder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """What a caller does while others use the device: it waits, and is told who they are."""
+
+    timeout_s: float | None = None
+    """Until DeviceBusyError; None waits for ever, 0 not at all."""
+    on_wait: Callable[[str], None] | None = None
+    """Called with the holder's name once the wait begins; not where `timeout_s` is 0. What it raises ends the wait."""
+    again_s: float | None = None
+    """Seconds between calls of `on_wait`; None calls it once."""
+
+
+class Patience:
+    """One wait that is under way."""
+
+    def __init__(self, wait: Wait):
+        self._wait = wait
+        self._began_s = time.monotonic()
+        self._due_s = -math.inf
+
+    @property
+    def waited_s(self) -> float:
+        """Time since the wait began."""
+        return time.monotonic() - self._began_s
+
+    @property
+    def left_s(self) -> float:
+        """Time until the wait is given up."""
+        return float("inf") if self._wait.timeout_s is None else self._wait.timeout_s - self.waited_s
+
+    def tell(self, holder: str) -> None:
+        """Tell who is waited for, where that is due. Raises DeviceBusyError when the time is over."""
+        if self.left_s <= 0:
+            raise DeviceBusyError(holder)
+        if self._wait.on_wait is not None and time.monotonic() >= self._due_s:
+            again_s = self._wait.again_s
+            self._due_s = math.inf if again_s is None else time.monotonic() + again_s
+            self._wait.on_wait(holder)
+
 
 POLL_S = 0.05
 POLL_SHARE = 0.02
-"""Chosen. Who waits looks every 2 % of the time that it has waited, and every 50 ms at the least: each look wakes a
-processor that others may be timing on (docs/adr/0022 tells the cost)."""
+"""Chosen. Who waits looks every 2 % of that time, 50 ms at most: each look wakes a processor (docs/adr/0022)."""
 RECOUNT_S = 0.5
 """Chosen. A process that was killed changes no folder: it is found by counting again."""
 
@@ -39,10 +85,7 @@ _own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
 
 
 def leases() -> Path:
-    """Return the folder of the queues: KBENCH_LEASES, else one that is the same for every user, whatever TMPDIR says.
-
-    A file that can be read can be locked. Landlock closes /dev/shm to workers, and they see no other folder either.
-    """
+    """Return the folder of the queues: KBENCH_LEASES, else one of all users, which workers cannot see (Landlock)."""
     shared = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
     return Path(os.environ.get("KBENCH_LEASES") or shared).absolute()
 
@@ -81,10 +124,8 @@ def signature() -> str:
 class Admission:
     """The way to one device for this process, against every other kbench process on this machine.
 
-    The methods wait as their `wait` says, and raise:
-        DeviceBusyError: the time is over; it names the holder.
-        InternalError: the process holds, or waits for, something already that it might then wait for itself.
-        MachineError: the folder cannot be used.
+    Methods raise DeviceBusyError when the time of their `wait` is over, InternalError where this process might wait for
+    itself, MachineError where the folder cannot be used.
     """
 
     uuid: str
@@ -114,9 +155,8 @@ class Admission:
     def reserve(self, need_bytes: int, capacity_bytes: int, wait: Wait = PATIENTLY) -> Iterator["Reservation"]:
         """Reserve device memory before it is allocated; to be asked for while no lock is held.
 
-        Waits until what came earlier, those that still wait included, fits `capacity_bytes` together with
-        `need_bytes`. A reservation above the capacity is admitted once nobody is ahead: the device then says whether
-        there is room. Raises ValueError for negative bytes.
+        Waits until it fits `capacity_bytes` with all that came earlier, or nobody is ahead. Raises ValueError for
+        negative bytes.
         """
         if need_bytes < 0:
             raise ValueError(f"{need_bytes} bytes cannot be reserved")
@@ -159,10 +199,7 @@ class Reservation:
         self._capacity_bytes = capacity_bytes
 
     def is_in_the_way(self) -> bool:
-        """Return whether a later claim waits for memory, so that a holder without work should end its own.
-
-        Never waits; False where the folder cannot be looked at.
-        """
+        """Return whether a later claim waits for memory; never waits, and False where the folder cannot be read."""
         try:
             with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).tell):
                 claims = _of(self._queue.places(), ClaimKind.MEMORY)

@@ -1,7 +1,6 @@
 """The queue at a device: each claim is a file that its holder keeps locked, named by the order of arrival.
 
-The kernel drops a lock when the process that took it ends, however it ends. So a claim lives exactly as long as its
-holder, in whichever container or user that is, and a file without a lock is nobody's.
+The kernel drops a lock when its process ends, in any container: a file without a lock is nobody's.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """The threads that PyTorch computes with in a process, and how they begin a burst of calls: a processor each.
 
-On a virtual machine the kernel may wake a thread on the processor of the thread that wakes it, while the others idle:
-both threads of a softmax then run on one of two processors, in most calls (docs/timing.md, On a CPU).
+On a virtual machine, both threads of a softmax else run on one of two processors, in most calls (docs/timing.md).
 """
 
 import os
@@ -29,10 +28,7 @@ class ComputeThreads:
         self._processors = by_core(os.sched_getaffinity(0))
 
     def spread(self) -> None:
-        """Have each thread awake on a processor of its own, and free to leave it.
-
-        None is pinned: threads that a call starts would be too, and other programs would have to give way.
-        """
+        """Have each thread awake on a processor of its own, and free to leave it, as are threads that it starts."""
         present = {CALLING, *_tasks()}
         allowed = {thread: os.sched_getaffinity(thread) for thread in self._threads if thread in present}
         for number, thread in enumerate(allowed):

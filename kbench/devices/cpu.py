@@ -7,22 +7,22 @@ import mmap
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from kbench.core.model import Environment
 from kbench.devices import selection
 from kbench.devices.compute_threads import ComputeThreads
-from kbench.devices.memory import SharedMemory
-from kbench.devices.timer import Call, TimedCall
+from kbench.devices.interface import Backend, SharedMemory
+from kbench.devices.timer import Call, TimedCall, Timer
 
 M_PERTURB = -6
 FILL_WITH_ONES = 0x100
 """What is not 0 makes glibc fill what it allocates with the complement of its lowest byte (malloc.c, alloc_perturb)."""
 
 
-class Cpu:
-    """The backend of `cpu`; what each member means is said in `backend.Backend`."""
+class Cpu(Backend):
+    """The backend of `cpu`."""
 
     kind = "cpu"
     memory_kind = "memfd"
@@ -32,10 +32,7 @@ class Cpu:
     names_kernels = False
     fills_memory = True
     can_break = False
-    preferred_cases: tuple[str, ...] = ("cpu", "small", "default")
-
-    def open_ahead(self) -> None:
-        """Do nothing: a processor is open."""
+    preferred_cases = ("cpu", "small", "default")
 
     def identify(self) -> Environment:
         """Describe the processor and the software around it."""
@@ -69,17 +66,6 @@ class Cpu:
         finally:
             glibc.mallopt(M_PERTURB, 0)
 
-    def release_cached(self) -> None:
-        """Do nothing: freed memory is the system's."""
-
-    def memory_peak(self) -> contextlib.AbstractContextManager[Callable[[], int]]:
-        """Count nothing: the host's memory is not reserved."""
-        return contextlib.nullcontext(lambda: 0)
-
-    def counted(self) -> contextlib.AbstractContextManager[None]:
-        """Do nothing: no tool reads a processor's counters here."""
-        return contextlib.nullcontext()
-
     def allocate(self, nbytes: int) -> SharedMemory:
         """Allocate a file in memory that nobody can shrink: else a worker could kill the judge by SIGBUS."""
         fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -96,7 +82,7 @@ class Cpu:
         return SharedMemory(bytes=mapped, descriptor=descriptor, fd=fd, release=lambda: os.close(fd))
 
 
-class HostTimer:
+class HostTimer(Timer):
     """The monotonic clock around a call."""
 
     name = "host"
@@ -115,10 +101,3 @@ class HostTimer:
         output = call(slot)
         elapsed_ns = self._now() - start
         return TimedCall(t_event_ns=elapsed_ns, t_submit_ns=elapsed_ns, output=output)
-
-    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:  # noqa: ARG002
-        """Return the call itself: no round is queued on a CPU."""
-        return call
-
-    def forget(self) -> None:
-        """Do nothing: nothing is captured on a CPU."""

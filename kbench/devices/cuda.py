@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kbench.core.model import Environment
 from kbench.devices import nvml
 from kbench.devices.cuda_driver import Driver, DriverError
-from kbench.devices.memory import SharedMemory
+from kbench.devices.interface import Backend, SharedMemory
 from kbench.devices.poison import poison_floats
-from kbench.devices.timer import Call, TimedCall, tensor_leaves
+from kbench.devices.timer import Call, TimedCall, Timer, tensor_leaves
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,8 +21,8 @@ IPC_GRANULE = 2 << 20
 """Bytes. The driver packs smaller allocations together, and a handle is for the whole pack."""
 
 
-class Cuda:
-    """The backend of `cuda`; what each member means is said in `backend.Backend`."""
+class Cuda(Backend):
+    """The backend of `cuda`."""
 
     kind = "cuda"
     memory_kind = "cuda"
@@ -32,7 +32,7 @@ class Cuda:
     names_kernels = True
     fills_memory = False
     can_break = True
-    preferred_cases: tuple[str, ...] = ("default",)
+    preferred_cases = ("default",)
 
     def open_ahead(self) -> None:
         """Make the context that torch will use. Where that fails, torch says why."""
@@ -65,10 +65,6 @@ class Cuda:
         import torch
 
         torch.cuda.synchronize()
-
-    def filled(self) -> contextlib.AbstractContextManager[None]:
-        """Fill nothing: what was poisoned before a call is what torch's allocator gives it."""
-        return contextlib.nullcontext()
 
     def release_cached(self) -> None:
         """Give back what this process's torch holds of the GPU's memory and does not use."""
@@ -137,11 +133,7 @@ def wrap(pointer: int, nbytes: int) -> "Tensor":
 
 
 def recorded(work: Callable[[], None]) -> Callable[[], None]:
-    """Record work as a CUDA graph; return what queues it again in a few us of the CPU's time.
-
-    What the work allocates stays the graph's. It must not wait for the device: a capture that fails leaves torch's
-    random generator unusable.
-    """
+    """Record work as a CUDA graph; return its replay. A capture that fails leaves torch's random generator unusable."""
     import torch
 
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
@@ -176,7 +168,7 @@ class L2Cache:
         self._sweep.max()
 
 
-class CudaTimer:
+class CudaTimer(Timer):
     """CUDA events on the current stream."""
 
     name = "events"
@@ -186,9 +178,6 @@ class CudaTimer:
         self._captured: dict[int, tuple[Any, Any]] = {}
         self._driver = Driver()
         self._now = time.perf_counter_ns
-
-    def start(self) -> None:
-        """Do nothing: the device computes."""
 
     def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once between two events, on an idle device."""
@@ -214,7 +203,6 @@ class CudaTimer:
         self._captured.clear()
 
     def _replayed(self, call: Call, slots: Sequence[int]) -> Call:
-        """Return a call that replays a graph per slot, its outputs poisoned before every measurement."""
         import torch
 
         for slot in slots:

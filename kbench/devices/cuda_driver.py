@@ -1,11 +1,10 @@
-"""The calls of CUDA's driver that torch does not offer, in the context that torch makes or in one without torch.
+"""The calls of CUDA's driver that torch does not offer, in torch's context or in one without torch (CUDA Driver API).
 
-Functions are looked up when a `Driver` is made, so that what a solution replaces later (in Python, or symbols of
-the runtime) is not what is called. Names, arguments and error numbers: CUDA Driver API, sections on memory,
-streams, events and stream memory operations.
+Functions are looked up when a `Driver` is made, so that what a solution replaces later is not what is called.
 """
 
 import ctypes
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 SUCCESS, OUT_OF_MEMORY = 0, 2
@@ -49,13 +48,14 @@ class Driver:
         library = ctypes.CDLL("libcuda.so.1")
         self._functions = {name: library[name] for name in FUNCTIONS}
         if ordinal is not None:
-            device, context = ctypes.c_int(), ctypes.c_void_p()
-            self._call("cuInit", 0)
-            self._call("cuDeviceGet", ctypes.byref(device), ordinal)
-            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-            self._call("cuCtxSetCurrent", context)
+            device, context = c_int(), c_void_p()
+            self.call("cuInit", 0)
+            self.call("cuDeviceGet", byref(device), ordinal)
+            self.call("cuDevicePrimaryCtxRetain", byref(context), device)
+            self.call("cuCtxSetCurrent", context)
 
-    def _call(self, name: str, *arguments: Any) -> None:
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function. Raises MemoryError where the device has no room, and DriverError for any other error."""
         code = self._functions[name](*arguments)
         if code == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: the device is out of memory")
@@ -64,92 +64,75 @@ class Driver:
 
     def allocate(self, nbytes: int) -> int:
         """Allocate device memory and return its address. Raises MemoryError where there is no room."""
-        pointer = ctypes.c_uint64()
-        self._call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(nbytes))
+        pointer = c_uint64()
+        self.call("cuMemAlloc_v2", byref(pointer), c_size_t(nbytes))
         return pointer.value
 
     def free(self, pointer: int) -> None:
         """Free what `allocate` returned."""
-        self._call("cuMemFree_v2", ctypes.c_uint64(pointer))
+        self.call("cuMemFree_v2", c_uint64(pointer))
 
     def clear(self, pointer: int, words: int) -> None:
         """Fill `words` words of 32 bits with zeros."""
-        self._call("cuMemsetD32_v2", ctypes.c_uint64(pointer), 0, ctypes.c_size_t(words))
+        self.call("cuMemsetD32_v2", c_uint64(pointer), 0, c_size_t(words))
 
     def read(self, pointer: int, words: int) -> list[int]:
         """Return `words` words of 32 bits."""
-        found = (ctypes.c_uint32 * words)()
-        self._call("cuMemcpyDtoH_v2", found, ctypes.c_uint64(pointer), ctypes.c_size_t(ctypes.sizeof(found)))
+        found = (c_uint32 * words)()
+        self.call("cuMemcpyDtoH_v2", found, c_uint64(pointer), c_size_t(ctypes.sizeof(found)))
         return list(found)
 
-    def kernel(self, ptx: bytes, name: bytes) -> ctypes.c_void_p:
+    def kernel(self, ptx: bytes, name: bytes) -> c_void_p:
         """Load a kernel from PTX, which every driver translates for its own device: no compiler is needed."""
-        module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
-        self._call("cuModuleGetFunction", ctypes.byref(kernel), module, name)
+        module, kernel = c_void_p(), c_void_p()
+        self.call("cuModuleLoadData", byref(module), ctypes.c_char_p(ptx))
+        self.call("cuModuleGetFunction", byref(kernel), module, name)
         return kernel
 
-    def launch(self, kernel: ctypes.c_void_p, blocks: int, threads: int, pointer: int, stream: int = 0) -> None:
+    def launch(self, kernel: c_void_p, blocks: int, threads: int, pointer: int, stream: int = 0) -> None:
         """Launch a kernel of one pointer argument."""
-        argument = ctypes.c_uint64(pointer)
-        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
-        on = ctypes.c_void_p(stream)
-        self._call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, on, arguments, None)
+        argument = c_uint64(pointer)
+        arguments = (c_void_p * 1)(ctypes.addressof(argument))
+        on = c_void_p(stream)
+        self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, on, arguments, None)
 
     def range_of(self, pointer: int) -> tuple[int, int]:
         """Return the start of the allocation that an address lies in, and its size in bytes."""
-        base, nbytes = ctypes.c_uint64(), ctypes.c_size_t()
-        self._call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(nbytes), ctypes.c_uint64(pointer))
+        base, nbytes = c_uint64(), c_size_t()
+        self.call("cuMemGetAddressRange_v2", byref(base), byref(nbytes), c_uint64(pointer))
         return base.value, nbytes.value
 
     def export(self, pointer: int) -> bytes:
         """Return the IPC handle of the allocation that begins at an address. Raises DriverError where it has none."""
         handle = _IpcHandle()
-        self._call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(pointer))
+        self.call("cuIpcGetMemHandle", byref(handle), c_uint64(pointer))
         return bytes(handle)
 
     def open(self, handle: bytes) -> int:
         """Map another process's allocation and return its address here."""
-        pointer = ctypes.c_uint64()
+        pointer = c_uint64()
         shared = _IpcHandle.from_buffer_copy(handle)
-        self._call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), shared, ctypes.c_uint(IPC_LAZY_ENABLE_PEER_ACCESS))
+        self.call("cuIpcOpenMemHandle_v2", byref(pointer), shared, c_uint(IPC_LAZY_ENABLE_PEER_ACCESS))
         return pointer.value
 
     def unmap(self, pointer: int) -> None:
         """End what `open` began."""
-        self._call("cuIpcCloseMemHandle", ctypes.c_uint64(pointer))
+        self.call("cuIpcCloseMemHandle", c_uint64(pointer))
 
     def register(self, pointer: int, nbytes: int) -> int:
         """Pin host memory and return the address that the device knows it by."""
-        self._call(
-            "cuMemHostRegister_v2",
-            ctypes.c_void_p(pointer),
-            ctypes.c_size_t(nbytes),
-            ctypes.c_uint(HOST_REGISTER_DEVICEMAP),
-        )
-        device = ctypes.c_uint64()
-        self._call("cuMemHostGetDevicePointer_v2", ctypes.byref(device), ctypes.c_void_p(pointer), ctypes.c_uint(0))
+        self.call("cuMemHostRegister_v2", c_void_p(pointer), c_size_t(nbytes), c_uint(HOST_REGISTER_DEVICEMAP))
+        device = c_uint64()
+        self.call("cuMemHostGetDevicePointer_v2", byref(device), c_void_p(pointer), c_uint(0))
         return device.value
 
     def wait_value(self, stream: int, address: int, value: int) -> None:
         """Hold a stream until the 32 bits at a device address equal a value. No processor of the device spins."""
-        self._call(
-            "cuStreamWaitValue32_v2",
-            ctypes.c_void_p(stream),
-            ctypes.c_uint64(address),
-            ctypes.c_uint32(value),
-            ctypes.c_uint(WAIT_VALUE_EQ),
-        )
+        self.call("cuStreamWaitValue32_v2", c_void_p(stream), c_uint64(address), c_uint32(value), c_uint(WAIT_VALUE_EQ))
 
     def write_value(self, stream: int, address: int, value: int) -> None:
         """Write 32 bits at a device address once all work before it on the stream is done and visible."""
-        self._call(
-            "cuStreamWriteValue32_v2",
-            ctypes.c_void_p(stream),
-            ctypes.c_uint64(address),
-            ctypes.c_uint32(value),
-            ctypes.c_uint(0),
-        )
+        self.call("cuStreamWriteValue32_v2", c_void_p(stream), c_uint64(address), c_uint32(value), c_uint(0))
 
     def event(self) -> "DeviceEvent":
         """Make an event that keeps time."""
@@ -157,17 +140,15 @@ class Driver:
 
     def synchronise(self) -> None:
         """Wait until the device has done all that was asked of it in this context."""
-        self._call("cuCtxSynchronize")
+        self.call("cuCtxSynchronize")
 
     def reset_persisting_l2(self, stream: int) -> None:
         """Give back any persisting share of the L2 cache, and clear the stream's access-policy window."""
-        self._functions["cuCtxSetLimit"](ctypes.c_int(LIMIT_PERSISTING_L2_CACHE_SIZE), ctypes.c_size_t(0))
+        self._functions["cuCtxSetLimit"](c_int(LIMIT_PERSISTING_L2_CACHE_SIZE), c_size_t(0))
         self._functions["cuCtxResetPersistingL2Cache"]()
         # CUlaunchAttributeValue is 64 bytes; all zero is an access-policy window of no bytes.
         empty = (ctypes.c_ubyte * 64)()
-        self._functions["cuStreamSetAttribute"](
-            ctypes.c_void_p(stream), ctypes.c_int(ATTRIBUTE_ACCESS_POLICY_WINDOW), ctypes.byref(empty)
-        )
+        self._functions["cuStreamSetAttribute"](c_void_p(stream), c_int(ATTRIBUTE_ACCESS_POLICY_WINDOW), byref(empty))
 
 
 class DeviceEvent:
@@ -175,23 +156,18 @@ class DeviceEvent:
 
     def __init__(self, driver: Driver):
         self._driver = driver
-        self._event = ctypes.c_void_p()
-        driver._call("cuEventCreate", ctypes.byref(self._event), ctypes.c_uint(0))  # noqa: SLF001 - its own part
+        self._event = c_void_p()
+        driver.call("cuEventCreate", byref(self._event), c_uint(0))
 
     def record(self, stream: int) -> None:
         """Record the event on a stream."""
-        self._driver._call("cuEventRecord", self._event, ctypes.c_void_p(stream))  # noqa: SLF001
+        self._driver.call("cuEventRecord", self._event, c_void_p(stream))
 
     def ns_since(self, start: "DeviceEvent") -> float:
         """Return the time from another event to this one, in ns (the driver tells ms in fp32); both have happened."""
         milliseconds = ctypes.c_float()
-        self._driver._call(  # noqa: SLF001
-            "cuEventElapsedTime",
-            ctypes.byref(milliseconds),
-            start._event,  # noqa: SLF001
-            self._event,
-        )
+        self._driver.call("cuEventElapsedTime", byref(milliseconds), start._event, self._event)  # noqa: SLF001 - of its own class
         return milliseconds.value * 1e6
 
     def __del__(self) -> None:
-        self._driver._functions["cuEventDestroy_v2"](self._event)  # noqa: SLF001
+        self._driver._functions["cuEventDestroy_v2"](self._event)  # noqa: SLF001 - its own part

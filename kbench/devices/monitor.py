@@ -1,10 +1,13 @@
-"""Whether a device is disturbed while it is measured: its clocks, power and heat, and who else computes on it."""
+"""Whether a device is disturbed while it is measured: its clocks, which can be locked, heat, and who else is there."""
 
+import contextlib
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from kbench.core.errors import MachineError, UsageError
 from kbench.devices.backend import backend
 from kbench.devices.nvml import NvmlDevice, ask
 from kbench.devices.selection import DeviceChoice
@@ -33,13 +36,9 @@ class DeviceReading:
 
 
 class DeviceMonitor:
-    """Reads a device's clocks, power, temperature and throttle reasons; on a CPU every reading is empty.
-
-    To be used in a `with` statement: `read` before and after a piece of work, then ask `disturbed`.
-    """
+    """Reads a device's clocks, power, temperature and throttle reasons in a `with` block; all are empty on a CPU."""
 
     def __init__(self, kind: str, uuid: str | None = None):
-        """Watch the GPU `uuid`, or the first that torch sees."""
         self._kind = kind
         self._uuid = uuid
         self._gpu: NvmlDevice | None = None
@@ -69,10 +68,7 @@ class DeviceMonitor:
         return reading
 
     def disturbed(self, before: DeviceReading, after: DeviceReading) -> bool:
-        """Return whether what ran between two readings was slowed down.
-
-        By a reason that NVML names, or by an SM clock 1.5 % below the median of all readings so far.
-        """
+        """Return whether NVML names a reason, or the SM clock is 1.5 % below the median of all readings so far."""
         if any((reading.throttle_reasons or 0) & sum(SLOWED_BY) for reading in (before, after)):
             return True
         if after.sm_clock_mhz is None or len(self._clocks_mhz) < READINGS_BEFORE_JUDGING:
@@ -81,10 +77,7 @@ class DeviceMonitor:
 
 
 def foreign_processes(device: DeviceChoice) -> tuple[str, ...] | None:
-    """Name the processes that compute on a GPU, as `PID NAME`; None where the device does not tell.
-
-    To be asked while this run has none of its own there: in a container their numbers mean nothing here.
-    """
+    """Name the processes on a GPU, as `PID NAME`, while none is this run's; None where the device does not tell."""
     if not backend(device.kind).has_own_memory:
         return ()
     gpu = NvmlDevice.find(device.uuid)
@@ -97,3 +90,44 @@ def foreign_processes(device: DeviceChoice) -> tuple[str, ...] | None:
 
 def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
+
+
+@contextlib.contextmanager
+def locked_clocks(device: DeviceChoice, mhz: int) -> Iterator[None]:
+    """Hold the SM clock at `mhz` for a `with` block; an earlier lock is lost, because NVML does not tell it.
+
+    Raises UsageError on a CPU or for an unknown clock, MachineError where NVML refuses, or does not take the lock back.
+    """
+    if not backend(device.kind).has_own_memory:
+        raise UsageError("`--lock-clocks` is for GPUs", "leave it out")
+    gpu = NvmlDevice(device.uuid)
+    held = True  # from before the lock is taken: an interrupt in between must not leave it behind
+    try:
+        try:
+            gpu.call("nvmlDeviceSetGpuLockedClocks", mhz, mhz)
+        except gpu.nvml.NVMLError as error:
+            held = False
+            raise _refused(gpu.nvml, error, device, mhz) from error
+        yield
+    finally:
+        if held:
+            _reset(gpu, device)
+
+
+def _refused(nvml: Any, error: Exception, device: DeviceChoice, mhz: int) -> UsageError | MachineError:
+    if isinstance(error, nvml.NVMLError_InvalidArgument):
+        known = f"nvidia-smi -i {device.uuid} --query-supported-clocks=graphics --format=csv"
+        return UsageError(f"{device.name} has no SM clock of {mhz} MHz", f"`{known}` lists them")
+    return MachineError(
+        f"the clocks of {device.name} cannot be locked: {error}", "run kbench as root, or leave out `--lock-clocks`"
+    )
+
+
+def _reset(gpu: NvmlDevice, device: DeviceChoice) -> None:
+    try:
+        gpu.call("nvmlDeviceResetGpuLockedClocks")
+    except gpu.nvml.NVMLError as error:
+        raise MachineError(
+            f"the clocks of {device.name} may still be locked: {error}",
+            f"sudo nvidia-smi -i {device.uuid} --reset-gpu-clocks",
+        ) from error

@@ -52,7 +52,6 @@ class NvmlDevice:
     """One GPU."""
 
     def __init__(self, uuid: str):
-        """Find it. Raises NVMLError."""
         self.nvml = opened()
         self._handle = self.nvml.nvmlDeviceGetHandleByUUID(uuid)
 

@@ -1,11 +1,8 @@
-"""What one device can do, measured on it: the roofs that limits are computed from. Never a data sheet.
+"""What one device can do, measured on it (never a data sheet): `python -m kbench.devices.peaks cuda|cpu` prints JSON.
 
-Each peak is the best of several repetitions, so that an honest kernel does not beat it: bytes read plus written
-by a large copy, FP32 by chains of independent fused multiply-adds that touch no memory, TF32 and BF16 by the
-library's 8192 x 8192 x 8192 matrix product on random data (a tuned kernel may come out a little above it). On a
+Each peak is the best of several repetitions: bytes read plus written by a large copy, FP32 by chains of independent
+fused multiply-adds on registers, TF32 and BF16 by the library's 8192 x 8192 x 8192 matrix product on random data. On a
 CPU: torch's copy and FP32 matrix product, all threads.
-
-`python -m kbench.devices.peaks cuda|cpu` prints them as JSON: torch stays out of the caller.
 """
 
 import dataclasses
@@ -24,7 +21,7 @@ from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.selection import DeviceChoice
-from kbench.storage import json_file
+from kbench.storage import json_values
 
 CACHE_NAME = "peaks.json"
 LIMIT_S = 300.0
@@ -38,7 +35,7 @@ CHAINS, UNROLL, ROUNDS, THREADS, BLOCKS_PER_SM = 8, 16, 2048, 256, 16
 
 def load_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
     """Return the peaks that were measured on this device with this driver, or None."""
-    known = json_file.read(cache_dir / CACHE_NAME).get(_key(device))
+    known = json_values.read(cache_dir / CACHE_NAME).get(_key(device))
     try:
         return Peaks(**known) if known is not None else None
     except TypeError:
@@ -46,10 +43,7 @@ def load_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
 
 
 def known_or_measured(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
-    """Return the peaks of a device; those of a GPU are measured, alone on it, where they are not known.
-
-    Raises MachineError if that fails.
-    """
+    """Return the peaks of a device; unknown ones of a GPU are measured, alone on it. Raises MachineError."""
     known = load_peaks(device, cache_dir)
     if known is None and backend(device.kind).has_own_memory:
         with Admission(uuid=device.uuid).exclusive():
@@ -58,10 +52,7 @@ def known_or_measured(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
 
 
 def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
-    """Measure the peaks in a child process (some 10 s), remember and return them. The caller holds the lease.
-
-    Raises MachineError where the measurement fails.
-    """
+    """Measure the peaks in a child process (10 s), and keep them. The caller holds the lease. Raises MachineError."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", __name__, device.kind],
@@ -80,7 +71,7 @@ def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
         raise MachineError(f"the peaks of {device.name} could not be measured: {error}") from error
     path = cache_dir / CACHE_NAME
     try:
-        json_file.write(path, {**json_file.read(path), _key(device): dataclasses.asdict(peaks)})
+        json_values.write(path, {**json_values.read(path), _key(device): dataclasses.asdict(peaks)})
     except OSError as error:
         hint = "set KBENCH_CACHE to a folder that can be written"
         raise MachineError(f"cannot write {path}: {error.strerror}", hint) from error
@@ -154,7 +145,6 @@ def _fma_rate() -> float:
 
 
 def _fma_ptx() -> bytes:
-    """Return the kernel's PTX."""
     step = "\n".join(f"fma.rn.f32 %f{c}, %f{c}, %f30, %f31;" for _ in range(UNROLL) for c in range(CHAINS))
     start = "\n".join(f"add.f32 %f{c}, %f29, 0f{0x3F800000 + (c << 16):08X};" for c in range(CHAINS))
     total = "\n".join(f"add.f32 %f28, %f28, %f{c};" for c in range(CHAINS))

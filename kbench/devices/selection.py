@@ -66,10 +66,7 @@ def require_alike(devices: Sequence[DeviceChoice]) -> None:
 
 
 def choose_kind(text: str) -> str:
-    """Return the kind of device that a list names without saying which: `cuda`, `cpu`, or `auto` for `all`.
-
-    Raises UsageError for a list of this host's devices.
-    """
+    """Return the kind that a list names: `cuda`, `cpu`, or `auto` for `all`. Raises UsageError for single devices."""
     kinds = {"all": AUTO, AUTO: AUTO, "cuda": "cuda", "cpu": "cpu"}
     if text not in kinds:
         raise UsageError(f"`{text}` names devices of this host", f"for several hosts: {', '.join(kinds)}")
@@ -103,11 +100,10 @@ def visible_gpus() -> list[DeviceChoice]:
 
 
 def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[DeviceChoice]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or by the beginning of a UUID; all where it is unset.
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or beginning of a UUID; all where it is unset.
 
-    Like CUDA it ends at the first name that no GPU has; an empty one and -1 are the usual ways to hide all.
-
-    Raises MachineError where the very first name fits no GPU: `auto` would take the CPU without a word.
+    Like CUDA it ends at the first name that no GPU has. Raises MachineError where that is the very first one, unless it
+    is empty or -1, the usual ways to hide all.
     """
     if wanted is None:
         return list(gpus)

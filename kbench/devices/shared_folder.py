@@ -18,10 +18,9 @@ GRACE_S = 2.0
 
 @contextlib.contextmanager
 def guarded(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold a folder still against every other process that does the same; make it, and its parent, where missing.
+    """Hold a folder, made where missing, against every other process that does the same. Raises MachineError.
 
-    `tell` hears, again and again, where that takes above GRACE_S: somebody was stopped at the wrong moment. What it
-    raises ends the wait. Raises MachineError where the folder cannot be had.
+    `tell` hears, again and again, where that takes above GRACE_S; what it raises ends the wait.
     """
     began = time.monotonic()
     while True:

@@ -1,12 +1,9 @@
-"""Time one call in a worker, and what that takes on any device. The timers are in `cpu.py` and `cuda.py`.
-
-Rounds of many calls behind the judge's gate are in `kbench.worker.queued_calls`.
-"""
+"""Time one call in a worker, and what that takes on any device. The timers are in `cpu.py` and `cuda.py`."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kbench.devices.poison import poison_floats
 
@@ -29,8 +26,8 @@ class TimedCall:
     output: Any
 
 
-class Timer(Protocol):
-    """Times `call(slot)`."""
+class Timer:
+    """Times `call(slot)`; captures and prepares nothing, unless a device's does."""
 
     name: str
 
@@ -39,9 +36,11 @@ class Timer(Protocol):
 
     def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once and return the time of the call."""
+        raise NotImplementedError
 
-    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:
+    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:  # noqa: ARG002
         """Return what is to be called in place of `call` on these slots: itself, or the `replay` of a graph of it."""
+        return call
 
     def forget(self) -> None:
         """Let go of captured graphs: their inputs lie elsewhere now, or other numbers are among them."""
@@ -55,11 +54,7 @@ def poison_pool(outputs: "Sequence[Tensor]") -> None:
 
 
 def _free_memory(output: "Tensor") -> "list[Tensor]":
-    """Allocate what a call is likely to get for an output.
-
-    On the host that is a block with room for the alignment. Of small ones glibc has many, and sets some apart that no
-    aligned allocation gets.
-    """
+    """Allocate what a call is likely to get for an output: on the host with room for alignment, small ones often."""
     import torch
 
     if output.device.type == "cpu":

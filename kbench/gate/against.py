@@ -1,8 +1,7 @@
-"""A gate without history: the solutions of another commit and of this checkout, measured side by side now.
+"""A gate without history: the solutions of another commit and of this checkout, measured side by side in one run.
 
-Old and new run in the same processes of one run, next to the same reference, so what differs between sessions and
-machines cancels. Solution files, the files beside them and the `kbench.kernels` of their checkout come from the other
-commit. The problem and all installed packages are this checkout's.
+Solution files, the files beside them and the `kbench.kernels` of their checkout come from the other commit; the problem
+and all installed packages are this checkout's.
 """
 
 import io

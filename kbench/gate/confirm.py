@@ -21,12 +21,9 @@ from kbench.storage.settings import Settings
 
 
 def by_running(run: Run, settings: Settings, watch: Callable[[Event], None], time: Time = Time.DEVICE) -> Confirm:
-    """Make a `confirm` that measures cases of `run` again, here and now, from the solutions as they are now.
+    """Make a `confirm` that measures cases of `run` again, from the solutions as they are now; `watch` sees events.
 
-    `watch` sees the events of every measurement.
-
-    It raises MachineError if this machine has another device than the run was measured on: such a measurement would
-    confirm nothing.
+    It raises MachineError if this machine has another device than the run was measured on.
     """
     rows = {case_key(row): row for row in run.rows}
 
@@ -80,7 +77,6 @@ def locked_clock_mhz(row: ResultRow) -> int | None:
 
 
 def _constants(row: ResultRow) -> dict[str, Any]:
-    """Return the constants of a row. Raises ResultsError if kbench did not write them."""
     found = constants_of(row.overrides)
     if found is None:
         what = f"the constants of {row.problem}/{row.solution}/{row.case} are not a JSON object: {row.overrides[:40]}"

@@ -1,8 +1,7 @@
 """`gate`: compare a run with its baseline, case by case, and decide one exit code.
 
-A case is called SLOWER only if two independent measurements say so: the run itself, and a fresh one of the
-flagged cases. An unclear case is measured again, with as many processes as would decide. Nothing that could not
-be judged is green: a gate with a missing case, without any case or with unclear cases only does not pass.
+A case is SLOWER only if two independent measurements say so; an unclear one is measured again, with as many processes
+as would decide. A gate with a missing case, without any case or with unclear cases only does not pass.
 """
 
 from collections import Counter
@@ -129,11 +128,7 @@ def gate(
     calibration: Calibration | None = None,
     today: date | None = None,
 ) -> GateReport:
-    """Compare a run with a baseline.
-
-    Raises UsageError for a requested margin that this device cannot resolve by its calibration, and ResultsError for a
-    run or baseline whose rows disagree about how they were measured.
-    """
+    """Compare a run with a baseline. Raises UsageError for a margin below the device's resolution, ResultsError."""
     policy = policy or GateSettings()
     time = Time(policy.time)
     new, old = measured(run, time=time), measured(baseline, time=time)
@@ -176,10 +171,7 @@ def decide(
     pinned: Mapping[CaseKey, Measurement] | None = None,
     remeasure: Remeasure | None = None,
 ) -> dict[CaseKey, GatedCase]:
-    """Judge every contest, measuring again if a verdict needs it; three-arm runs come here directly.
-
-    `rules` default to the policy's thresholds; `pinned` are release measurements that bound creep.
-    """
+    """Judge every contest by `rules` or the policy, again where needed; `pinned` measurements bound creep."""
     rules, pinned = rules or {}, pinned or {}
     default, bar = _thresholds(policy.slower), _thresholds(CREEP)
     looks: dict[CaseKey, list[Verdict]] = {key: [] for key in contests}
@@ -211,10 +203,9 @@ def report(
     notes: Sequence[str] = (),
     time: Time = Time.DEVICE,
 ) -> GateReport:
-    """Combine the effects of all cases. A failure outranks a missing case, which outranks an unclear one.
+    """Combine the effects of all cases: a failure outranks a missing case, which outranks an unclear one.
 
-    If every judged case is unclear, the gate has judged nothing and is inconclusive, unless unclear cases were asked
-    to pass.
+    A gate whose judged cases are all unclear is inconclusive, unless unclear cases were asked to pass.
     """
     outcomes = {case.outcome for case in cases}
     judged = [case for case in cases if case.verdict.status is not Answer.NOT_COMPARABLE]
@@ -233,9 +224,6 @@ def report(
     return GateReport(
         run=run, baseline=baseline, cases=found, exit_code=code, confirmed=confirmed, notes=tuple(notes), time=time
     )
-
-
-# --- one case ----------------------------------------------------------------------
 
 
 def _rule(

@@ -16,14 +16,13 @@ from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
 from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import STEADY_HOST
 from kbench.core.forecast import LARGE_BYTES
+from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
-from kbench.core.own_share import OwnShare
 from kbench.devices import admission
 from kbench.devices.backend import backend
 from kbench.host import nursery_process
 from kbench.host.context import RunContext
-from kbench.plugins.own_time import BOUNDED, OPENING, OwnTime
-from kbench.plugins.problem import Step
+from kbench.plugins.problem import BOUNDED, OPENING, OwnTime, Step
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs

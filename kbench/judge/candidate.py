@@ -22,8 +22,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
 from kbench.judge.timing.readings import Reply, RoundOptions
-from kbench.plugins.own_time import OPENING
-from kbench.plugins.problem import Step
+from kbench.plugins.problem import OPENING, Step
 from kbench.wire import precision_switches
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field

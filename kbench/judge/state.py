@@ -29,7 +29,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.start import DeviceOpening
 from kbench.judge.verify.fp64_errors import rehearse
 from kbench.plugins import problem as problems
-from kbench.plugins.own_time import OwnTime
+from kbench.plugins.problem import OwnTime
 from kbench.wire.channel import Channel
 
 SMALL_BYTES = 32 << 20

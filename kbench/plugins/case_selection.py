@@ -17,10 +17,7 @@ from kbench.plugins.small_case import SMALL
 
 
 def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tuple[Case, ...]:
-    """Return the cases that the globs select, or the first of the preferred ones, with `--set` applied.
-
-    The derived case counts only where it is asked for by its name.
-    """
+    """Return the cases that globs select, else the first preferred one, with `--set`; the derived one by name only."""
     table = registry.selectable_cases(problem) if SMALL in options.cases else registry.case_table(problem)
     unknown = sorted(set(options.overrides) - set(registry.constants(problem)))
     if unknown:
@@ -79,10 +76,7 @@ class Rehearsal:
 def rehearsals(
     problem: Entry, cases: Sequence[Case], others: Iterable[Mapping[str, Any]], derived: Iterable[Mapping[str, Any]]
 ) -> dict[str, Rehearsal]:
-    """Return the cases for which a solution must be built, by key.
-
-    Layouts are tried at the first of the `others`, or at the cases themselves where there is none.
-    """
+    """Return the cases to build for, by key; layouts are tried at the first of the `others`, else at the cases."""
     chosen, others = [case.overrides for case in cases], [*others]
     laid_out = others[:1] or chosen
     every = [Rehearsal(overrides=given, layouts=given in laid_out) for given in (*chosen, *others, *derived)]

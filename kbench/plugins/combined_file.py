@@ -1,8 +1,4 @@
-"""The problem's part of a file that holds a problem and a solution.
-
-The judge imports problems and never a solution, so of such a file it runs what the problem needs and no more: no kernel
-is compiled there, and no package that only the solution uses has to be installed.
-"""
+"""The problem's part of a file that holds a problem and a solution: the judge runs nothing of a solution."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -20,10 +16,7 @@ def holds_a_solution(tree: ast.Module) -> bool:
 
 
 def problem_part(tree: ast.Module, keep: Iterable[str] = ()) -> list[ast.stmt]:
-    """Return the statements that bind or change the parts of a problem, and everything that they refer to.
-
-    What binds or changes nothing of it is left out: calls, imports of others, the solution.
-    """
+    """Return the statements that bind or change the parts of a problem, and everything that they refer to."""
     imported = {name for statement in tree.body if isinstance(statement, _IMPORTS) for name in bound(statement)}
     needed, kept = {*OF_A_PROBLEM, *keep}, set[int]()
     while fresh := [
@@ -34,7 +27,8 @@ def problem_part(tree: ast.Module, keep: Iterable[str] = ()) -> list[ast.stmt]:
         and (_always(statement) or not needed.isdisjoint(_touched(statement, imported)))
     ]:
         kept.update(fresh)
-        needed |= {name for number in fresh for name in _used(tree.body[number])}
+        used = (node for number in fresh for node in ast.walk(tree.body[number]))
+        needed |= {node.id for node in used if isinstance(node, ast.Name)}
     return [tree.body[number] for number in sorted(kept)]
 
 
@@ -73,11 +67,6 @@ def _changed(statement: ast.stmt) -> Iterator[str]:
 
 
 def _root(target: ast.expr) -> str | None:
-    """Return the name at the root of an attribute or element."""
     while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
         target = target.value
     return target.id if isinstance(target, ast.Name) else None
-
-
-def _used(statement: ast.stmt) -> set[str]:
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}

@@ -34,10 +34,7 @@ class Folded:
 
 
 def fold(statements: Sequence[ast.stmt], given: Mapping[str, Any] | None = None) -> dict[str, Folded]:
-    """Return the values of names that follow from literals and arithmetic within the limits.
-
-    A `given` name has that value instead, and what is computed from it follows.
-    """
+    """Return the values of names that follow from literals and arithmetic, and from `given` values of some names."""
     given = given or {}
     known: dict[str, Folded] = {}
     left = MAX_FILE

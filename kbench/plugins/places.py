@@ -1,8 +1,7 @@
 """Locations of problem and solution files: shipped, from entry points, from the settings, beside one another.
 
-Nothing is opened: a shell's completion asks for no more than names. The files that belong to a problem `softmax.py`
-in a folder `D` are `D/softmax/*.py`, `D/solutions/softmax/*.py` and `D/../solutions/softmax/*.py`; the package itself
-is laid out in the last way.
+Nothing is opened, so that completion is fast. Solutions of a problem `softmax.py` in a folder `D` are in `D/softmax`,
+`D/solutions/softmax` and `D/../solutions/softmax`; the package itself is laid out in the last way.
 """
 
 import importlib.util
@@ -91,7 +90,6 @@ def _python_files(places: list[Found]) -> list[Found]:
 
 
 def _entry_point_places(group: str) -> list[Path]:
-    """Locate folders and files that the entry points of `group` name as dotted modules."""
     return [place for point in entry_points(group=group) if (place := _locate(point)) is not None]
 
 

@@ -1,7 +1,6 @@
 """The problem format: load a KernelBench file, override its constants, make inputs, randomise parameters.
 
-Only trusted processes (the judge) and the build's rehearsal import problems. torch is imported inside functions, so
-that the command line can import this module for free.
+Only trusted processes (the judge) and the build's rehearsal import problems.
 """
 
 import ast
@@ -12,6 +11,7 @@ import inspect
 import math
 import random
 import sys
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -146,10 +146,9 @@ def is_of_a_problem(error: BaseException) -> bool:
 
 
 def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep = unheard) -> LoadedProblem:
-    """Import a problem file with module constants replaced.
+    """Import a problem file; constants are replaced *while* it runs, so that what is computed from them follows.
 
-    The constants are replaced *while* the module runs, so that what is computed from them at import follows. Raises
-    PluginError for a file that raises or lacks `Model` or `get_inputs`, UsageError for an override of no constant.
+    Raises PluginError for a file that raises or lacks `Model` or `get_inputs`, UsageError for an unknown constant.
     """
     with during(Step.IMPORT, tell):
         module = _execute(path, overrides)
@@ -214,8 +213,7 @@ def _assigned(statement: Any) -> set[str]:
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, tell: TellStep = unheard) -> int:
     """Return the bytes of inputs, parameters and outputs of a call, without allocating them; 0 if that fails.
 
-    Outputs are left out where the rest is `small_bytes` or less: a call without memory imports a lot, up to all of
-    torch.compile, which takes 1.3 s.
+    Outputs are left out where the rest is `small_bytes` or less: a call without memory may import for 1.3 s.
     """
     try:
         problem = load(path, overrides, "meta", tell)
@@ -252,11 +250,7 @@ def _tensors(value: Any) -> "list[Tensor]":
 
 
 def seed_torch(seed: int, device: str) -> None:
-    """Seed the random generators of the CPU and of `device`.
-
-    `torch.manual_seed` also queues the seed, with a whole stack trace, for each kind of device that was never used:
-    0.6 ms a call on a CPU.
-    """
+    """Seed the generators of the CPU and of `device`; `torch.manual_seed` takes 0.6 ms more, for unused devices."""
     import torch
 
     torch.default_generator.manual_seed(seed)
@@ -277,10 +271,7 @@ def is_lazy(model: "nn.Module") -> bool:
 
 
 def materialise(model: "nn.Module", arguments: Sequence[Any], seed: int) -> None:
-    """Call a lazy module once to create its parameters; equal seeds give equal ones.
-
-    Raises RuntimeError if a parameter still has no shape.
-    """
+    """Call a lazy module once to create its parameters. Raises RuntimeError if one still has no shape."""
     import torch
 
     torch.manual_seed(seed)
@@ -307,12 +298,11 @@ def variable(model: "nn.Module") -> list[str]:
 def randomise(
     model: "nn.Module", seed: int, names: Collection[str], *, keep_signs: bool = False, scale: float = 1.0
 ) -> None:
-    """Give what is `variable`, as far as it is named, new random values in place.
+    """Give what is `variable` and named new random values in place, those of parameters multiplied by `scale`.
 
     A parameter that varies keeps its mean and standard deviation (uniform, so bounded); a constant one gets a random
-    sign and magnitude around its constant, because defaults such as gamma = 1 and beta = 0 hide bugs. With
-    `keep_signs` each value is only scaled: some references take roots or logarithms of their parameters. The new values
-    of parameters are multiplied by `scale`. Other buffers (masks, tables) stay as they are.
+    sign and magnitude, because gamma = 1 and beta = 0 hide bugs. With `keep_signs` each value is only scaled, for
+    references that take roots or logarithms.
     """
     import torch
 
@@ -338,11 +328,7 @@ def randomise(
 
 
 def _moments(tensors: "dict[str, Tensor]") -> dict[str, tuple[float, float]]:
-    """Return mean and standard deviation of each.
-
-    A device is asked once for all of them: a DenseNet has 364, and each question to a GPU that others use waits for
-    their slices of its time.
-    """
+    """Return mean and standard deviation of each; a device is asked once for all, as each question waits for others."""
     import torch
 
     found: dict[str, tuple[float, float]] = {}
@@ -372,3 +358,31 @@ def pin_precision(allow_tf32: bool) -> None:
     torch.backends.cudnn.allow_tf32 = allow_tf32
     torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
     torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+
+
+OPENING = {Step.IMPORT: 1, Step.CONSTRUCT: 5, Step.CALL: 10}
+"""Chosen. Import timeouts that each step of opening a problem may take: a large model draws its weights for minutes."""
+BOUNDED = frozenset({Step.IMPORT, Step.CONSTRUCT})
+"""Steps of the problem's own code that a judge tells the end of."""
+
+
+class OwnTime:
+    """Counts the seconds of importing a problem and constructing its `Model`, whose time limits blame the problem."""
+
+    def __init__(self) -> None:
+        self._ended_s = 0.0
+        self._since: float | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether such a step is under way."""
+        return self._since is not None
+
+    @property
+    def seconds(self) -> float:
+        """All of them, of the present step too."""
+        return self._ended_s + (0.0 if self._since is None else time.monotonic() - self._since)
+
+    def note(self, step: Step | None) -> None:
+        """Count the time of a step that ended, and begin with that of another."""
+        self._ended_s, self._since = self.seconds, time.monotonic() if step in BOUNDED else None

@@ -24,7 +24,6 @@ DEFAULT_ENTRY = "ModelNew"
 OTHER_ENTRIES = ("Model", "kernel_function")
 """Other entries of published solutions: the class `Model`, or a function of the inputs only."""
 MOST_OFFERED = 3
-"""Most entries that a hint names."""
 
 PROBLEM_NAMES = frozenset({"Model", "get_inputs"})
 GPU_MODE = frozenset({"ref_kernel", "generate_input"})
@@ -108,7 +107,6 @@ def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
 
 
 def _own(problem: Entry) -> Iterator[Entry]:
-    """Yield the solution in the problem's own file, if there is one."""
     with contextlib.suppress(PluginError):  # of a broken file, which the list of problems tells
         parsed = source.parse(problem.path)
         if DEFAULT_ENTRY in parsed.names:
@@ -118,8 +116,7 @@ def _own(problem: Entry) -> Iterator[Entry]:
 def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     """Find the problem of that name, or in that file.
 
-    Raises UsageError for an unknown name, with the nearest one as a hint, or one that two files share, and PluginError
-    for a file that cannot be parsed or defines no `Model`.
+    Raises UsageError for an unknown or ambiguous name, PluginError for a file that is no problem.
     """
     path = as_path(name_or_path)
     if path is not None:
@@ -132,10 +129,9 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
 
 
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
-    """Find the solution of that name, or in that file, for `problem`.
+    """Find the solution of that name, or in that file. Raises what `find_problem` does.
 
-    The judged entry is `entry`, else the one in the file's head comment, else the one of the settings if the file
-    defines it, else `ModelNew`. Raises what `find_problem` does, also where a file does not define what is judged.
+    Judged is `entry`, else what the file's head comment names, else the settings' entry if defined, else `ModelNew`.
     """
     path = as_path(name_or_path)
     if path is not None:
@@ -173,10 +169,7 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
-    """Read the constants that each case of a problem overrides; `{"default": {}}` for a file without CASES.
-
-    Raises PluginError: CASES is not a literal, or sets a name that the file does not define.
-    """
+    """Read the constants that each case overrides; `{"default": {}}` without CASES. Raises PluginError."""
     return source.parse(problem.path).cases
 
 

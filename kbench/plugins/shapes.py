@@ -1,7 +1,6 @@
 """Other shapes of a problem that lists none: its constants made smaller, if the reference accepts them.
 
-Runs in a judge, on torch's `meta` device: shapes without memory or arithmetic. docs/adr/0004-derived-shapes.md has
-the reasons.
+Runs in a judge, on torch's `meta` device: no memory, no arithmetic (docs/adr/0004-derived-shapes.md).
 """
 
 import math
@@ -55,10 +54,9 @@ class CallShapes:
 
 
 def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = problems.unheard) -> Derived:
-    """Find up to two other shapes of a problem file; `overrides` are constants that the caller has set already.
+    """Find up to two other shapes of a problem file beside its `overrides`.
 
-    The first changes only constants that the constructor does not use: other inputs of the same model, one of them
-    long. The second changes every constant that the inputs use, and is short everywhere.
+    The first changes what the constructor does not use, one size of it long; the second all, short everywhere.
     """
     probe = _Probe(path, overrides, tell)
     own = probe.own
@@ -135,8 +133,7 @@ class _Probe:
     def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
         """Return the device on which to call the reference, and the number of calls.
 
-        Integers may be indices. An index out of range raises on the CPU, is ignored on the meta device, and ends the
-        judge on a GPU. So small inputs with integers are called on the CPU.
+        Small inputs with integers go to the CPU: an index out of range raises there, and ends the judge on a GPU.
         """
         seen = self.look(changed) if self.holds_integers else None
         if seen is None or not 0 < seen.elements <= MAX_CALLED_ELEMENTS:
@@ -151,9 +148,8 @@ class _Probe:
     def vary(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return smaller values for as many of these constants as the reference accepts together.
 
-        It tries all constants with different values, then with equal values where they were equal (in reverse order for
-        integer inputs, because what they index has its own size), then one after the other. A reference that does not
-        run on the meta device is called later on the real device.
+        It tries different values, then equal ones where they were equal (first for integers, which index something),
+        then one after the other. A reference that does not run on the meta device is called on the real one later.
         """
         different = {name: next(smaller(v, size)) for (name, v), size in zip(wanted.items(), SHORT, strict=False)}
         sizes = dict(zip(dict.fromkeys(size for v in wanted.values() for size in sizes_of(v)), SHORT, strict=False))
@@ -196,10 +192,7 @@ def sizes_of(value: Any) -> list[int]:
 
 
 def smaller(value: Any, size: int) -> Iterator[Any]:
-    """Yield smaller values for a constant: the largest prime up to `size` below it, then its half.
-
-    In a list, sizes below 5 stay: they are channels or dimensions, not lengths.
-    """
+    """Yield smaller values: the largest prime up to `size` below it, then its half; in lists, sizes below 5 stay."""
     if isinstance(value, list | tuple):
         for change in (lambda n: prime_below(n, size), lambda n: n // 2):
             yield type(value)(change(n) if n >= SHORT[0] else n for n in value)

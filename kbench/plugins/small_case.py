@@ -1,7 +1,6 @@
 """The case `small` of a file that names one size only: its constants made smaller without running the file.
 
-`kbench/plugins/shapes.py` also derives shapes, in a judge, to search for faults. This rule only reads the file, so
-that a listing, a command line and a sweep name the same constants.
+`plugins/shapes.py` derives shapes in a judge, to search for faults; this rule is the same wherever a file is listed.
 """
 
 import ast
@@ -39,8 +38,7 @@ class SizeRoles:
 def small_constants(constants: Mapping[str, Any], roles: SizeRoles) -> dict[str, Any] | None:
     """Return the changed constants of a file; empty if it is small already, None if no size is known.
 
-    A size above the limit is halved until it is within it. So sizes that the model and its inputs share stay equal, and
-    powers of two that divide one another (groups and channels) still do.
+    Sizes are halved, so that equal ones stay equal, and powers of two (groups, channels) still divide one another.
     """
     if not any(_sizes(value) for name, value in constants.items() if name in roles.inputs):
         return None

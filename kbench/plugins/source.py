@@ -2,9 +2,12 @@
 
 import ast
 import codecs
+import errno
 import io
+import os
 import re
 import reprlib
+import stat
 import threading
 import tokenize
 import warnings
@@ -15,7 +18,6 @@ from typing import Any
 
 from kbench.core.errors import PluginError, did_you_mean
 from kbench.plugins.constant_folding import Folded, bound, fold
-from kbench.plugins.plain_files import read_head
 
 DEVICES = ("cuda", "cpu")
 """Devices that a plugin runs on if it has no `DEVICES`."""
@@ -84,7 +86,7 @@ class Source:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """Module constants whose values follow from literals and arithmetic, in the order of the file."""
+        """Module constants that follow from literals and arithmetic, in the order of the file."""
         return self.constants_with({})
 
     def constants_with(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,10 +148,7 @@ class Source:
 
 
 def parse(path: Path) -> Source:
-    """Read and parse a plugin file.
-
-    Raises PluginError: it cannot be read, or its syntax is wrong; the message has the line.
-    """
+    """Read and parse a plugin file. Raises PluginError, with the line where its syntax is wrong."""
     try:
         text = _text(path)
         with _parsing, warnings.catch_warnings():
@@ -222,3 +221,20 @@ def is_main_guard(statement: ast.stmt) -> bool:
 
 def _assignment(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:
     return next((s for s in top_level(body) if isinstance(s, ast.Assign | ast.AnnAssign) and name in bound(s)), None)
+
+
+def read_head(path: Path, most_bytes: int) -> bytes:
+    """Return a regular file, or its first `most_bytes` + 1 bytes; never waits. Raises OSError for pipes and devices."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except ValueError as error:
+        raise OSError(errno.EINVAL, "not a file's name") from error
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        parts = []
+        left = most_bytes + 1
+        while left and (part := file.read(min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+    return b"".join(parts)

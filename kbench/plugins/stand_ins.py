@@ -1,6 +1,6 @@
-"""Stand-ins for modules that torch's shape functions import and want next to nothing of where all numbers are plain.
+"""Stand-ins for modules that torch's shape functions import, and hardly use where all numbers are plain.
 
-The real ones take seconds of a processor: torch.compile 1.3 s, sympy and the module on symbolic shapes 0.3 to 0.5 s.
+The real ones take a processor 1.3 s (torch.compile) and 0.3 to 0.5 s (sympy and symbolic shapes).
 """
 
 import contextlib

@@ -48,11 +48,7 @@ class Built:
 
 
 def job_of(
-    problem: Entry,
-    entry: Entry,
-    cases: Sequence[Case],
-    derived: Iterable[Mapping[str, Any]],
-    context: RunContext,
+    problem: Entry, entry: Entry, cases: Sequence[Case], derived: Iterable[Mapping[str, Any]], context: RunContext
 ) -> Job:
     """Return what the cache lacks of a solution for these cases; `derived` are shapes beside the problem's cases."""
     cached = cache.entry_for(entry.path, entry.variant, context.device.key, cache_dir())
@@ -68,10 +64,7 @@ def at_once(processors: int) -> int:
 
 
 def build_all(jobs: Sequence[Job], builder: Builder) -> Iterator[Job | Built]:
-    """Build; yield each job when it starts, and its result when it ends.
-
-    Closing the iterator stops the builds. Raises MachineError if the cache cannot be written.
-    """
+    """Build; yield each job as it starts, and its result as it ends. Closing stops the builds. Raises MachineError."""
     told: queue.SimpleQueue[Job | Future[Built]] = queue.SimpleQueue()
 
     def build(job: Job) -> Built:

@@ -9,9 +9,9 @@ from kbench.build import sources
 from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
 from kbench.core.events import OF_THE_REFERENCE, Estimated, Judged, RunOptions
+from kbench.core.kernel_names import OwnShare, flag_of
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
-from kbench.core.own_share import OwnShare, flag_of
 from kbench.core.values import worst
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived

@@ -11,7 +11,7 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Event, Judged, LargeCases, Planned, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.forecast import Forecast, worth_telling
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Sample
-from kbench.devices import clock_lock, monitor, peaks, selection
+from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
 from kbench.host import health, nursery_process, sanitizer
@@ -26,7 +26,7 @@ from kbench.run.plan import fit_to
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
-from kbench.storage.durations import last_duration_s
+from kbench.storage.details import last_duration_s
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
@@ -35,7 +35,7 @@ from kbench.units.unit import Unit, UnitResult, time_left
 
 
 def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Generator[Event]:
-    """Judge solutions of a problem, case by case; events are yielded after the fact, and rows are already on the disk.
+    """Judge solutions of a problem, case by case; events are yielded once rows are on the disk.
 
     Raises UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a device that
     is missing or quarantined; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
@@ -88,10 +88,7 @@ def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, w
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
-    """Return the rung of the sandbox: the highest that works here, or none for trusted code.
-
-    Raises MachineError if `--isolation` asks for a higher rung, and UsageError if trusted code asks for any.
-    """
+    """Return the highest rung that works here, 0 if trusted. Raises MachineError or UsageError (`--isolation`)."""
     if options.trusted and options.isolation:
         told = f"`--trusted` runs without a sandbox, and isolation {options.isolation} was asked for"
         raise UsageError(told, "leave out one of them")
@@ -215,7 +212,7 @@ class Session:
         except MachineError as error:
             self._remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
-            stack.enter_context(clock_lock.locked(self._device, mhz))
+            stack.enter_context(monitor.locked_clocks(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
             self._remarks += (Finding.note(code, message),)
 
@@ -297,7 +294,6 @@ class Session:
         return make_row(*what, device=self._device.kind, outcome=state.outcome)
 
     def _close(self, state: CaseState) -> Judged:
-        """Finish one (solution, case): its rows get the interval over all processes."""
         state.closed = True
         state.tell_budget(self._options)
         if not state.rows:

@@ -24,7 +24,7 @@ from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver
 from kbench.sandbox import hidden_paths, landlock, libc, namespaces, process_table, process_tree, rungs, seccomp
 from kbench.sandbox.rungs import Rung
-from kbench.storage import json_file
+from kbench.storage import json_values
 
 TRIAL_LIMIT_S = 60.0
 CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
@@ -60,13 +60,13 @@ def reached(device: str, cache_dir: Path) -> Rung:
     """Return the highest rung that works for `cpu`, `cuda` or `cuda:1`; `cache_dir` remembers it."""
     cache = cache_dir / CACHE_NAME
     key = _fingerprint(device)
-    known = json_file.read(cache)
+    known = json_values.read(cache)
     if known.get(key) in [*Rung]:
         return Rung(known[key])
     if key not in _found:
         _found[key] = next(rung for rung in sorted(Rung, reverse=True) if works(rung, device) is None)
     with contextlib.suppress(OSError):  # where it cannot be kept, the next process tries again
-        json_file.write(cache, {**known, key: int(_found[key])})
+        json_values.write(cache, {**known, key: int(_found[key])})
     return _found[key]
 
 

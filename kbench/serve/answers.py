@@ -2,8 +2,7 @@
 
 from typing import Any, get_args
 
-from kbench.api.evaluation import EvaluationResult
-from kbench.api.reward import RewardPolicy
+from kbench.api.evaluation import EvaluationResult, RewardPolicy
 from kbench.core.explain import explain
 from kbench.core.model import Failed, Status
 from kbench.serve.schema import EvaluationResponse

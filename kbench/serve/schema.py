@@ -66,7 +66,6 @@ class EvaluationRequest(ClientRequest):
     @model_validator(mode="before")
     @classmethod
     def _set_apart(cls, told: Any) -> Any:
-        """Separate the fields that kbench does not use."""
         if not isinstance(told, dict):
             return told
         unused = [name for name in NOT_USED if name in told]

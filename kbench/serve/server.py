@@ -8,8 +8,7 @@ import uvicorn
 from kbench.api.judge import Judge
 from kbench.core.errors import UsageError
 from kbench.serve.app import make_app
-from kbench.serve.metrics import Metrics
-from kbench.serve.service import ServerOptions, Service
+from kbench.serve.service import Metrics, ServerOptions, Service
 from kbench.serve.store import TaskStore
 
 SHORTEST_TOKEN = 16
@@ -24,10 +23,7 @@ def is_loopback(host: str) -> bool:
 
 
 def choose_token(given: str | None, host: str) -> tuple[str, bool]:
-    """Return the token, and whether it was generated here; only a server on loopback may generate one.
-
-    Raises UsageError: no token although other machines can connect, or one that is too short.
-    """
+    """Return the token, and whether it was generated here. Raises UsageError for none off loopback, or a short one."""
     if given is None:
         if not is_loopback(host):
             told = f"other machines can reach {host}, and there is no token"

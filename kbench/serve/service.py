@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import math
 import time
@@ -12,15 +13,32 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pydantic import ValidationError
 
 from kbench.api.judge import Judge
 from kbench.core.errors import KbenchError, UsageError
 from kbench.core.events import TimeLimits
 from kbench.serve.answers import answer_of, failed, moved_on
-from kbench.serve.metrics import Metrics
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.store import StoredTask, TaskStore
+
+SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
+
+
+class Metrics:
+    """Counters and times of one server, in their own registry."""
+
+    def __init__(self) -> None:
+        registry = self.registry = CollectorRegistry()
+        self.answers = Counter("kbench_answers", "Answered tasks", ["status", "verdict"], registry=registry)
+        self.refused = Counter("kbench_refused", "Tasks refused by a full queue", registry=registry)
+        self.pending = Gauge("kbench_pending", "Tasks that wait", registry=registry)
+        self.processing = Gauge("kbench_processing", "Tasks in the pool", registry=registry)
+        seconds = functools.partial(Histogram, buckets=SECONDS, registry=registry)
+        self.queue_seconds = seconds("kbench_queue_seconds", "Time from acceptance to start")
+        self.execution_seconds = seconds("kbench_execution_seconds", "Time from start to answer")
+
 
 AHEAD = 2
 """Chosen. Tasks per lane of the pool, so that one is built while another is judged."""
@@ -58,8 +76,6 @@ class ConflictError(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """A task without an answer."""
-
     request: EvaluationRequest
     answer: EvaluationResponse
     submitted_s: float
@@ -121,8 +137,8 @@ class Service:
     def submit(self, requests: Sequence[EvaluationRequest]) -> list[EvaluationResponse]:
         """Accept all requests or none; return the state of each. A repeated request gets its existing answer.
 
-        Raises UsageError for a problem's text or options that this server does not take, ConflictError for a task_id
-        that another request has, and QueueFullError without room for all.
+        Raises UsageError for what this server does not take, ConflictError for a task_id of another request, and
+        QueueFullError without room for all.
         """
         known: dict[str, EvaluationResponse] = {}
         fresh: dict[str, tuple[EvaluationRequest, str]] = {}
@@ -167,10 +183,7 @@ class Service:
         return one.answer
 
     def cancel(self, task_id: str) -> EvaluationResponse | None:
-        """Cancel a task; None if there is no such task. A task in the pool continues, and its verdict is dropped.
-
-        Raises ConflictError: a task that has its answer.
-        """
+        """Cancel a task, which the pool may still judge; None if there is none. Raises ConflictError if it is done."""
         if task_id in self._open:
             self._finish(task_id, {"status": "cancelled", "error_message": "cancelled by its client"})
         elif self._store.get(task_id) is not None:

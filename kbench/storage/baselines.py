@@ -1,8 +1,7 @@
-"""Baselines: runs that others are compared with, kept in git so that a change of one is reviewed as a diff.
+"""Baselines: runs that others are compared with, in `<root>/<gpu>/<name>/<problem>.csv` with their samples, in git.
 
-`<root>/<gpu>/<name>/<problem>.csv` with its samples beside it, copied as they are. `main` is what the gate
-compares with; `release` is pinned: it moves only on purpose, and bounds the sum of small losses.
-`<root>/<gpu>/accepted.csv` lists the slow-downs that somebody has accepted, each until a date.
+The gate compares with `main`; `release` is pinned and bounds the sum of small losses. `<root>/<gpu>/accepted.csv` lists
+accepted slow-downs, each until a date.
 """
 
 import re
@@ -15,8 +14,7 @@ from typing import get_type_hints
 from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_mean
 from kbench.core.model import Status
 from kbench.storage import csvfile
-from kbench.storage.ranges import LONGEST_NAME
-from kbench.storage.results import CaseKey, Run, read_run
+from kbench.storage.results import LONGEST_NAME, CaseKey, Run, read_run
 from kbench.storage.rows import contradiction, interval_contradiction
 from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
 
@@ -60,22 +58,18 @@ def gpu_folder(gpu_name: str) -> str:
 
 
 def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
-    """Return the path of a run's baseline, whether it exists or not.
-
-    Raises UsageError for a name, or a problem's, that cannot be part of a path.
-    """
+    """Return the path of a run's baseline. Raises UsageError for a name, or a problem's, that does not fit a path."""
     row = run.rows[0]
     stem = Path(row.problem).stem
     if len(stem.encode()) > LONGEST_NAME:
         raise UsageError(f"{run.name}: `{stem[:40]}…` is too long for a baseline's file name")
-    return root / gpu_folder(row.gpu_name) / _name(name) / f"{stem}.csv"
+    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name):
+        raise UsageError(f"`{name}` is not a valid name of a baseline: use letters, digits, dots and dashes")
+    return root / gpu_folder(row.gpu_name) / name / f"{stem}.csv"
 
 
 def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
-    """Make a run the baseline of its problem on its device model, replacing an earlier one.
-
-    Raises UsageError for a run of several problems or without times that passed, MachineError for a closed folder.
-    """
+    """Make a run the baseline of its problem on its device model. Raises UsageError for an unfit run, MachineError."""
     problems = {row.problem for row in run.rows}
     if len(problems) > 1:
         raise UsageError(f"{run.name} holds several problems: {', '.join(sorted(problems))}")
@@ -96,10 +90,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 
 
 def require_unedited(run: Run) -> Run:
-    """Return a run after checking its figures against its samples, because reviewers read the figures.
-
-    Raises ResultsError naming the cell that was changed.
-    """
+    """Return a run whose figures follow from its samples. Raises ResultsError naming the cell that was changed."""
     for key, rows in run.by_case().items():
         samples = {row.process: run.samples.get((*key, row.process), ()) for row in rows}
         told = {row.process: contradiction(row, samples[row.process]) for row in rows if samples[row.process]}
@@ -152,22 +143,11 @@ def _summary(path: Path) -> BaselineSummary:
     )
 
 
-def _name(name: str) -> str:
-    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name):
-        raise UsageError(f"`{name}` is not a valid name of a baseline: use letters, digits, dots and dashes")
-    return name
-
-
-# --- acceptances -------------------------------------------------------------------
-
 _COLUMNS = tuple(field.name for field in fields(Acceptance))
 
 
 def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
-    """Add an acceptance, replacing an earlier one of the same case.
-
-    Raises UsageError without a case, a reason or a bound above 0, and MachineError if the file cannot be written.
-    """
+    """Add an acceptance, replacing an earlier one of its case. Raises UsageError (incomplete), MachineError."""
     _require_complete(acceptance)
     path = _accepted_path(gpu_name, root)
     kept = [known for known in load_acceptances(gpu_name, root) if _key(known) != _key(acceptance)]

@@ -44,9 +44,9 @@ def read_table(path: Path) -> list[tuple[int, list[str]]]:
 def parse_cells(
     path: Path, number: int, columns: Sequence[str], cells: Sequence[str], types: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Turn the cells of one line into values by the types of their columns; an empty cell is None.
+    """Turn the cells of one line into values by the types of their columns; columns without a type are left out.
 
-    Columns without a type are left out. Raises ResultsError naming line and column.
+    An empty cell is None where its type allows that. Raises ResultsError naming line and column.
     """
     if len(cells) != len(columns):
         raise refuse(path, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
@@ -84,10 +84,7 @@ def refuse(path: Path, what: str) -> ResultsError:
 
 
 def require_columns(path: Path, found: Sequence[str], wanted: Sequence[str]) -> None:
-    """Compare a header with the columns that kbench writes.
-
-    Raises ResultsError saying which columns are missing or unknown.
-    """
+    """Raise ResultsError where a header has not the columns that kbench writes, naming those."""
     if list(found) == list(wanted):
         return
     missing = [f"no `{name}`" for name in wanted if name not in found]
@@ -110,8 +107,7 @@ def cell(value: Any) -> str:
 def _clean(text: str) -> str:
     """Escape what is not printable except newline and tab, and what makes a spreadsheet's formula.
 
-    Messages and file names come from candidates, so they may hold anything: control characters of both kinds (U+009B
-    begins a terminal's command as ESC does), characters that turn the order of letters around, lone surrogates.
+    Texts come from candidates: control characters (U+009B as ESC), letters in reversed order, lone surrogates.
     """
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT] + " …"
@@ -121,10 +117,7 @@ def _clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Clean a name, a path or a code as a cell is cleaned, and escape its line breaks and tabs.
-
-    A name that holds a line break would write lines of its own into whatever lists it.
-    """
+    """Clean a name, a path or a code as a cell is cleaned, and escape its line breaks and tabs."""
     return _clean(text).replace("\n", r"\x0a").replace("\t", r"\x09")
 
 
@@ -141,7 +134,6 @@ def table(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
 
 
 ELSEWHERE = "write elsewhere with `--results DIR`"
-"""What to do if a file of results cannot be written."""
 
 
 def make_folder(path: Path, way_out: str = ELSEWHERE) -> None:
@@ -155,8 +147,7 @@ def make_folder(path: Path, way_out: str = ELSEWHERE) -> None:
 def replace_file(path: Path, text: str, way_out: str = ELSEWHERE) -> None:
     """Replace a file as a whole: a reader, also after a crash, sees the old one or the new one.
 
-    What a link leads to is replaced, not the link; a device or a pipe is written to. Raises MachineError, with
-    `way_out` as a hint, if it cannot be written.
+    What a link leads to is replaced; a device or a pipe is written to. Raises MachineError, with `way_out` as a hint.
     """
     temporary: Path | None = None
     try:

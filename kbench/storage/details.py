@@ -1,8 +1,6 @@
-"""Details of a run beside its rows: findings in full, logs, times by stage, the device's peaks, the command.
+"""Details of a run beside its rows, in `<run>.details.json`, for readers only: no verdict depends on them."""
 
-They are in `<run>.details.json`. They are printed for readers; no verdict depends on them, so they have no hash.
-"""
-
+import csv
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,6 +11,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Finding, Peaks
 from kbench.core.printable import printable
 from kbench.storage import csvfile
+from kbench.storage.runfiles import run_files
 
 SUFFIX = ".details.json"
 MOST = 1e300
@@ -73,10 +72,7 @@ def read(csv_path: Path, started_utc: str) -> RunDetails | None:
 
 
 def _harmless(told: Any, key: str = "") -> Any:
-    """Return what was told with harmless texts, of one line each but for a `log`: a file may be a stranger's.
-
-    Raises ValueError for a number that kbench would not have written.
-    """
+    """Return a stranger's values with harmless texts, of one line but for a `log`. Raises ValueError for NaN."""
     if isinstance(told, int | float) and not abs(told) <= MOST:
         raise ValueError(told)
     if isinstance(told, str):
@@ -84,3 +80,43 @@ def _harmless(told: Any, key: str = "") -> Any:
     if isinstance(told, dict):
         return {_harmless(name): _harmless(value, name) for name, value in told.items()}
     return [_harmless(value) for value in told] if isinstance(told, list) else told
+
+
+MOST_RUNS = 50
+"""Number of newest runs that are read, which takes about 10 ms."""
+
+
+def last_duration_s(
+    folder: Path, *, problem_sha256: str, overrides: Mapping[str, Any], device: str, timed: bool
+) -> float | None:
+    """Return the longest time that a solution took in the newest run of these constants on this device, or None.
+
+    Only what passed counts, and runs that `timed` only for runs that do. Unreadable files are passed over.
+    """
+    recorded = [path for path in run_files(folder) if details_path(path).is_file()]
+    for path in sorted(recorded, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_RUNS]:
+        rows = [row for row in _rows(path) if _is_of(row, problem_sha256, overrides, device)]
+        told = read(path, rows[0]["started_utc"]) if rows else None
+        found = [one.stage_s for row in rows if told and (one := told.of(row["solution"], row["case"])) is not None]
+        spent = [sum(stage_s.values()) for stage_s in found if ("time" in stage_s) == timed]
+        if spent:
+            return max(spent)
+    return None
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            return [*csv.DictReader(lines)]
+    except (OSError, ValueError, csv.Error):
+        return []
+
+
+def _is_of(row: Mapping[str, str], problem_sha256: str, overrides: Mapping[str, Any], device: str) -> bool:
+    given = json.dumps(dict(overrides), sort_keys=True, default=str)
+    known = (row.get("problem_sha256"), row.get("gpu_uuid"), row.get("status"))
+    try:
+        constants = json.dumps(json.loads(row.get("overrides") or "{}"), sort_keys=True)
+    except ValueError:
+        return False
+    return known == (problem_sha256, device, "passed") and constants == given

@@ -1,6 +1,6 @@
 """The file of a journal: append-only, one JSON line for each thing done, on the disk before it is reported.
 
-A kill at any moment leaves the earlier lines intact; whoever goes on cuts off an incomplete last line.
+After a kill, whoever goes on cuts off an incomplete last line.
 """
 
 import fcntl
@@ -19,10 +19,9 @@ SUFFIX = ".journal.jsonl"
 
 
 class JournalFile:
-    """An open journal; a context manager. It locks the file against other writers.
+    """An open journal, locked against other writers; a context manager. `way_out` says where else to write.
 
-    `whole_bytes` is the length to keep of a file that is there; None: the file must be new, or hold no line: who began
-    it was killed before the first one. `way_out` says where else to write.
+    `whole_bytes` is the length to keep of a file that is there; None: the file must be new, or hold no whole line.
     """
 
     def __init__(self, path: Path, *, whole_bytes: int | None = None, way_out: str = ELSEWHERE):
@@ -117,10 +116,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def find(what: str, name: str, folder: Path) -> Path:
-    """Return the path of a journal of `what`, by its name in `folder`, or by the path of the journal or its CSV.
-
-    Raises UsageError if there is none.
-    """
+    """Return the path of a journal by its name in `folder`, or the path of it or its CSV. Raises UsageError."""
     stem = name.removesuffix(SUFFIX).removesuffix(".csv")
     for path in (Path(f"{stem}{SUFFIX}"), folder / f"{stem}{SUFFIX}"):
         if path.is_file():
@@ -131,10 +127,7 @@ def find(what: str, name: str, folder: Path) -> Path:
 
 
 def whole_lines(path: Path) -> tuple[list[bytes], int]:
-    """Return the lines of a journal, an incomplete last one left out, and their length in bytes.
-
-    Raises MachineError if it is unreadable.
-    """
+    """Return the whole lines of a journal, and their length in bytes. Raises MachineError if it is unreadable."""
     try:
         data = path.read_bytes()
     except OSError as error:

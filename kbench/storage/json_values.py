@@ -1,11 +1,13 @@
-"""Records as JSON values, and back."""
+"""Records as JSON values and back; and JSON files that processes share, each replaced as a whole."""
 
 import dataclasses
 import functools
+import json
 import math
+import os
 from collections.abc import Mapping
 from enum import Enum
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 
@@ -29,3 +31,20 @@ def reader_of(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the object in a file; an empty one where there is none that can be read."""
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def write(path: Path, value: Mapping[str, Any]) -> None:
+    """Write an object, and make the folder. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(value, indent=1))
+    draft.replace(path)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kbench.core.errors import MachineError
-from kbench.storage import json_file
+from kbench.storage import json_values
 
 FOLDER = "quarantine"
 FIX = "reset the device (`nvidia-smi --gpu-reset -i {uuid}`) or reboot, then `kbench doctor --clear-quarantine`"
@@ -42,7 +42,7 @@ def impose(cache_dir: Path, *, uuid: str, name: str, reason: str) -> Quarantine:
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     quarantine = Quarantine(uuid=uuid, name=name, reason=reason, since_utc=stamp)
     with contextlib.suppress(OSError):  # this run has the mark; the next one probes again
-        json_file.write(_path(cache_dir, uuid), dataclasses.asdict(quarantine))
+        json_values.write(_path(cache_dir, uuid), dataclasses.asdict(quarantine))
     return quarantine
 
 

@@ -1,14 +1,12 @@
-"""Results on disk: one CSV per run with one row per case and process, and its raw samples beside it.
+"""Results on disk: `<stem>.csv` with one `ResultRow` per case and process, `<stem>.samples.csv` with every timed call.
 
-`<stem>.csv` has the fields of `ResultRow` as columns, `<stem>.samples.csv` one line per timed call. Both
-are replaced as a whole after every finished row, the samples first. So a reader always
-finds complete rows with their samples, also after a crash. A row holds the hash of its
-sample lines: an edited or mixed file is refused.
+Both are replaced as a whole after every finished row, the samples first: readers always find rows with their samples,
+also after a crash. A row holds the hash of its sample lines: an edited or mixed file is refused.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -16,10 +14,56 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.levels import unknown_word
 from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status, Timing
 from kbench.storage import csvfile
-from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
 from kbench.storage.runfiles import LISTING, samples_path
+
+LARGEST = (1 << 63) - 1
+LONGEST_NAME = 200
+"""Longest name and UUID of a device, which become names of folders and files."""
+
+_COUNT = (0, LARGEST)
+_TIME = (1, LARGEST)
+_ANY = (-LARGEST, LARGEST)
+
+Ranges = Mapping[str, tuple[float, float]]
+
+ROW_RANGES: Ranges = {
+    **dict.fromkeys(("process", "samples", "attested_half_width_ns", "wall_ns", "ref_wall_ns"), _COUNT),
+    **dict.fromkeys(("dram_bytes", "flops", "limit_ns", "sm_clock_mhz"), _COUNT),
+    **dict.fromkeys(("time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median"), _TIME),
+    **dict.fromkeys(("speedup", "speedup_low", "speedup_high"), (1e-300, 1e300)),
+    "attested_ns": _ANY,
+    "percent_of_limit": (0, 1e300),
+    "own_share": (0, 1),
+}
+SAMPLE_RANGES: Ranges = {
+    **dict.fromkeys(("process", "block", "sequence", "sm_clock_mhz", "power_mw", "throttle_reasons"), _COUNT),
+    **dict.fromkeys(("t_event_ns", "calls"), _TIME),
+    **dict.fromkeys(("t_host_submit_ns", "t_wall_ns", "temperature_c"), _ANY),
+}
+
+
+def require_ranges(path: Path, number: int, values: Mapping[str, Any], ranges: Ranges) -> None:
+    """Check the numbers of one line; an absent one is in range, NaN is not. Raises ResultsError naming the column."""
+    for column, (low, high) in ranges.items():
+        value = values[column]
+        if value is not None and not low <= value <= high:
+            raise csvfile.refuse(path, f"has {str(value)[:40]} as `{column}` in line {number}")
+
+
+def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
+    """Check one row: ranges, level and codes, lengths. Raises ResultsError naming line and column."""
+    require_ranges(path, number, values, ROW_RANGES)
+    for level, codes in (("level", "lacks"), ("required_level", "accepted")):
+        word = unknown_word(values[level], values[codes])
+        if word is not None:
+            raise csvfile.refuse(path, f"has `{word[:40]}` as `{level}` or in `{codes}` in line {number}")
+    for column in ("gpu_name", "gpu_uuid"):
+        if len(values[column]) > LONGEST_NAME:
+            raise csvfile.refuse(path, f"has {len(values[column])} characters as `{column}` in line {number}")
+
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
 COLUMNS_OF = {
@@ -93,11 +137,7 @@ def group_key(row: ResultRow) -> GroupKey:
 
 
 class RunWriter:
-    """Writes a run as it goes; a context manager.
-
-    Entering creates the folder and reserves the file's name, so that a read-only folder is known before
-    anything is measured. Leaving removes the reserved file if no row came.
-    """
+    """Writes a run as it goes; a context manager that reserves the file's name, and removes a file without rows."""
 
     def __init__(self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()):
         self._directory = Path(directory)
@@ -130,10 +170,9 @@ class RunWriter:
             self.csv_path.unlink(missing_ok=True)
 
     def append(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
-        """Write the row of a finished process, and its samples; return it as written: with `samples_sha256`.
+        """Write a row and its samples to the disk; return it with `samples_sha256`.
 
-        When this returns, both files are on the disk. Raises MachineError where it is full or not writable, and what
-        was written before stays readable; ValueError for samples of another process.
+        Raises MachineError, and what was written before stays; ValueError for samples of another process.
         """
         other = next((sample.process for sample in samples if sample.process != row.process), None)
         if other is not None:
@@ -143,10 +182,7 @@ class RunWriter:
         return finished
 
     def replace_all(self, told: Iterable[tuple[ResultRow, Sequence[Sample]]]) -> Path:
-        """Replace the file of this name by rows with their samples; return its path.
-
-        Unlike a run as it goes, which reserves its name. Raises MachineError where the disk is full or not writable.
-        """
+        """Replace the file of this name by rows with their samples; return its path. Raises MachineError."""
         self._path = self._directory / f"{self._stem}.csv"
         for row, samples in told:
             self._add(row, samples)
@@ -154,10 +190,7 @@ class RunWriter:
         return self._path
 
     def amend(self, rows: Sequence[ResultRow]) -> None:
-        """Replace rows written before, matched by problem, solution, case and process; their samples stay.
-
-        Raises MachineError where the disk is full or not writable; ValueError for a row that was never written.
-        """
+        """Replace rows written before; their samples stay. Raises MachineError; ValueError for an unknown row."""
         written = {key: index for index, key in enumerate(self._written)}
         for row in rows:
             index = written.get(group_key(row))
@@ -194,14 +227,8 @@ def default_stem(problem: str, solutions: Sequence[str]) -> str:
     return safe_stem("-".join(part for part in parts if part))
 
 
-# --- reading -----------------------------------------------------------------------
-
-
 def read_run(path: Path, *, needs_samples: bool = True) -> Run:
-    """Read and validate a run. Without `needs_samples`, one whose samples file is missing is read without samples.
-
-    Raises ResultsError for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
-    """
+    """Read a run; without `needs_samples` the samples file may be missing. Raises ResultsError: truncated, edited..."""
     path = Path(path)
     rows = tuple(read_rows(path))
     if not rows:
@@ -251,10 +278,6 @@ def _parse_row(path: Path, number: int, columns: Sequence[str], cells: list[str]
 
 
 def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> str:
-    """Return the version of a file, which is that of all its rows; it comes before the columns.
-
-    A file of another version is not an edited one.
-    """
     if "schema_version" not in header:
         raise ResultsError(f"{path} is not a kbench results file: no column `schema_version`", LISTING)
     place = header.index("schema_version")
@@ -269,7 +292,6 @@ def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]
 
 
 def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str], list[Sample]]]:
-    """Read the samples beside a CSV, by group: the lines as hashed, and as records."""
     beside, columns = samples_path(path), [*KEY_COLUMNS, *SAMPLE_COLUMNS]
     if not beside.is_file():
         if not needed:
@@ -290,9 +312,6 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
     return groups
 
 
-# --- writing -----------------------------------------------------------------------
-
-
 def _row_line(row: ResultRow) -> str:
     return csvfile.line([csvfile.cell(getattr(row, name)) for name in ROW_COLUMNS])
 
@@ -308,15 +327,11 @@ def safe_stem(name: str) -> str:
 
 
 def _reserve(directory: Path, stem: str, *, is_named: bool) -> Path:
-    """Create an empty CSV that nobody else has: `stem.csv`, else `stem-2.csv`, and so on.
-
-    Raises UsageError where a run that was given this name exists: whoever asks for the name later would get that one.
-    """
-    number = 1
+    """Create `stem.csv`, else `stem-2.csv`, and so on. Raises UsageError where a name was given and is taken."""
+    path, number = directory / f"{stem}.csv", 1
     try:
         directory.mkdir(parents=True, exist_ok=True)
         while True:
-            path = directory / (f"{stem}.csv" if number == 1 else f"{stem}-{number}.csv")
             try:
                 path.touch(exist_ok=False)
             except FileExistsError:
@@ -324,6 +339,7 @@ def _reserve(directory: Path, stem: str, *, is_named: bool) -> Path:
                     hint = f"choose another `--name`, or remove {path}"
                     raise UsageError(f"a run named `{stem}` exists already", hint) from None
                 number += 1
+                path = directory / f"{stem}-{number}.csv"
             else:
                 return path
     except OSError as error:

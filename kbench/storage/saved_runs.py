@@ -26,12 +26,9 @@ class ListedRun:
 
 
 def find_path(name: str, directory: Path = Path("results")) -> Path:
-    """Find the file of the run that a user named.
+    """Find a run by `@latest`, `@latest~1`, a path, its stem in `directory`, or the stem's unique beginning or end.
 
-    `@latest`, `@latest~1` for the one before, a path, the stem of a CSV in `directory`, or what only one stem there
-    begins or ends with. A run in which every solution was skipped is not the latest one.
-
-    Raises UsageError where there is no such run, or more than one; it suggests the closest name.
+    A run that skipped every solution is not the latest. Raises UsageError for none or several, with the closest name.
     """
     if (latest := NTH_LATEST.fullmatch(name)) is not None:
         return _nth_latest(directory, int(latest["before"] or 0))

@@ -112,12 +112,9 @@ class EffectiveValue:
 
 
 def load(config: Path | None = None, *, start: Path | None = None) -> Settings:
-    """Read settings from `config`, else from the nearest pyproject.toml with a `[tool.kbench]` table.
+    """Read `config`, else the nearest pyproject.toml with `[tool.kbench]`, from `start` (the working folder) upwards.
 
-    The search begins in `start` (the working directory) and goes up. Relative paths become absolute by the
-    folder of the file that holds them.
-
-    Raises SettingsError: the file is missing or not TOML, a key is unknown, a value has the wrong type.
+    Relative paths become absolute by the folder of their file. Raises SettingsError.
     """
     if config is not None:
         return _from_table(_read_table(config, required=True), config)
@@ -199,19 +196,11 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     paths = tuple(base / entry.expanduser() for entry in parsed.paths)
     for missing in (entry for entry in paths if not entry.exists()):
         raise SettingsError(f"{path}: `paths` names {missing}, which does not exist", "correct the path, or remove it")
-    return dataclasses.replace(
-        parsed,
-        paths=paths,
-        results=base / parsed.results.expanduser(),
-        source=path,
-    )
+    return dataclasses.replace(parsed, paths=paths, results=base / parsed.results.expanduser(), source=path)
 
 
 def out_of_range(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return what is wrong with the first option that is out of range, and what it must be; None if all are in it.
-
-    Names may begin with that of a table: `run.pairs`.
-    """
+    """Return what is wrong with the first option out of range, such as `run.pairs`, and a hint; None if all fit."""
     for dotted, value in values.items():
         name, said = dotted.rpartition(".")[2], f"`{dotted}` is {value}"
         if value is None:

@@ -40,10 +40,7 @@ class DerivedShapes:
         self._lock = threading.Lock()
 
     def of(self, task: Task, lane: Evaluator | None = None) -> Derived:
-        """Return the shapes beside the problem's cases at which a solution is verified.
-
-        The judge of a lane that has turned to the problem finds them; without one, a judge that does nothing else.
-        """
+        """Return the shapes at which a solution is verified beside the problem's cases: the lane's judge finds them."""
         problem, options = task.problem, task.options
         if not case_selection.needs_derived_shapes(problem, task.solution, options.level):
             return Derived()

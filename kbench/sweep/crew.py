@@ -63,7 +63,7 @@ def default_jobs() -> int:
 class Crew:
     """Lanes and builders. `events` yields their events until `finish` was called and all tasks are done."""
 
-    def __init__(self, options: SweepOptions, scratch: Path, make: MakeEvaluator | None, write: Write):
+    def __init__(self, options: SweepOptions, scratch: Path, write: Write, make: MakeEvaluator | None = None):
         self._options = options
         self._scratch = scratch
         rung, lanes = options.rung, options.lanes

@@ -19,10 +19,7 @@ WAITS_S = (0.0, 5.0, 20.0)
 
 
 class Guard(Watch):
-    """A Watch for the lanes of a device: a device that fails a probe is suspect until its lanes are empty.
-
-    Then it is probed again, and goes back into service or is quarantined.
-    """
+    """A Watch for lanes: a device that fails a probe is suspect until its lanes are empty, and is then probed again."""
 
     def __init__(self, device: DeviceChoice, cache_dir: Path, tell: Callable[[DeviceState], None]):
         super().__init__(device, cache_dir)

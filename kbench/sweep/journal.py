@@ -1,7 +1,4 @@
-"""The journal of a sweep: one line for each finished unit.
-
-The first line has the command's arguments; every command that resumes the sweep adds a line with its start.
-"""
+"""The journal of a sweep: its arguments, a line for each finished unit, and one for each command that resumes it."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -117,9 +114,9 @@ class Journal(JournalFile):
 
 
 def read(path: Path) -> Record:
-    """Read a journal. The last line about a unit counts; a new first process replaces all results of its task.
+    """Read a journal: the last line about a unit counts, and a new first process replaces its task's results.
 
-    Raises ResultsError for a file that is not a journal or has another version, and MachineError if it is unreadable.
+    Raises ResultsError for a file that is no journal of this version, and MachineError if it is unreadable.
     """
     lines, whole_bytes = whole_lines(path)
     header = _header(path, lines[0] if lines else b"")

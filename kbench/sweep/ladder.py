@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Status
 from kbench.host.judge_process import TOO_LARGE
 from kbench.sweep.task import Budgets, Task, state_of
@@ -31,8 +32,7 @@ def unfinished(
 ) -> tuple[list[Task], dict[str, tuple[UnitResult, ...]]]:
     """Return the tasks that are left to do, and by key the results that are kept.
 
-    Failures of kbench itself are always judged again. `only` adds tasks with one of these statuses, `retry_failed` all
-    tasks that did not pass.
+    Judged again are failures of kbench itself, or tasks with a status of `only`, or all that did not pass.
     """
     left: list[Task] = []
     kept: dict[str, tuple[UnitResult, ...]] = {}
@@ -54,29 +54,13 @@ def unfinished(
 
 
 def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
-    """Return whether a unit is tried again after this many attempts, because its result is not a verdict.
-
-    On a broken device this holds for every failure except a verdict on values: any unit that ran there may be the
-    cause. A judge that died may have been killed by anything; one that raised would raise again.
-    """
+    """Return whether a unit is tried again: its result is no verdict, or one that a broken device can cause."""
     if attempts >= (MOST_RAISED if result.judge_raised else MOST_ATTEMPTS) or result.status is Status.PASSED:
         return False
     return result.status is Status.HARNESS_ERROR or (device_sick and result.status in SHAKEN)
 
 
-SHAKEN = frozenset(
-    {
-        Status.ILLEGAL_ACCESS,
-        Status.LAUNCH_FAILED,
-        Status.CRASHED,
-        Status.CALL_TIMEOUT,
-        Status.IMPORT_TIMEOUT,
-        Status.TOTAL_TIMEOUT,
-        Status.OUT_OF_MEMORY,
-        Status.REFERENCE_FAILED,
-        Status.NOT_VERIFIED,
-    }
-)
+SHAKEN = PROBED_AFTER - {Status.HARNESS_ERROR} | {Status.OUT_OF_MEMORY, Status.NOT_VERIFIED}
 """Statuses that a broken device can cause."""
 
 
@@ -104,9 +88,9 @@ def counts_as_failure(result: UnitResult) -> bool:
 
 
 def next_batch(ready: Sequence[Task], problems: Sequence[str], lanes: int) -> list[Task]:
-    """Choose the next tasks of a lane that has `problems` open: of the first that has any, else those waiting longest.
+    """Choose the next tasks of a lane, of equal options: of the first of its open `problems`, else those that wait.
 
-    All tasks of a batch have equal options. The last tasks are spread over the lanes.
+    The last tasks are spread over the lanes.
     """
     if not ready:
         return []

@@ -21,11 +21,7 @@ from kbench.units.unit import TimeLeft, Unit, UnitResult, time_left
 
 
 class StageLimit:
-    """Ends the judge when a stage takes too long.
-
-    Time in which the problem's own code runs is left out: that has limits of its own, which blame the problem and not
-    the solution.
-    """
+    """Ends the judge when a stage takes too long, without the problem's own code, whose limits blame the problem."""
 
     def __init__(self, stage: str, limit_s: float, evaluator: Evaluator):
         option = "--time-limit" if stage == "time" else "--verify-limit"
@@ -76,7 +72,6 @@ class Lane:
             self.evaluator.close()
 
     def _judge_all(self, batch: Sequence[Task]) -> list[Task]:
-        """Judge tasks of one problem; return those that this lane could not finish."""
         solutions = [task.solution for task in batch]
         self.evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
         for number, task in enumerate(batch):

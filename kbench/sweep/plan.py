@@ -27,9 +27,8 @@ def make_tasks(
 ) -> tuple[list[Task], list[str]]:
     """Return one task for each pair and case, equal sources once, and notes on what is left out or shared.
 
-    A file that cannot be read as a problem or solution becomes a refused task, so that one file does not end the
-    sweep. Raises UsageError for a name or a path that does not exist, and for a case or constant that the
-    only problem does not have.
+    An unreadable problem or solution is a refused task. Raises UsageError for a name or path that does not exist, and
+    for a case or constant that the only problem lacks.
     """
     problems = _problems(pairs, settings)
     cases = {name: _cases(found, options, device.kind, len(problems)) for name, found in problems.items()}
@@ -64,7 +63,6 @@ def make_tasks(
 
 
 def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
-    """Find every problem, with unique names, and why some of them cannot be used."""
     found: dict[str, tuple[Entry, Failed | None]] = {}
     for name, pair in {pair.problem: pair for pair in reversed(pairs)}.items():
         try:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from kbench.core.errors import NothingSelectedError, UsageError
 from kbench.plugins import registry
 from kbench.plugins.places import BUILTINS
+from kbench.storage import csvfile
 from kbench.storage.settings import Settings
 
 MANIFESTS = (".csv", ".jsonl", ".ndjson")
@@ -25,7 +26,6 @@ FIELDS = frozenset({"problem", "solution", "entry", "name", "claim", "tags", "pr
 LONGEST_SOURCE = 4 << 20
 PAIR_ALL = "`--pair all` judges every solution of every problem"
 MOST_OF_A_NAME = 60
-"""Bytes of a text's name in the name of its file."""
 PairBy = Literal["name", "all", "manifest"]
 """Which solutions belong to which problems. `name`: solutions whose file name is or begins with the problem's name, or
 whose folder has that name."""
@@ -50,9 +50,7 @@ def pairs(
 ) -> tuple[list[SolutionPair], list[str]]:
     """Return the pairs to judge, in the order of the problems, and notes on files that are left out.
 
-    Without `solutions`, each problem's own are used. Without `pairing`, folders and globs pair by name, and everything
-    else all with all.
-
+    Without `solutions`: each problem's own. Without `pairing`: folders and globs pair by name, all else all with all.
     Raises UsageError for a path that does not exist, and NothingSelectedError if no pair is left.
     """
     found_problems = [name for place in problems for name in expand(place, settings, "problem")]
@@ -89,10 +87,7 @@ def pairs(
 
 
 def owner_of(solution: Path, problems: Iterable[str]) -> str | None:
-    """Return the problem that a solution's path names, the longest if several match; None if none matches.
-
-    `19_ReLU.py`, `19_ReLU/fast.py` and `19_ReLU_sample_3.py` belong to `19_ReLU`; `19_ReLU6.py` does not.
-    """
+    """Return the longest problem that a path names: `19_ReLU/fast.py`, `19_ReLU_3.py`, but not `19_ReLU6.py`."""
 
     def names(text: str, problem: str) -> bool:
         return text == problem or (text.startswith(problem) and text[len(problem)] in SEPARATORS)
@@ -102,10 +97,7 @@ def owner_of(solution: Path, problems: Iterable[str]) -> str | None:
 
 
 def expand(place: str, settings: Settings, kind: str) -> list[str]:
-    """Return the names and paths that an argument of the command line selects: a file, a folder or a glob.
-
-    Files of a folder are in natural order: 2 before 10. Raises UsageError if there are none.
-    """
+    """Return the names and paths that a file, a folder (2 before 10) or a glob selects. Raises UsageError for none."""
     path = Path(place).expanduser()
     if path.is_dir():
         return _files([path], f"{place} holds no Python file")
@@ -154,9 +146,6 @@ def _some(found: list[SolutionPair], hint: str | None = None) -> list[SolutionPa
     return found
 
 
-# --- manifests ---------------------------------------------------------------------
-
-
 def is_manifest(place: str) -> bool:
     """Return whether an argument is a manifest: a CSV or JSON lines file, or `-` for the standard input."""
     return place == "-" or place.endswith(MANIFESTS)
@@ -165,8 +154,7 @@ def is_manifest(place: str) -> bool:
 def read_manifest(text: str, name: str, folder: Path, sources: Path) -> list[SolutionPair]:
     """Read a manifest: lines with `problem` and `solution` (names, or paths from `folder`), `entry`, `claim`, `tags`.
 
-    A line may have texts instead of paths: `source` of the solution with a `name`, `problem_source` of the problem.
-    They are kept in `sources`, by their hashes. Raises UsageError, with the line.
+    Texts in place of paths, `source` with a `name` and `problem_source`, are kept in `sources`. Raises UsageError.
     """
     lines = _csv_lines(text) if name.endswith(".csv") else _json_lines(text, name)
     if not lines:
@@ -233,7 +221,6 @@ def _number(value: Any, where: str) -> float | None:
 
 
 def _placed(name: str, folder: Path) -> str:
-    """Return a path relative to the manifest's folder; return a name unchanged."""
     looks_like_path = name.endswith(".py") or "/" in name
     return str(folder / Path(name).expanduser()) if looks_like_path else name
 
@@ -249,10 +236,8 @@ def keep_text(text: str, name: str, sources: Path) -> str:
     for shown in (digest[:12], digest):  # whoever looks for two texts with one beginning finds them in seconds
         path = sources / f"{stem or 'candidate'}-{shown}.py"
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft = path.with_suffix(".new")
-            draft.write_bytes(data)
-            draft.replace(path)
+            csvfile.make_folder(path)
+            csvfile.replace_file(path, data.decode())
         if path.read_bytes() == data:
             break
     return str(path.absolute())

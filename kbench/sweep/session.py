@@ -67,12 +67,7 @@ MakeExecutor = Callable[[SweepOptions, Path, Write], Executor]
 """Makes an Executor from the options, a temporary folder and the function that writes a unit to the journal."""
 
 
-def on_this_host(options: SweepOptions, scratch: Path, write: Write) -> Executor:
-    """Judge on devices of this host."""
-    return Crew(options, scratch, None, write)
-
-
-def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) -> Iterator[SweepEvent]:
+def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Iterator[SweepEvent]:
     """Judge the remaining tasks, each on any free lane. A verdict is on the disk before it is yielded.
 
     Closing the iterator ends the units in flight. Raises MachineError for a quarantined device or a journal that cannot
@@ -139,10 +134,7 @@ def longest_first(tasks: Sequence[Task]) -> list[Task]:
 
 
 def recorded(work: Work, record: Record) -> dict[str, TaskVerdict]:
-    """Return the verdicts that a journal holds of these tasks, by their keys, in the order of the tasks.
-
-    An interrupted sweep may have more of them than it yielded events.
-    """
+    """Return by key the verdicts that a journal holds of these tasks, of which events may not have told all."""
     fresh, results = record.fresh, record.results
     return {
         task.key: TaskVerdict(task=task, results=results[task.key], resumed=task.key not in fresh)
@@ -152,10 +144,7 @@ def recorded(work: Work, record: Record) -> dict[str, TaskVerdict]:
 
 
 def write_files(work: Work, options: RunOptions, verdicts: Mapping[str, TaskVerdict]) -> Path | None:
-    """Write the CSV and its samples beside the journal, from all verdicts in the order of the tasks.
-
-    Raises MachineError if they cannot be written.
-    """
+    """Write the CSV and its samples beside the journal, in the order of the tasks. Raises MachineError."""
     found = [verdicts[task.key] for task in work.tasks if task.key in verdicts]
     if not options.save or not found:
         return None

@@ -120,10 +120,7 @@ def wilson(hits: int, of: int) -> Share:
 
 
 def fast_p(scores: Sequence[Score]) -> dict[float, Share]:
-    """Return fast_p by threshold (KernelBench, arXiv 2502.10517): the share that is right and faster than p times.
-
-    Trivial tasks are in no share. If nothing was timed, only the share for p = 0 is known.
-    """
+    """Return fast_p by threshold (KernelBench, arXiv 2502.10517) of tasks that are not trivial; untimed, for p = 0."""
     scores = [one for one in scores if not one.trivial]
     if not scores:
         return {}
@@ -148,10 +145,7 @@ def mean_speedup(scores: Sequence[Score]) -> Mean | None:
 def summarise(
     run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, took_s: Mapping[str, float], **told: Any
 ) -> SweepSummary:
-    """Return the summary of a sweep, with what else is `told` of it as fields.
-
-    `took_s` has the wall seconds of each verdict of this command, by key.
-    """
+    """Return the summary, with `told` as further fields; `took_s`: wall seconds of this command's verdicts by key."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
     levels = Counter(verdict.level or "none" for verdict in judged)
@@ -193,9 +187,7 @@ class Collector:
     """Collects the events of a sweep; its verdicts come from the journal, which may have more than were told."""
 
     def __init__(self, run: str, tasks: int, csv_path: Path):
-        self._run = run
-        self._tasks = tasks
-        self._csv_path = csv_path
+        self._run, self._tasks, self._csv_path = run, tasks, csv_path
         self._took_s: dict[str, float] = {}
         self.began: float | None = None
         """When the journal was opened."""

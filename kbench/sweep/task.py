@@ -118,9 +118,6 @@ class Budgets:
     time_s: float = 300.0
 
 
-# --- events ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlanned:
     """The tasks are known, and the verdicts that the journal has already."""

@@ -10,8 +10,8 @@ from kbench.build import cache, sources
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions, StageEvent, Waiting
+from kbench.core.kernel_names import OwnShare, ShareSource, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
-from kbench.core.own_share import OwnShare, ShareSource, share_source
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
@@ -82,11 +82,10 @@ class Bench:
 
 
 class Evaluator:
-    """One lane of a device: one judge works at a time, and serves units of one problem and equal options.
+    """One lane of a device: one judge works at a time, for one problem under equal options.
 
-    Judges are forks of the present nursery, so that another problem costs a fork and no start. Where the device has
-    room for it, the judges of a few earlier problems rest, and keep their contexts on the device: candidates of several
-    problems may come in turn. To be used within `nursery_process.nursery`, by one thread.
+    Judges are forks of the present nursery. Where the device has room, judges of a few earlier problems rest with their
+    contexts. To be used within `nursery_process.nursery`, by one thread.
     """
 
     def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch, *, lanes: int = 0):
@@ -99,10 +98,7 @@ class Evaluator:
         """The one that rests longest first."""
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
-        """Judge units of this problem and these solutions from now on.
-
-        A judge of the same problem and options goes on, and keeps the case that it has opened; else one is started.
-        """
+        """Judge units of this problem and these solutions from now on, with the judge that it has, or a new one."""
         files = [problem.path, *(entry.path for entry in solutions)]
         asked = problem, sources.source_sha256(problem.path), options
         if self._bench is None or self._bench.judges != asked:
@@ -198,10 +194,9 @@ class Evaluator:
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
     ) -> Generator[StageEvent, None, UnitResult]:
-        """Judge a unit; yields its stages and returns its result. A judge that breaks is a harness error.
+        """Judge a unit of a built solution; yields stages, returns its result. A judge that breaks is a harness error.
 
-        The solution must have been built. `following` are the solutions that come next, for which workers get ready;
-        what this unit takes is spent of the time that the solution has `left`.
+        Workers get ready for `following` solutions; what this unit takes is spent of the time `left`.
         """
         if self._is_worn(self._present):
             self._present.close()
@@ -232,10 +227,9 @@ class Evaluator:
         return replace(self._result(outcome, found, stage_s, judge.weights), judge_raised=judge.has_raised)
 
     def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
-        """Find out whose kernels a call of a solution launches, once all its processes are timed; count its seconds.
+        """Have one more worker tell whose kernels a call of a timed solution launches; None if there is nothing to add.
 
-        A worker whose times do not count tells it. Whatever fails there is the reason why it is not known, and a judge
-        that fails is replaced by a fresh one. None if there is nothing to add.
+        Whatever fails there is the reason why it is not known. A judge that fails is replaced.
         """
         source = share_source(
             names_kernels=backend(self._device.kind).names_kernels,

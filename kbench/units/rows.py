@@ -46,10 +46,9 @@ def make_row(
     device: str = "",
     outcome: Outcome | None = None,
 ) -> ResultRow:
-    """Make the row of one process. A failure has no time and no speed-up.
+    """Make the row of one process, with its own errors; a failure has no time and no speed-up.
 
-    `device` is its kind if the result does not tell it; `outcome` that of all processes so far, if there are several.
-    The errors are those of this process alone.
+    `device` is its kind if the result does not tell it, `outcome` that of all processes so far.
     """
     outcome = outcome or result.outcome
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else NOT_TIMED

@@ -52,7 +52,6 @@ class Unit:
     """Shapes beside the problem's cases at which the first process verifies the solution."""
     follows: bool = False
     """For a process that only times: whether an earlier one found that parameters may change after construction."""
-
     precision: float | None = None
     """Target precision of this process, given the earlier ones; None: that of the options."""
 
@@ -118,10 +117,7 @@ class UnitResult(OutcomeProperties):
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:
-    """Return a hash of everything that a verdict depends on: sources, case, level, options and the device's model.
-
-    Units that differ only in their process share a key. Raises OSError if a source cannot be read.
-    """
+    """Return a hash of all that a verdict depends on, the same for every process. Raises OSError for a lost source."""
     hashes = judged_sha256(unit.problem.path), judged_sha256(unit.solution.path, unit.solution.variant)
     case = {"name": unit.case.name, "overrides": encode_constants(unit.case.overrides)}
     options = {name: value for name, value in dataclasses.asdict(unit.options).items() if name not in OF_NO_VERDICT}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import attach, backend
-from kbench.devices.memory import SharedMemory
+from kbench.devices.interface import SharedMemory
 
 if TYPE_CHECKING:
     from torch import Tensor

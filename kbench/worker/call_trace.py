@@ -22,8 +22,8 @@ from kbench.core.trace import (
     CallTrace,
     KernelResources,
 )
-from kbench.devices import chrome_trace, resource_usage
 from kbench.devices.backend import backend
+from kbench.devices.profiler import CALL, CUOBJDUMP, resources, shape_of, shortest_call
 from kbench.worker.stages import Stage
 
 WARM_UP = 2
@@ -62,11 +62,11 @@ def trace(call: Callable[[], Any], device: str) -> CallTrace:
         on.synchronize()
     with torch.profiler.profile(activities=kinds) as profiler:
         for _ in range(PROFILED if call_ns < 1e9 * LONG_S else 1):
-            with torch.profiler.record_function(chrome_trace.CALL):
+            with torch.profiler.record_function(CALL):
                 call()
             on.synchronize()
     document = _document(profiler)
-    seen = chrome_trace.shortest_call(document.get("traceEvents", []))
+    seen = shortest_call(document.get("traceEvents", []))
     compiled, remark = _resources(on.names_kernels)
     return CallTrace(
         call_ns=round(call_ns),
@@ -75,7 +75,7 @@ def trace(call: Callable[[], Any], device: str) -> CallTrace:
         operators=tuple(heapq.nlargest(MOST_NAMES, seen.operators, key=attrgetter("self_ns"))),
         runtime_calls=tuple(heapq.nlargest(MOST_NAMES, seen.runtime_calls, key=attrgetter("self_ns"))),
         resources=tuple(compiled[:MOST_NAMES]),
-        shape=chrome_trace.shape_of(document.get("deviceProperties", [])),
+        shape=shape_of(document.get("deviceProperties", [])),
         own_libraries=len(own_libraries()),
         cut=len(seen.launches) > MOST_LAUNCHES,
         remark=remark,
@@ -126,14 +126,14 @@ def _resources(names_kernels: bool) -> tuple[list[KernelResources], str]:
     """Return what compiled kernels of the solution's own say of themselves, and why that is not known."""
     if not names_kernels:
         return [], ""
-    tool = toolkit.find(resource_usage.NAME)
+    tool = toolkit.find(CUOBJDUMP)
     if tool is None:
-        return [], f"spills are not known: {resource_usage.NAME} of the CUDA toolkit is not installed"
+        return [], f"spills are not known: {CUOBJDUMP} of the CUDA toolkit is not installed"
     import torch
 
     cubins = Path(os.environ.get("TRITON_CACHE_DIR", os.devnull)).rglob("*.cubin")
     found = []
-    for each in resource_usage.resources(tool, [*own_libraries(), *cubins]):
+    for each in resources(tool, [*own_libraries(), *cubins]):
         name = each.name
         with contextlib.suppress(RuntimeError):
             name = torch._C._demangle(each.name)  # noqa: SLF001 - as Kineto does it

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbench.api.reward import reward
+from kbench.api.evaluation import reward
 from kbench.core.errors import UsageError
 from kbench.core.model import Status
 from kbench.core.verdict import NOT_EVALUATED

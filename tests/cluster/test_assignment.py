@@ -3,7 +3,7 @@
 import pytest
 from sweeping import task
 
-from kbench.cluster.assignment import assign
+from kbench.cluster.executor import assign
 
 TASKS = [task(1), task(2), task(3, problem="q"), task(4, problem="q")]
 P, Q = str(TASKS[0].problem.path), str(TASKS[2].problem.path)

@@ -15,7 +15,7 @@ class FakeCrew:
 
     reason = ""
 
-    def __init__(self, options, scratch, make, write):
+    def __init__(self, options, scratch, write):
         self.scratch = scratch
         self.tasks = []
 

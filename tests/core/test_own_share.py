@@ -2,8 +2,7 @@
 
 import pytest
 
-from kbench.core.kernel_names import KernelOrigin
-from kbench.core.own_share import flag_of, share_of, share_source
+from kbench.core.kernel_names import KernelOrigin, flag_of, share_of, share_source
 
 OWN, LIBRARY, COMPILED, COPY = KernelOrigin.OWN, KernelOrigin.LIBRARY, KernelOrigin.COMPILED, KernelOrigin.COPY
 SOLUTION = {"names_kernels": True, "is_asked": False, "is_builtin": False, "processes": 10}

@@ -12,7 +12,7 @@ from kbench.compare import compare, measurements
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, Saved
 from kbench.core.verdict import Answer
-from kbench.devices import clock_lock, selection
+from kbench.devices import monitor, selection
 from kbench.gate.confirm import locked_clock_mhz
 from kbench.plugins import registry
 from kbench.run import session as running
@@ -57,21 +57,21 @@ TAKEN = [("lock", "handle of GPU-1", 1500, 1500), ("reset", "handle of GPU-1")]
 
 
 def test_clocks_are_locked_and_given_back(nvml):
-    with clock_lock.locked(GPU, 1500):
+    with monitor.locked_clocks(GPU, 1500):
         assert nvml.calls == TAKEN[:1]
     assert nvml.calls == TAKEN
 
 
 @pytest.mark.parametrize("end", [KeyboardInterrupt, RuntimeError, GeneratorExit, SystemExit])
 def test_however_the_block_ends(nvml, end):
-    with pytest.raises(end), clock_lock.locked(GPU, 1500):
+    with pytest.raises(end), monitor.locked_clocks(GPU, 1500):
         raise end
     assert nvml.calls == TAKEN
 
 
 def test_an_interrupt_while_the_lock_is_taken_leaves_none_behind(nvml):
     nvml.refuses = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt), clock_lock.locked(GPU, 1500):
+    with pytest.raises(KeyboardInterrupt), monitor.locked_clocks(GPU, 1500):
         pytest.fail("not entered")
     assert nvml.calls == TAKEN
 
@@ -86,7 +86,7 @@ def test_an_interrupt_while_the_lock_is_taken_leaves_none_behind(nvml):
 )
 def test_a_refusal_says_what_to_type_and_resets_nothing(nvml, error, raised, message, hint):
     nvml.refuses = error
-    with pytest.raises(raised, match=message) as caught, clock_lock.locked(GPU, 1500):
+    with pytest.raises(raised, match=message) as caught, monitor.locked_clocks(GPU, 1500):
         pytest.fail("not entered")
     assert hint in (caught.value.hint or "")
     assert [call[0] for call in nvml.calls] == ["lock"]
@@ -94,13 +94,13 @@ def test_a_refusal_says_what_to_type_and_resets_nothing(nvml, error, raised, mes
 
 def test_a_lock_that_stays_is_said(nvml):
     nvml.keeps = NVMLError("Unknown Error")
-    with pytest.raises(MachineError, match="may still be locked") as caught, clock_lock.locked(GPU, 1500):
+    with pytest.raises(MachineError, match="may still be locked") as caught, monitor.locked_clocks(GPU, 1500):
         pass
     assert caught.value.hint == "sudo nvidia-smi -i GPU-1 --reset-gpu-clocks"
 
 
 def test_a_processor_has_no_such_clock(nvml):
-    with pytest.raises(UsageError, match="for GPUs"), clock_lock.locked(selection.cpu(), 1500):
+    with pytest.raises(UsageError, match="for GPUs"), monitor.locked_clocks(selection.cpu(), 1500):
         pytest.fail("not entered")
     assert nvml.calls == []
 
@@ -138,7 +138,7 @@ def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path
         finally:
             seen.append(("reset",))
 
-    monkeypatch.setattr(clock_lock, "locked", fake)
+    monkeypatch.setattr(monitor, "locked_clocks", fake)
     settings = Settings()
     problem = registry.find_problem("group_norm", settings)
     options = RunOptions(

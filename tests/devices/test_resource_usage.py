@@ -4,7 +4,7 @@ import stat
 import sys
 
 from kbench.core.trace import KernelResources
-from kbench.devices.resource_usage import parse, resources
+from kbench.devices.profiler import parse_resources, resources
 
 TEXT = """
 Fatbin elf code:
@@ -31,11 +31,11 @@ Resource usage:
 
 
 def test_kernels_with_registers_and_stack():
-    assert parse(TEXT) == {
+    assert parse_resources(TEXT) == {
         "_Z6scaledPf": KernelResources(name="_Z6scaledPf", registers=32, stack_bytes=984),
         "triton_kernel": KernelResources(name="triton_kernel", registers=64, stack_bytes=0),
     }
-    assert parse("cuobjdump info    : File 'x.so' does not contain device code") == {}
+    assert parse_resources("cuobjdump info    : File 'x.so' does not contain device code") == {}
 
 
 def test_the_tool_is_asked_about_each_file(tmp_path):

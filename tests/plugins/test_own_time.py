@@ -2,14 +2,13 @@
 
 import pytest
 
-from kbench.plugins import own_time
-from kbench.plugins.own_time import OwnTime
-from kbench.plugins.problem import Step
+from kbench.plugins import problem
+from kbench.plugins.problem import OwnTime, Step
 
 
 def test_the_time_of_the_problems_own_code_is_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(own_time.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(problem.time, "monotonic", lambda: now[0])
     counted = OwnTime()
     seen = []
     for passed_s, step in ((5.0, None), (2.0, Step.IMPORT), (3.0, Step.CONSTRUCT), (4.0, Step.CALL), (7.0, None)):

@@ -16,8 +16,8 @@ from verdicts import written
 from kbench.children.child_error import ChildError
 from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
+from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
-from kbench.core.own_share import OwnShare
 from kbench.host.judge_process import OpenedCase
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry

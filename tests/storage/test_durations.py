@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 from kbench.storage import details
-from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.durations import last_duration_s
+from kbench.storage.details import CaseDetails, RunDetails, last_duration_s
 
 ASKED = {"problem_sha256": "abc", "overrides": {"n": 4, "m": 2}, "device": "CPU-1"}
 

@@ -10,8 +10,7 @@ from records import make_row, make_samples
 from kbench.core.errors import ResultsError
 from kbench.core.model import ResultRow
 from kbench.storage import csvfile
-from kbench.storage.ranges import ROW_RANGES, SAMPLE_RANGES
-from kbench.storage.results import ROW_COLUMNS, SAMPLE_COLUMNS, RunWriter, read_run
+from kbench.storage.results import ROW_COLUMNS, ROW_RANGES, SAMPLE_COLUMNS, SAMPLE_RANGES, RunWriter, read_run
 from kbench.storage.runfiles import samples_path
 from kbench.storage.saved_runs import list_runs
 

@@ -20,8 +20,7 @@ from kbench.report import document
 from kbench.storage import csvfile, details, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.ranges import LARGEST
-from kbench.storage.results import ROW_COLUMNS, ROW_TYPES, RunWriter, default_stem, read_run
+from kbench.storage.results import LARGEST, ROW_COLUMNS, ROW_TYPES, RunWriter, default_stem, read_run
 from kbench.storage.runfiles import samples_path
 from kbench.storage.saved_runs import find_path, find_run, list_runs
 

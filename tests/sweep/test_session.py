@@ -72,7 +72,7 @@ class Stage:
         asked = SweepOptions(
             run=options, devices=devices, rung=0, lanes=lanes, jobs=1, budgets=budgets or Budgets(), max_failures=halt
         )
-        return sweep(work, asked, lambda options, scratch, write: Crew(options, scratch, self.make, write))
+        return sweep(work, asked, lambda options, scratch, write: Crew(options, scratch, write, self.make))
 
     @property
     def judged(self) -> list[tuple[str, int]]:

@@ -6,9 +6,8 @@ only what `--require-custom` asks, and no time rests on it.
 
 from dataclasses import dataclass
 
-from kbench.core.kernel_names import KernelOrigin, crosscheck, describe_kernels, origin
+from kbench.core.kernel_names import KernelOrigin, crosscheck, describe_kernels, origin, share_of
 from kbench.core.model import Finding, Status
-from kbench.core.own_share import share_of
 from kbench.core.trace import LARGEST, LONGEST_NAME, DeviceActivity
 from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed

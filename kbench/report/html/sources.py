@@ -8,7 +8,7 @@ from pathlib import Path
 from kbench.build import sources
 from kbench.core.errors import KbenchError
 from kbench.plugins import registry
-from kbench.plugins.plain_files import read_head
+from kbench.plugins.source import read_head
 from kbench.report.summary import CaseSummary
 from kbench.report.table import one_line
 from kbench.storage.settings import Settings

@@ -9,10 +9,9 @@ from torch import nn
 from torch.nn import functional
 
 from kbench.core import traces
-from kbench.core.codes import TEXTS
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.explain import explain
-from kbench.core.levels import PROPERTIES
+from kbench.core.levels import PROPERTIES, TEXTS
 from kbench.judge.diagnosis import faults, likeness, regions
 from kbench.judge.diagnosis.rewrites import by_products
 from kbench.judge.diagnosis.rounding import cut_to_tf32, to_tf32

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from kbench.core.trace import DeviceActivity, DeviceShape, HostActivity
-from kbench.devices import chrome_trace
-from kbench.devices.chrome_trace import CALL, TracedCall, shape_of, shortest_call
+from kbench.devices.profiler import CALL, TracedCall, shape_of, shortest_call
 
 
 def event(cat, name, ts, dur, tid=1, **args):
@@ -99,7 +98,7 @@ def test_torch_writes_what_is_read_here(tmp_path):
     x = torch.randn(64, 64)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         for _ in range(3):
-            with torch.profiler.record_function(chrome_trace.CALL):
+            with torch.profiler.record_function(CALL):
                 torch.relu(x @ x)
     profiler.export_chrome_trace(str(tmp_path / "trace.json"))
     document = json.loads((tmp_path / "trace.json").read_text())
