@@ -5,12 +5,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
 
 NAMED_AT_MOST = 6
 CLOSE = 0.05
+LIBRARY_SHARE = 0.99
+"""Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
+FALLBACK, LIBRARY_TIME = "fallback", "library_time"
+ShareSource = Literal["unknown", "builtin", "judge", "worker"]
+"""Where the share of a solution's own kernels comes from: `builtin` ones have none, `judge` has profiled a call already
+(`--require-custom`, `--crosscheck cupti`), one more `worker` profiles a call, and its times do not count."""
 
 
 class KernelOrigin(StrEnum):
@@ -98,23 +105,6 @@ def crosscheck(seen: Sequence[DeviceActivity], event_ns: float) -> str:
     return message
 
 
-LIBRARY_SHARE = 0.99
-"""Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
-FALLBACK, LIBRARY_TIME = "fallback", "library_time"
-
-
-class ShareSource(StrEnum):
-    """Where the share of a solution's own kernels comes from."""
-
-    UNKNOWN = "unknown"
-    BUILTIN = "builtin"
-    """It is 0: a built-in solution has no source of its own."""
-    JUDGE = "judge"
-    """The judge has profiled a call already, because `--require-custom` or `--crosscheck cupti` asks for it."""
-    WORKER = "worker"
-    """A call is profiled in one more worker, whose times do not count."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnShare:
     """What one more worker told about a call."""
@@ -128,12 +118,12 @@ class OwnShare:
 def share_source(*, names_kernels: bool, is_asked: bool, is_builtin: bool, processes: int) -> ShareSource:
     """Decide where the share of a timed solution comes from; a run of one process (`--quick`) gets no other one."""
     if not names_kernels:
-        return ShareSource.UNKNOWN
+        return "unknown"
     if is_asked:
-        return ShareSource.JUDGE
+        return "judge"
     if is_builtin:
-        return ShareSource.BUILTIN
-    return ShareSource.WORKER if processes > 1 else ShareSource.UNKNOWN
+        return "builtin"
+    return "worker" if processes > 1 else "unknown"
 
 
 def share_of(timed: Iterable[tuple[KernelOrigin, float]], *origins: KernelOrigin) -> float | None:

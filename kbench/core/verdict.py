@@ -21,8 +21,6 @@ MOST_PROCESSES = 100
 
 UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)"
 
-NO_TIMES = {Time.DEVICE: "times", Time.WALL: "wall times"}
-
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the solution."""
 
@@ -226,7 +224,8 @@ def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
         return _no_verdict("other_time", f"time differs ({old.time}, {new.time})")
     for side, measurement in (("new", new), ("old", old)):
         if not measurement.log_ratios:
-            return _no_verdict("no_timing", f"the {side} run has no {NO_TIMES[measurement.time]}")
+            kind = "wall times" if measurement.time is Time.WALL else "times"
+            return _no_verdict("no_timing", f"the {side} run has no {kind}")
         if measurement.unstable:
             what = "was throttled or disturbed in more than a fifth of its pairs"
             return _no_verdict("unstable", f"the {side} run {what}")

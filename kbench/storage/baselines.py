@@ -126,21 +126,20 @@ def load_pinned(run: Run, root: Path = ROOT) -> Run | None:
 
 def list_baselines(root: Path = ROOT) -> list[BaselineSummary]:
     """Summarise every baseline under `root`. Raises ResultsError for one that was edited or is truncated."""
-    return [_summary(path) for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX)]
-
-
-def _summary(path: Path) -> BaselineSummary:
-    rows = read_run(path).rows
-    return BaselineSummary(
-        gpu=path.parts[-3],
-        name=path.parts[-2],
-        problem=rows[0].problem,
-        path=path,
-        started_utc=rows[0].started_utc,
-        git_commit=rows[0].git_commit,
-        solutions=tuple(dict.fromkeys(row.solution for row in rows)),
-        cases=tuple(dict.fromkeys(row.case for row in rows)),
-    )
+    paths = [path for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX)]
+    return [
+        BaselineSummary(
+            gpu=path.parts[-3],
+            name=path.parts[-2],
+            problem=rows[0].problem,
+            path=path,
+            started_utc=rows[0].started_utc,
+            git_commit=rows[0].git_commit,
+            solutions=tuple(dict.fromkeys(row.solution for row in rows)),
+            cases=tuple(dict.fromkeys(row.case for row in rows)),
+        )
+        for path, rows in ((path, read_run(path).rows) for path in paths)
+    ]
 
 
 _COLUMNS = tuple(field.name for field in fields(Acceptance))

@@ -10,7 +10,7 @@ from kbench.build import cache, sources
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions, StageEvent, Waiting
-from kbench.core.kernel_names import OwnShare, ShareSource, share_source
+from kbench.core.kernel_names import OwnShare, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
 from kbench.devices import peaks
 from kbench.devices.backend import backend
@@ -237,9 +237,9 @@ class Evaluator:
             is_builtin=unit.solution.builtin is not None,
             processes=unit.options.max_processes,
         )
-        if source is ShareSource.BUILTIN:
+        if source == "builtin":
             return OwnShare(share=0.0)
-        if source is not ShareSource.WORKER or self.watch.quarantine is not None:
+        if source != "worker" or self.watch.quarantine is not None:
             return None
         bench = self._present
         if bench.judge is None or bench.opened is None or bench.opened[0] != unit.case:

@@ -23,7 +23,7 @@ SOURCES = {
 
 @pytest.mark.parametrize(("changes", "source"), SOURCES.values(), ids=SOURCES)
 def test_where_the_share_comes_from(changes, source):
-    assert share_source(**{**SOLUTION, **changes}).value == source
+    assert share_source(**{**SOLUTION, **changes}) == source
 
 
 FLAGS = {
