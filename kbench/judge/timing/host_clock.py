@@ -34,8 +34,6 @@ LAST_REQUESTS = 4
 """Fewer than this many requests come before the one that ends in the kill; the number is random."""
 SINGLES = 6
 """Most requests of one call that are held against calls in a row; the shortest counts, since others lengthen it."""
-FIRST_SLACK_NS = 200_000
-"""Most time that waking up adds to the first call of a request, beside the factor `FIRST_CALL`."""
 
 
 class HostClock:
@@ -106,7 +104,7 @@ class HostClock:
         for _ in range(SINGLES):
             one = min(one, self._ask("candidate", [self._trials["candidate"].arena.random_slot()]).wall_ns)
             single_ns = one - overhead_ns
-            verdict = attest_single(in_a_row_ns, single_ns, slack_ns=FIRST_SLACK_NS)
+            verdict = attest_single(in_a_row_ns, single_ns)
             if verdict == "held":
                 break
         return single_ns, verdict

@@ -232,7 +232,8 @@ def test_results_that_cannot_be_read_end_the_timing(fetches: bool, monkeypatch: 
 def test_calls_that_are_computed_as_one_are_held_against_a_single_one() -> None:
     with pytest.raises(RefusalError, match=r"claims 1000\.0 us a call; the judge's clock says 4000\.0"):
         proved(Worker(4000, in_a_row_us=1000), Worker(4000))
-    assert proved(Worker(1500, in_a_row_us=1000), Worker(1500)).attestation == "held", "a first call is cold"
+    assert proved(Worker(1500, in_a_row_us=1000), Worker(1500)).attestation == "weak", "or a pool of threads slept"
+    assert proved(Worker(1200, in_a_row_us=1000), Worker(1200)).attestation == "held", "a first call is cold"
 
 
 def test_the_last_request_looks_like_others_and_every_result_is_checked() -> None:
