@@ -20,6 +20,8 @@ _DEFAULT_DIGITS = 3
 _MAX_DECIMALS = 4
 _UNCONFIRMED_DIGITS = 2
 """Digits of a speed-up that no clock confirms, or whose noise is unknown."""
+_TWO_ENDS_FROM = 0.5
+"""Half-width of a speed-up, as a share of it, from which its first digit means nothing."""
 _BAR, _BAR_WIDTH = "█▉▊▋▌▍▎▏", 10
 
 
@@ -76,10 +78,17 @@ def time_left(done: int, total: int, elapsed_s: float) -> str:
 def speedup(
     value: float | None, low: float | None = None, high: float | None = None, *, alone: bool = False, weak: bool = False
 ) -> str:
-    """Write a speed-up with the digits that its interval supports: `1.972×`; a weak one with two at most: `~1.9×`."""
+    """Write a speed-up with the digits that its interval supports: `1.972×`; a weak one with two at most: `~1.9×`.
+
+    Where not even the first digit means anything, both ends are written: `~0.50 … 3.5×`, or `< 1.3×`.
+    """
     if value is None:
         return ABSENT
     half = None if low is None or high is None else (high - low) / 2
+    if (alone or weak) and low is not None and high is not None and (high - low) / 2 > _TWO_ENDS_FROM * value:
+        if low <= 0:
+            return f"< {confirmed(high, None, _UNCONFIRMED_DIGITS)}×"
+        return f"{'~' if weak else ''}{interval(low, high, weak=True)}×"
     if weak:
         text = confirmed(value, half, _UNCONFIRMED_DIGITS)
         is_outside = low is not None and high is not None and not low <= float(text.replace(",", "")) <= high
