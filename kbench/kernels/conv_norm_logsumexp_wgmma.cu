@@ -39,7 +39,8 @@ __device__ __forceinline__ Shared<CONSUMERS>& shared_of_block() {
 
 /// Between the passes. After convolutions every block waits for all. After correlations it waits only for those that share
 /// a sample with it: each has a word in memory for that, cleared at the start. All blocks arrive at the grid's barrier then
-/// and pass it before they look, so that nobody sees a word of an earlier launch.
+/// and pass it before they look, so that nobody sees a word of an earlier launch. Release and acquire of the words
+/// order what other threads of a block wrote or read too, by the block's barriers before and behind: no fence besides.
 class Passes {
  public:
   /// Every thread of the grid, at the start.
@@ -57,7 +58,6 @@ class Passes {
     }
     cooperative_groups::this_grid().barrier_wait(std::move(started_));
     if (threadIdx.x == 0) {
-      __threadfence();
       asm volatile("st.release.gpu.b32 [%0], 1;" ::"l"(problem_.published + blockIdx.x) : "memory");
     }
   }
@@ -74,7 +74,6 @@ class Passes {
         asm volatile("ld.acquire.gpu.b32 %0, [%1];" : "=r"(there) : "l"(problem_.published + block) : "memory");
       } while (there == 0);
     }
-    __threadfence();
     sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
   }
 
@@ -112,15 +111,19 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
   Walk first_pass(problem, backwards);
   int runs = 0;
   for (int sample = -1; first_pass.next(problem, run); ++runs) {
-    feeder.announce(run);
-    if (run.sample != sample) {
-      sample = run.sample;
-      measure_frame(problem, shared, sample);
-      feeder.use_frame();
-    }
+    const auto prepare = [&] {
+      if (run.sample != sample) {
+        sample = run.sample;
+        measure_frame(problem, shared, sample, [&] { feeder.announce(run); });
+        feeder.use_frame();
+      } else {
+        feeder.announce(run);
+      }
+    };
     if (problem.correlated) {
-      feeder.feed_correlated(run, runs == 0);
+      feeder.feed_correlated(run, runs == 0, prepare);
     } else {
+      prepare();
       feeder.feed(run, 0, run.rows + 2);
     }
   }
@@ -154,12 +157,14 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
           passes.publish();
           passes.wait_for_partials();
         }
+        if (threadIdx.x % WARPGROUP_THREADS == 0 && shared.samples[buffer].tier >= TIER_REPEAT) shared.special = 1;
         barrier_arrive(&shared.constants_full[buffer]);
         ++samples;
       }
       feeder.feed(run, ahead, run.rows + 2);
     }
     sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);  // one thread has written the tiers
+    if (shared.special == 0) return;
     repeated = next_to_repeat(problem, repeated);
     if (repeated >= 0) walk = Walk(problem, repeated);
   } while (repeated >= 0);
@@ -184,6 +189,7 @@ __device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS
       __syncthreads();
     }
     consumer.pass<RESULT_LATE_STEPS>(epilogue, walk);
+    if (shared.special == 0) return;
     repeated = next_to_repeat(problem, repeated);
     if (repeated < 0) break;
     walk = Walk(problem, repeated);

@@ -101,16 +101,18 @@ __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& sha
   double step = 0, bias = 0;  // convolution = step * accumulator + bias
   float low = 0.f, high = 0.f;
   if (real) {
+    step = double(1.f / shared.frame.scale) * double(1.f / shared.weight_scale[channel]);  // powers of two: exact
+    bias = double(shared.bias[channel]);
+#pragma unroll
+    for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+      bias += shared.weight_sum[channel][c] * double(shared.frame.origin[c]);
+    }
+    asm volatile("" : "+d"(step), "+d"(bias));  // before the partials, which come from far
     const int skipped = problem.correlated && !correlated ? CONSUMERS : 0;  // a repeated sample's: see MomentsOfRows
     const Partial* partials = problem.partials + (int64_t(sample) * problem.slots + skipped) * MAX_CHANNELS + channel;
     const ChannelMoments moments(partials, slots, problem.inverse_pixels);
     low = moments.low;
     high = moments.high;
-    step = double(1.f / shared.frame.scale) * double(1.f / shared.weight_scale[channel]);  // powers of two: exact
-    bias = double(shared.bias[channel]);
-    for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
-      bias += shared.weight_sum[channel][c] * double(shared.frame.origin[c]);
-    }
     shared.channel_mean[channel] = moments.mean * step + bias;
     shared.channel_squares[channel] = moments.squares * step * step;
     shared.channel_weight[channel] = float(moments.weight * step * step);

@@ -105,10 +105,12 @@ struct alignas(128) Shared {
   float warp_scratch[4][4];
   Frame frame;
   SampleConstants samples[2];
+  int special;  // whether a sample of the block is of TIER_REPEAT or TIER_EXACT: else nothing follows the second pass
 };
 
 template <int CONSUMERS>
 __device__ void init_barriers(Shared<CONSUMERS>& shared) {
+  shared.special = 0;
   for (int row = 0; row < RING_ROWS; ++row) {
     barrier_init(&shared.full[row], 4);
     barrier_init(&shared.empty[row], 4);
@@ -222,14 +224,16 @@ class Feeder {
     scale_ = shared_.frame.scale;
   }
 
-  /// Feeds all rows of an announced run to the first pass on correlations, with its edges kept aside.
-  __device__ void feed_correlated(const Run& run, bool first_run) {
+  /// Feeds all rows of a run to the first pass on correlations, with its edges kept aside. `prepare`, which announces
+  /// the run and sees to the frame, is called when the first rows are on their way.
+  template <typename Prepare>
+  __device__ void feed_correlated(const Run& run, bool first_run, Prepare prepare) {
     // Up to 2 * BATCH_ROWS - 1 rows beyond the run's are loaded where that stays within the input.
     const bool follows = run.sample < problem_.batch - 1 || run.y + run.rows + 2 + 2 * BATCH_ROWS <= problem_.height;
     if (problem_.width == TILE_PIXELS && follows) {
-      feed_correlated_rows<true>(run, first_run);
+      feed_correlated_rows<true>(run, first_run, prepare);
     } else {
-      feed_correlated_rows<false>(run, first_run);
+      feed_correlated_rows<false>(run, first_run, prepare);
     }
   }
 
@@ -275,8 +279,8 @@ class Feeder {
 
  private:
   /// All rows of a run; WHOLE_ROWS where they are TILE_PIXELS wide and rows that follow the last may be loaded.
-  template <bool WHOLE_ROWS>
-  __device__ __forceinline__ void feed_correlated_rows(const Run& run, bool first_run) {
+  template <bool WHOLE_ROWS, typename Prepare>
+  __device__ __forceinline__ void feed_correlated_rows(const Run& run, bool first_run, Prepare prepare) {
     const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
     const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
     const float* pixel = sample + uint32_t(run.y) * width + min(uint32_t(thread_), width - 1);
@@ -302,6 +306,7 @@ class Feeder {
     } else {
       load<true>(values, pixel, plane * uint32_t(sizeof(float)), 0, rows - 1);
     }
+    prepare();
     if (!first_run) sync_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
 #pragma unroll 1
     for (int first = 0; first < rows; first += BATCH_ROWS, ++stage_) {

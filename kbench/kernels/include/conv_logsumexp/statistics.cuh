@@ -9,9 +9,10 @@ namespace kbench::conv_logsumexp {
 ///
 /// It only has to be typical. Values far outside overflow fp16, which shows as inf or NaN in the moments and sends
 /// the sample to the exact path; values far too small are found by the error bound in constants.cuh. All of the
-/// producer warpgroup calls it; every block that meets the sample computes the same frame.
-template <int CONSUMERS>
-__device__ void measure_frame(const Problem& problem, Shared<CONSUMERS>& shared, int sample) {
+/// producer warpgroup calls it; every block that meets the sample computes the same frame. `meanwhile` is called while
+/// the pixels are on their way.
+template <int CONSUMERS, typename Meanwhile>
+__device__ void measure_frame(const Problem& problem, Shared<CONSUMERS>& shared, int sample, Meanwhile meanwhile) {
   constexpr int LANES = 16, PIXELS = 4;
   const int thread = threadIdx.x % WARPGROUP_THREADS, channel = thread / LANES, lane = thread % LANES;
   const int source_channel = min(channel, problem.in_channels - 1);  // as the feeder's load does
@@ -21,9 +22,11 @@ __device__ void measure_frame(const Problem& problem, Shared<CONSUMERS>& shared,
 #pragma unroll
   for (int i = 0; i < PIXELS; ++i) {
     const uint32_t fraction = (uint32_t(lane * PIXELS + i) * 2 + 1) * 2654435769u;  // Weyl sequence: no column stands out
-    values[i] = __ldg(source + __umulhi(fraction, plane));
-    sum += values[i];
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(values[i]) : "l"(source + __umulhi(fraction, plane)));
   }
+  meanwhile();
+#pragma unroll
+  for (int i = 0; i < PIXELS; ++i) sum += values[i];
 #pragma unroll
   for (int step = 1; step < LANES; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
   float origin = sum / (LANES * PIXELS);
