@@ -110,11 +110,12 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
   const bool backwards = problem.correlated && last_sample_first(problem, blockIdx.x);
   Walk first_pass(problem, backwards);
   int runs = 0;
-  for (int sample = -1; first_pass.next(problem, run); ++runs) {
+  int framed = -1;  // the sample whose frame is in use
+  for (; first_pass.next(problem, run); ++runs) {
     const auto prepare = [&] {
-      if (run.sample != sample) {
-        sample = run.sample;
-        measure_frame(problem, shared, sample, [&] { feeder.announce(run); });
+      if (run.sample != framed) {
+        framed = run.sample;
+        measure_frame(problem, shared, framed, [&] { feeder.announce(run); });
         feeder.use_frame();
       } else {
         feeder.announce(run);
@@ -134,15 +135,12 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
       int ahead = 0;
       if (run.sample != sample) {
         sample = run.sample;
-        use_frame_of(problem, shared, feeder, sample);
+        if (sample != framed) use_frame_of(problem, shared, feeder, sample);
+        framed = sample;
         const bool first = repeated < 0 && samples == 0;
         if (repeated >= 0) {
           feeder.feed(run, 0, run.rows + 2);
           __syncthreads();
-        } else if (first) {  // the tensor cores have work while the constants are made; later, the sample before
-          if (problem.correlated) feeder.drain_correlated();
-          ahead = min(FIRST_ROWS, run.rows + 2);
-          feeder.feed(run, 0, ahead);
         }
         const int buffer = samples & 1, blocks = problem.last_block(sample) - problem.first_block(sample) + 1;
         const bool correlated = problem.correlated && repeated < 0;
@@ -154,6 +152,10 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
         for (bool complete = !first;; complete = true) {
           compute_constants(problem, shared, sample, complete || correlated ? slots : 0, correlated, buffer);
           if (complete) break;
+          // The tensor cores have work while the constants are made; later, the sample before.
+          if (problem.correlated) feeder.drain_correlated();
+          ahead = min(FIRST_ROWS, run.rows + 2);
+          feeder.feed(run, 0, ahead);
           passes.publish();
           passes.wait_for_partials();
         }

@@ -126,11 +126,19 @@ class Epilogue {
 #pragma unroll
     for (int batch = 0; batch < WGMMA_SUMS; batch += BATCH) {
       float x[BATCH];
+      // One channel's elements, then the other's: neighbours share two of three operands.
 #pragma unroll
-      for (int i = 0; i < BATCH; ++i) x[i] = gate_exponent(own_[i / 2 % 2], values[batch + i]);
+      for (int j = 0; j < BATCH; ++j) {
+        const int i = j % (BATCH / 2) / 2 * 4 + j % 2 + (j < BATCH / 2 ? 0 : 2);
+        x[i] = gate_exponent(own_[i / 2 % 2], values[batch + i]);
+        asm volatile("" : "+f"(x[i]));
+      }
       gates(x);
 #pragma unroll
-      for (int i = 0; i < BATCH; ++i) x[i] = fmaf(x[i], x[i], value_exponent(own_[i / 2 % 2], values[batch + i]));
+      for (int j = 0; j < BATCH; ++j) {
+        const int i = j % (BATCH / 2) / 2 * 4 + j % 2 + (j < BATCH / 2 ? 0 : 2);
+        x[i] = fmaf(x[i], x[i], value_exponent(own_[i / 2 % 2], values[batch + i]));
+      }
 #pragma unroll
       for (int i = 0; i < BATCH; ++i) x[i] = exp2_approximate(x[i]);
 #pragma unroll
