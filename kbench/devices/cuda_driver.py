@@ -20,7 +20,7 @@ FUNCTIONS = (
     *("cuIpcCloseMemHandle", "cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2", "cuMemHostUnregister"),
     *("cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2", "cuEventCreate", "cuEventRecord", "cuEventDestroy_v2"),
     *("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemsetD32_v2", "cuMemcpyDtoH_v2"),
-    *("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"),
+    *("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel", "cuGetErrorString"),
     *("cuEventElapsedTime", "cuCtxSynchronize", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache", "cuStreamSetAttribute"),
 )
 
@@ -60,7 +60,9 @@ class Driver:
         if code == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: the device is out of memory")
         if code != SUCCESS:
-            raise DriverError(f"{name} failed with CUDA error {code}")
+            text = ctypes.c_char_p()
+            self._functions["cuGetErrorString"](code, byref(text))  # in the words of torch, by which faults are told
+            raise DriverError(f"{name}: CUDA error {code}: {(text.value or b'unknown').decode()}")
 
     def allocate(self, nbytes: int) -> int:
         """Allocate device memory and return its address. Raises MemoryError where there is no room."""
