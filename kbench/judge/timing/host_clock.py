@@ -72,7 +72,7 @@ class HostClock:
         """Hold the candidate's claims in the last `pairs` against the judge's clock. Raises RefusalError."""
         # Any request that is not timed tells what was replaced meanwhile.
         self._trials["candidate"].candidate.switches()
-        empty_ns = min(self._ask("reference", []).wall_ns for _ in range(SINGLES))
+        empty_ns = min(self._empty_ns() for _ in range(SINGLES))
         overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
         mine = self._bursts["candidate"]
         attested = attest_bursts(event_ns, mine[-pairs:], overhead, before=mine[:-pairs])
@@ -94,6 +94,13 @@ class HostClock:
             wall_ns={arm: statistics.median(each.median_ns for each in bursts) for arm, bursts in self._bursts.items()},
             flags=frozenset({"congested"} if overhead.congested else ()),
         )
+
+    def _empty_ns(self) -> float:
+        """Return how long a request without calls takes, with caches as cold as before one with calls: after draws."""
+        reference = self._trials["reference"].reference
+        for _ in range(self._calls):
+            reference.expect(reference.arguments(secret_seed()))
+        return self._ask("reference", []).wall_ns
 
     def _single(self, in_a_row_ns: float, overhead_ns: float) -> tuple[float, str]:
         """Return how long one call alone takes, and what that makes of calls in a row.

@@ -50,7 +50,10 @@ class Worker:
             spoil_inputs=lambda _slot, but: self.asked.append("spoiled"),
         )
         self.reference = SimpleNamespace(
-            arguments=lambda _seed: (), expect=lambda _arguments: None, aliased=frozenset(), mutates=frozenset()
+            arguments=lambda _seed: (),
+            expect=lambda _arguments: self.asked.append("drawn"),
+            aliased=frozenset(),
+            mutates=frozenset(),
         )
         self.candidate = SimpleNamespace(
             log="its log",
@@ -234,6 +237,16 @@ def test_calls_that_are_computed_as_one_are_held_against_a_single_one() -> None:
         proved(Worker(4000, in_a_row_us=1000), Worker(4000))
     assert proved(Worker(1500, in_a_row_us=1000), Worker(1500)).attestation == "weak", "or a pool of threads slept"
     assert proved(Worker(1200, in_a_row_us=1000), Worker(1200)).attestation == "held", "a first call is cold"
+
+
+def test_an_empty_request_comes_after_as_many_draws_as_one_with_calls() -> None:
+    """Else caches are warm, and the candidate seems to be able to save what cold ones cost."""
+    reference = Worker(2000)
+    clock, claim_ns = timed(Worker(2000), reference)
+    reference.asked.clear()
+    clock.prove(claim_ns, PAIRS)
+    asked = [what for what in reference.asked if what in {"drawn", ()}]
+    assert asked == [*["drawn"] * calls_of_a_sample(2e6, 16), ()] * host_clock.SINGLES
 
 
 def test_the_last_request_looks_like_others_and_every_result_is_checked() -> None:
