@@ -21,7 +21,7 @@ _MAX_DECIMALS = 4
 _UNCONFIRMED_DIGITS = 2
 """Digits of a speed-up that no clock confirms, or whose noise is unknown."""
 _TWO_ENDS_FROM = 0.5
-"""Half-width of a speed-up, as a share of it, from which its first digit means nothing."""
+"""Share of a speed-up: if its half-width is larger, both ends are written, because no digit is confirmed."""
 _BAR, _BAR_WIDTH = "█▉▊▋▌▍▎▏", 10
 
 

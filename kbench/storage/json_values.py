@@ -5,6 +5,7 @@ import functools
 import json
 import math
 import os
+import threading
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path, PurePath
@@ -45,6 +46,6 @@ def read(path: Path) -> dict[str, Any]:
 def write(path: Path, value: Mapping[str, Any]) -> None:
     """Write an object, and make the folder. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}")
+    draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     draft.write_text(json.dumps(value, indent=1))
     draft.replace(path)
