@@ -1,7 +1,8 @@
 """`gate`: compare a run with its baseline, case by case, and decide one exit code.
 
-A case is SLOWER only if two independent measurements say so; an unclear one is measured again, with as many processes
-as would decide. A gate with a missing case, without any case or with unclear cases only does not pass.
+A case is SLOWER only if two independent measurements say so, and unclear only if two say so: a noisy second measurement
+does not excuse a slow first one. An unclear case is measured again with as many processes as would decide. A gate with
+a missing case, without any case or with unclear cases only does not pass.
 """
 
 from collections import Counter
@@ -21,7 +22,7 @@ from kbench.storage.results import CaseKey, Run
 from kbench.storage.settings import GateSettings
 
 MOST_TRIALS = 3
-"""The run, a second measurement if it was unclear, and the confirmation of that."""
+"""The run and two measurements more, if the first two were neither SLOWER twice nor unclear twice."""
 CREEP = 0.02
 """How much slower than the pinned release baseline a case may become in many small steps, as a share."""
 PROCESSES = 5
@@ -260,13 +261,12 @@ def _thresholds(margin: float | None) -> Thresholds:
 
 
 def _open(looks: Sequence[Verdict]) -> bool:
-    """Return whether a case needs another measurement: it had none, its first was unclear, or SLOWER is unconfirmed."""
+    """Return whether a case needs another measurement: it had none, or its last one is SLOWER or unclear for once."""
     if not looks:
         return True
-    last = looks[-1]
-    if last.status is Answer.SLOWER:
-        return len(looks) < 2 or looks[-2].status is not Answer.SLOWER
-    return len(looks) == 1 and (last.status is Answer.UNCLEAR or last.reason_code == "unstable")
+    slower = [look.status is Answer.SLOWER for look in looks]
+    unclear = [look.status is Answer.UNCLEAR or look.reason_code == "unstable" for look in looks]
+    return (slower[-1] or unclear[-1]) and sum(slower) < 2 and sum(unclear) < 2
 
 
 def _processes(looks: Sequence[Verdict], first: Contest) -> int:
@@ -276,13 +276,12 @@ def _processes(looks: Sequence[Verdict], first: Contest) -> int:
 
 
 def _conclude(looks: Sequence[Verdict], *, confirmed: bool) -> Verdict:
-    """Combine all measurements into one verdict: SLOWER needs the last two of them, if there could be two."""
+    """Combine all measurements into one verdict: SLOWER needs two of them, if there could be two."""
     last = looks[-1]
     if not confirmed:
         return last
     slow = [look for look in looks if look.status is Answer.SLOWER]
-    twice = len(looks) > 1 and looks[-2].status is Answer.SLOWER
-    if last.status is Answer.SLOWER and not twice:
+    if last.status is Answer.SLOWER and len(slow) < 2:
         return replace(last, status=Answer.UNCLEAR, reason_code="not_confirmed", message="not measured a second time")
     if slow and last.status in {Answer.SAME, Answer.FASTER, Answer.UNCLEAR}:
         message = f"a fresh measurement did not confirm {slow[0].message}"

@@ -163,13 +163,32 @@ def test_slower_twice_fails(main: Run, tmp_path: Path) -> None:
     assert [look.status for look in only(result).looks] == [Answer.SLOWER, Answer.SLOWER]
 
 
-@pytest.mark.parametrize("second", [FIVE, times(0.95), times(1.01, WIDE)])
+@pytest.mark.parametrize("second", [FIVE, times(0.95)])
 def test_slower_once_does_not(main: Run, tmp_path: Path, second: list[float]) -> None:
     again = Again(tmp_path, {"a": second})
     result = gate(make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE}), main, confirm=again)
     case = only(result)
     assert (case.verdict.status, case.verdict.reason_code) == (Answer.UNCLEAR, "not_confirmed")
     assert (case.outcome, result.exit_code) == (GateOutcome.WARNED, ExitCode.OK)
+
+
+@pytest.mark.parametrize(
+    ("third", "answer", "code"),
+    [(times(1.05), "slower", 1), (times(1.01, WIDE), "unclear", 0), (FIVE, "unclear", 0), ([], "new_fail", 1)],
+)
+def test_a_noisy_confirmation_does_not_excuse_a_slow_case(
+    main: Run, tmp_path: Path, third: list[float], answer: str, code: int
+) -> None:
+    again = Again(tmp_path, {"a": times(1.01, WIDE)}, {"a": third})
+    result = gate(make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE}), main, confirm=again)
+    assert (only(result).verdict.status, result.exit_code) == (answer, code)
+    assert len(again.asked) == 2
+
+
+def test_unclear_twice_is_unclear(main: Run, tmp_path: Path) -> None:
+    again = Again(tmp_path, {"a": times(1.01, WIDE)})
+    result = gate(make_run(tmp_path, "pr", {"a": times(1.0, WIDE), "b": FIVE}), main, confirm=again)
+    assert (only(result).verdict.status, len(again.asked)) == (Answer.UNCLEAR, 1)
 
 
 def test_unclear_is_measured_again_with_as_many_processes_as_would_decide(main: Run, tmp_path: Path) -> None:
