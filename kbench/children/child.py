@@ -246,9 +246,8 @@ class Child:
                 raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
             yield tree
             if tree.has_run():
-                self._killed_because = Status.PROTOCOL_ERROR, "its processes ran on while they were stopped"
-                process_tree.kill_tree(self.pid)
-                raise ChildError(*self._killed_because, self.log)
+                why = self._kill_because(Status.PROTOCOL_ERROR, "its processes ran on while they were stopped")
+                raise ChildError(*why, self.log)
         finally:
             self._stopped = False
             self._excused_before_s, self._excused_at = self._excused_s(), None
@@ -268,13 +267,16 @@ class Child:
         while self._process.poll() is None:
             # What is stopped cannot grow, and what runs meanwhile is being timed.
             if not self._stopped and self._held_bytes() > limit_bytes:
-                self._killed_because = (
-                    Status.OUT_OF_MEMORY,
-                    f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",
-                )
-                process_tree.kill_tree(self.pid)
+                reason = f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed"
+                self._kill_because(Status.OUT_OF_MEMORY, reason)
                 return
             time.sleep(WATCHDOG_INTERVAL_S)
+
+    def _kill_because(self, status: Status, reason: str) -> tuple[Status, str]:
+        """Kill the tree; return the first cause: to whoever has just stopped it, one that is killed seems to run."""
+        self._killed_because = self._killed_because or (status, reason)
+        process_tree.kill_tree(self.pid)
+        return self._killed_because
 
     def _held_bytes(self) -> int:
         return tree_rss_bytes(self.pid, _rss_bytes(self._nursery.pid) if self._nursery is not None else 0)

@@ -16,7 +16,7 @@ from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
-from kbench.sandbox import hidden_paths, removal, rungs
+from kbench.sandbox import hidden_paths, libc, removal, rungs
 from kbench.wire.channel import Message
 from kbench.wire.gate_page import Gate
 
@@ -225,8 +225,10 @@ def in_thread(request: Callable[[], T]) -> Future[T]:
 def memory_limit_bytes(case_bytes: int = 0) -> int:
     """Return what a worker may use of the host's memory: enough for any honest use, and a share of what there is.
 
-    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over.
+    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over. What this process has freed
+    and kept (STEADY_HOST) is given back first.
     """
+    libc.call("malloc_trim", 0)
     generous = MEMORY_FLOOR_BYTES + MEMORY_PER_CASE * case_bytes
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):

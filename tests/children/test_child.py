@@ -265,6 +265,19 @@ def test_a_child_that_a_timer_wakes_while_it_is_stopped_is_killed(start) -> None
     assert failure(child).reason == caught.value.reason
 
 
+def test_a_child_that_is_killed_for_its_memory_while_it_is_being_stopped_is_told_of_its_memory(start) -> None:
+    """The watch had looked before the stop, and kills after it: to the stop, whose threads end one by one, they run."""
+    child = start("say(n=hear()['n'])\ntime.sleep(60)\n")
+    child.request({}, timeout_s=PATIENCE_S)
+    with pytest.raises(ChildError, match="GiB of host memory") as caught, child.stopped() as tree:
+        tree.has_run = lambda: True
+        child._stopped = False
+        child.watch_memory(1)
+        wait_until(lambda: not is_running(child.pid))
+    assert caught.value.status is Status.OUT_OF_MEMORY
+    assert failure(child).reason == caught.value.reason
+
+
 def state_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
