@@ -16,6 +16,7 @@ from kbench.children import child as processes
 from kbench.children.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, Launch
 from kbench.children.child_error import ChildError, classify, explain_exit, reported
 from kbench.core.model import Status
+from kbench.sandbox import process_tree
 from kbench.sandbox.rungs import Rung
 
 ILLEGAL = "CUDA error: an illegal memory access was encountered"
@@ -265,15 +266,19 @@ def test_a_child_that_a_timer_wakes_while_it_is_stopped_is_killed(start) -> None
     assert failure(child).reason == caught.value.reason
 
 
-def test_a_child_that_is_killed_for_its_memory_while_it_is_being_stopped_is_told_of_its_memory(start) -> None:
+def test_who_is_killed_for_its_memory_while_it_is_being_stopped_is_told_of_its_memory(start, monkeypatch) -> None:
     """The watch had looked before the stop, and kills after it: to the stop, whose threads end one by one, they run."""
+    monkeypatch.setattr(process_tree.StoppedTree, "has_run", lambda _: True)
     child = start("say(n=hear()['n'])\ntime.sleep(60)\n")
     child.request({}, timeout_s=PATIENCE_S)
-    with pytest.raises(ChildError, match="GiB of host memory") as caught, child.stopped() as tree:
-        tree.has_run = lambda: True
+
+    def kill_for_memory() -> None:
         child._stopped = False
         child.watch_memory(1)
         wait_until(lambda: not is_running(child.pid))
+
+    with pytest.raises(ChildError, match="GiB of host memory") as caught, child.stopped():
+        kill_for_memory()
     assert caught.value.status is Status.OUT_OF_MEMORY
     assert failure(child).reason == caught.value.reason
 
