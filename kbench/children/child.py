@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.children.child_error import ChildError, explain_exit, reported
+from kbench.children.child_error import STARVED, ChildError, explain_exit, reported
 from kbench.children.forked import Fork, OwnFork
 from kbench.core import traces
 from kbench.core.model import Status
@@ -81,6 +81,7 @@ class Child:
         self.channel = Channel(ours)
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
+        self._kills_before = system_kills()
         self._stopped = False
         self.woken_ns = 0
         """When it was last let go on (`time.perf_counter_ns`), before it could."""
@@ -103,6 +104,11 @@ class Child:
     def has_ended(self) -> bool:
         """Whether the child has ended."""
         return self._process.poll() is not None
+
+    @property
+    def _is_starved(self) -> bool:
+        """Whether the system killed any processes for lack of memory while the child lived, perhaps this one."""
+        return system_kills() > self._kills_before
 
     @property
     def log(self) -> str:
@@ -192,16 +198,15 @@ class Child:
 
     def death(self) -> ChildError:
         """Explain the end of a child that closed its channel."""
-        try:
+        code = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._process.wait(DEATH_GRACE_S)
-        except subprocess.TimeoutExpired:
-            return ChildError(Status.PROTOCOL_ERROR, "the process closed its channel and went on", self.log)
-        self._drain.join(1.0)
+            self._drain.join(1.0)
         if isinstance(self._process, Fork) and self._process.is_lost:
             log = self._nursery.log if self._nursery is not None else ""
             reason = "the process that workers are forks of ended, or could not fork"
             return ChildError(Status.HARNESS_ERROR, reason, log)
-        status, reason = self._killed_because or explain_exit(code, self.log)
+        status, reason = self._killed_because or explain_exit(code, self.log, starved=self._is_starved)
         return ChildError(status, reason, self.log)
 
     def finish(self, timeout_s: float) -> bool:
@@ -242,17 +247,20 @@ class Child:
         tree = None
         try:
             if (tree := process_tree.stop_tree(self.pid, self._closed)) is None:
-                reason = "its processes could not be stopped between two calls"
-                raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
+                raise ChildError(*self._broken("its processes could not be stopped between two calls"), self.log)
             yield tree
             if tree.has_run():
-                why = self._kill_because(Status.PROTOCOL_ERROR, "its processes ran on while they were stopped")
+                why = self._kill_because(*self._broken("its processes ran on while they were stopped"))
                 raise ChildError(*why, self.log)
         finally:
             self._stopped = False
             self._excused_before_s, self._excused_at = self._excused_s(), None
             if tree is not None:
                 self.woken_ns = tree.go_on()
+
+    def _broken(self, reason: str) -> tuple[Status, str]:
+        """Return what is wrong with a tree that cannot be kept stopped: one that the system kills, seems to run."""
+        return (Status.OUT_OF_MEMORY, STARVED) if self._is_starved else (Status.PROTOCOL_ERROR, reason)
 
     def _excused_s(self) -> float:
         """Return for how long it has been stopped and excused so far."""
@@ -295,6 +303,14 @@ def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
         pass_fds=[link.fileno()],
         start_new_session=True,
     )
+
+
+def system_kills() -> int:
+    """Return how many processes the system has killed for lack of memory since it started; 0 where it does not say."""
+    with contextlib.suppress(OSError):
+        counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+        return int(counts.get("oom_kill", 0))
+    return 0
 
 
 def tree_rss_bytes(pid: int, inherited_bytes: int = 0) -> int:

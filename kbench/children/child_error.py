@@ -8,6 +8,7 @@ from kbench.core.printable import printable
 from kbench.wire.channel import Message, both_ends
 
 KILLED = "killed (SIGKILL)"
+STARVED = "the machine had no memory left and the system killed processes: run less beside this, or a smaller case"
 ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
 OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
 LAUNCH_FAILED = re.compile(
@@ -25,8 +26,16 @@ class ChildError(Exception):
         self.log = log
 
 
-def explain_exit(code: int, log: str) -> tuple[Status, str]:
-    """Map an exit code and the log's tail to a status. Codes above 128 are a shell's way to tell a signal."""
+def explain_exit(code: int | None, log: str, *, starved: bool = False) -> tuple[Status, str]:
+    """Map an exit code and the log's tail to a status. Codes above 128 are a shell's way to tell a signal.
+
+    `code` is None of a process that closed its channel and has not ended. `starved` is whether the system killed any
+    processes for lack of memory while this one lived; one that has just been killed takes its time to end.
+    """
+    if starved and code in (None, -signal.SIGKILL, 128 + signal.SIGKILL):
+        return Status.OUT_OF_MEMORY, STARVED
+    if code is None:
+        return Status.PROTOCOL_ERROR, "the process closed its channel and went on"
     number = -code if code < 0 else code - 128
     if number in signal.valid_signals():
         try:

@@ -42,6 +42,21 @@ def test_explain_exit(code, log, status, reason) -> None:
     assert reason in text
 
 
+@pytest.mark.parametrize(
+    ("code", "starved", "status"),
+    [
+        (None, False, Status.PROTOCOL_ERROR),
+        (None, True, Status.OUT_OF_MEMORY),
+        (-signal.SIGKILL, True, Status.OUT_OF_MEMORY),
+        (128 + signal.SIGKILL, True, Status.OUT_OF_MEMORY),
+        (-signal.SIGSEGV, True, Status.CRASHED),
+        (0, True, Status.EXITED),
+    ],
+)
+def test_who_the_system_killed_for_lack_of_memory_is_told_so(code, starved, status) -> None:
+    assert explain_exit(code, "", starved=starved)[0] is status
+
+
 CLASSES = [
     ("forward", "RuntimeError", ILLEGAL, Status.ILLEGAL_ACCESS),
     ("forward", "RuntimeError", "CUDA error: misaligned address", Status.ILLEGAL_ACCESS),
@@ -281,6 +296,20 @@ def test_who_is_killed_for_its_memory_while_it_is_being_stopped_is_told_of_its_m
         kill_for_memory()
     assert caught.value.status is Status.OUT_OF_MEMORY
     assert failure(child).reason == caught.value.reason
+
+
+def test_a_stopped_child_that_the_system_kills_for_lack_of_memory_is_not_called_one_that_ran_on(
+    start, monkeypatch
+) -> None:
+    """Its threads end one after the other. (Two lanes on a CPU, each with a convolution of 2.6 GB of results.)"""
+    child = start("say(n=hear()['n'])\ntime.sleep(60)\n")
+    child.request({}, timeout_s=PATIENCE_S)
+    kills = processes.system_kills()
+    monkeypatch.setattr(process_tree.StoppedTree, "has_run", lambda _: True)
+    monkeypatch.setattr(processes, "system_kills", lambda: kills + 1)
+    with pytest.raises(ChildError, match="no memory left") as caught, child.stopped():
+        pass
+    assert caught.value.status is Status.OUT_OF_MEMORY
 
 
 def state_of(pid: int) -> str:
