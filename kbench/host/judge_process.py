@@ -164,9 +164,12 @@ class JudgeProcess:
         cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
         return Derived(cases=cases, reason=answer["reason"])
 
-    def call_bytes(self, problem: Entry, case: Case) -> tuple[int | None, int | None]:
-        """Return the size of a call at a case, from the shapes, and the device's memory."""
-        small = {"small_bytes": LARGE_BYTES[self._context.device.kind] // 4}
+    def call_bytes(self, problem: Entry, case: Case, *, in_full: bool) -> tuple[int | None, int | None]:
+        """Return the size of a call at a case, from the shapes, and the device's memory.
+
+        Unless `in_full`, outputs are left out where the rest is far from large.
+        """
+        small = {"small_bytes": 0 if in_full else LARGE_BYTES[self._context.device.kind] // 4}
         try:
             answer = self._within_limits(about("size", problem, case.overrides) | small, DERIVE_TIMEOUT_S)
         except ChildError:

@@ -10,6 +10,7 @@ from kbench.build import cache, sources
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions, StageEvent, Waiting
+from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
 from kbench.devices import peaks
@@ -170,14 +171,18 @@ class Evaluator:
         return derived
 
     def call_bytes(self, cases: Sequence[Case], expected: Sequence[Entry] = ()) -> tuple[list[int | None], int | None]:
-        """Return the size of a call at each case, from the shapes, and the device's memory."""
+        """Return the size of a call at each case, from the shapes, and the device's memory.
+
+        Once one is large, the others are sized in full: they are a way out.
+        """
         sizes: list[int | None] = []
         memory_bytes = None
         for case in cases:
             size = None
             if key_of(case) not in self._present.stuck:
                 judge = self._ready(expected)
-                size, memory_bytes = judge.call_bytes(self._present.problem, case)
+                is_one_large = max((size or 0 for size in sizes), default=0) >= LARGE_BYTES[self._device.kind]
+                size, memory_bytes = judge.call_bytes(self._present.problem, case, in_full=is_one_large)
                 self._note_stuck(judge, case)
             sizes.append(size)
         return sizes, memory_bytes

@@ -43,6 +43,7 @@ class FakeJudge:
     told_share: Callable[["FakeJudge"], OwnShare]
     refused: str = ""
     sizes: Mapping[str, int] = {}
+    sized: Sequence[tuple[str, bool]] = ()
 
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
@@ -61,7 +62,8 @@ class FakeJudge:
     def derive(self, _problem: Entry, overrides: Mapping[str, Any]) -> Derived:
         return Derived(cases=[{**overrides, "n": overrides.get("n", 4) - 1}])
 
-    def call_bytes(self, _problem: Entry, case: Case) -> tuple[int | None, int | None]:
+    def call_bytes(self, _problem: Entry, case: Case, *, in_full: bool) -> tuple[int | None, int | None]:
+        FakeJudge.sized = (*FakeJudge.sized, (case.name, in_full))
         return FakeJudge.sizes.get(case.name), 24 * 10**9
 
     def open(self, _problem: Entry, case: Case) -> OpenedCase:
@@ -100,7 +102,7 @@ def passed(process: int) -> Passed:
 def court(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     monkeypatch.setattr(evaluator, "JudgeProcess", FakeJudge)
     monkeypatch.setattr(verb, "nursery_process", SimpleNamespace(nursery=contextlib.nullcontext))
-    for name, empty in {"every": (), "asked": (), "refused": "", "sizes": {}}.items():
+    for name, empty in {"every": (), "asked": (), "refused": "", "sizes": {}, "sized": ()}.items():
         monkeypatch.setattr(FakeJudge, name, empty)
     monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process), raising=False)
 
@@ -135,6 +137,7 @@ def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Pa
         small=Forecast(device="cpu", case="small", call_bytes=25_000_000),
         memory_bytes=24 * 10**9,
     )
+    assert FakeJudge.sized == (("default", False), ("small", True)), "a way out is not made smaller than it is"
 
 
 def test_the_time_left_counts_processes_that_are_due_beyond_the_budget(tmp_path: Path) -> None:
