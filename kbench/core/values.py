@@ -15,6 +15,11 @@ COARSE_ERROR = 1.0
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
+NARROW = 4.0
+"""An error of up to so many times what is allowed may be chance (docs/verification.md)."""
+CHANCE_MISSES, CHANCE_SHARE = 2, 0.05
+"""How many of the timed calls may miss narrowly: so many, and this share of all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratios:
@@ -103,6 +108,15 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     else:
         reason = "a trivial output would pass the contract; the oracle decided"
     return Ruling(right=True, contract=kind, reason=reason)
+
+
+def may_be_chance(excess: float, misses: int, calls: int) -> bool:
+    """Return whether the last of so many narrow misses among so many timed calls tells nothing.
+
+    One draw of hundreds is badly conditioned, and then two honest results are further apart than the contract allows.
+    Whoever computes less in so few calls gains nothing: the time that is reported is that of most.
+    """
+    return excess <= NARROW and misses <= CHANCE_MISSES + CHANCE_SHARE * calls
 
 
 def _kind(ratios: Ratios) -> str:

@@ -245,7 +245,7 @@ class Evaluation:
         else:
             self._candidate.follows = self._assignment.follows
         trial = self._bound.on(self._judge.reference, timed=True)
-        trial.tally = self._levels.tally
+        trial.tally, trial.is_timed = self._levels.tally, True
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # else fp64 was computed before
         trial.take_back()  # the reference's process may be lent memory of the same arena

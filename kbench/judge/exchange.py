@@ -13,7 +13,7 @@ from torch import Tensor
 from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.model import Correctness, Mismatch, Status
-from kbench.core.values import Ratios, Ruling, rule, rule_all
+from kbench.core.values import Ratios, Ruling, may_be_chance, rule, rule_all
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.arena import Arena, encoded
@@ -99,6 +99,9 @@ class Trial:
         self.ties = False
         """Whether indices differed where they point at equal values."""
         self._explain, self.explains = explain, True
+        self.is_timed = False
+        """Whether its calls are the many that are timed, of which few may miss narrowly."""
+        self._timed = self._narrow = 0
 
     def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
         """Make inputs, compute what is expected, call once, check everything. Raises RefusalError."""
@@ -205,7 +208,8 @@ class Trial:
         outputs = self.results(slot, outputs)
         ruling, differences = self.compare(outputs, expected, truth)
         wrong = [d for d in differences if d.ratio > 1]
-        if not ruling.right:
+        self._timed += self.is_timed
+        if not ruling.right and not self._may_be_chance(ruling):
             status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in wrong) else Status.WRONG_VALUE
             mismatches = tuple(m for d in wrong for m in d.mismatches)
             figures = self.tally.correctness(self.reference.factor, sum(d.wrong for d in wrong), mismatches)
@@ -218,6 +222,13 @@ class Trial:
                     refusal.status = Status.UNWRITTEN_OUTPUT
             raise refusal
         return ruling
+
+    def _may_be_chance(self, ruling: Ruling) -> bool:
+        if not self.is_timed or not may_be_chance(ruling.excess, self._narrow + 1, self._timed):
+            return False
+        self._narrow += 1
+        self.tally.kind = "unattainable"
+        return True
 
     def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:
         """Say in words what is wrong with outputs, and what would be allowed."""

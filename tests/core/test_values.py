@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench.core.model import Correctness
-from kbench.core.values import Ratios, rule, rule_all, worst
+from kbench.core.values import NARROW, Ratios, may_be_chance, rule, rule_all, worst
 from kbench.judge.verify.fp64_errors import against_oracle
 from kbench.numerics import elements
 
@@ -188,3 +188,21 @@ def test_what_rows_do_not_tell_is_absent_and_no_zero(one: int | None, other: int
     parts = [Correctness(max_abs_err=0.0, max_rel_err=0.0, contract_ratio=0.0, calls=calls) for calls in (one, other)]
     found = worst(*parts)
     assert (found.calls, found.elements, found.seeds) == (together, None, None)
+
+
+@pytest.mark.parametrize(
+    ("excess", "misses", "calls", "chance"),
+    [
+        (1.36, 1, 1, True),
+        (NARROW, 2, 2, True),
+        (1.01, 3, 3, False),  # each call misses
+        (1.01, 3, 20, True),
+        (1.01, 17, 300, True),
+        (1.01, 18, 300, False),
+        (NARROW + 0.01, 1, 300, False),
+        (float("inf"), 1, 300, False),
+        (float("nan"), 1, 300, False),
+    ],
+)
+def test_of_the_timed_calls_few_may_miss_narrowly(excess: float, misses: int, calls: int, chance: bool) -> None:
+    assert may_be_chance(excess, misses, calls) is chance

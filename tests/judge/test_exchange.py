@@ -49,13 +49,31 @@ def test_what_large_steps_took_is_given_back_before_the_worker_makes_them(monkey
     assert said == ["released"] * released + ["tell 3", "fill 3"]
 
 
-def test_a_refusal_says_how_far_values_are_from_what_is_allowed() -> None:
+def trial_that_finds(*excesses: float, is_timed: bool) -> Any:
+    """Return a trial whose calls are ruled wrong by these, one after the other; 0 is right."""
     trial: Any = object.__new__(Trial)
     trial.explains, trial.candidate, trial.reference = False, SimpleNamespace(log=""), SimpleNamespace(factor=4.0)
-    trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT)
+    trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT, kind="held")
     trial.results, trial.describe = (lambda *_: []), (lambda *_: "wrong")
-    trial.compare = lambda *_: (Ruling(right=False, contract="held", reason="", excess=1.25), [])
-    trial._explain = None
+    rulings = iter([Ruling(right=not excess, contract="held", reason="", excess=excess) for excess in excesses])
+    trial.compare = lambda *_: (next(rulings), [])
+    trial._explain, trial.is_timed, trial._timed, trial._narrow = None, is_timed, 0, 0
+    return trial
+
+
+def test_a_refusal_says_how_far_values_are_from_what_is_allowed() -> None:
+    trial = trial_that_finds(1.25, is_timed=False)
     with pytest.raises(WrongError) as refused:
         trial.judge_values(0, None)
     assert refused.value.excess == 1.25
+
+
+def test_of_the_timed_calls_one_may_miss_narrowly_and_not_each() -> None:
+    trial = trial_that_finds(*[0.0] * 18, 1.36, 0.0, 1.2, 1.1, 1.1, is_timed=True)
+    for _ in range(22):
+        trial.judge_values(0, None)
+    assert trial.tally.kind == "unattainable"
+    with pytest.raises(WrongError):
+        trial.judge_values(0, None)
+    with pytest.raises(WrongError):
+        trial_that_finds(40.0, is_timed=True).judge_values(0, None)

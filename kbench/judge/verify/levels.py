@@ -12,6 +12,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, Level, blocking
 from kbench.core.model import Finding, FindingKind, Status
+from kbench.core.values import NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
@@ -22,7 +23,7 @@ from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.variations import MIXED, RESEMBLING, UNDER_SMALL_WEIGHTS, VALID, VARIATIONS, Variation
 from kbench.wire.layouts import MOST_BYTES, layouts_of
 
-NARROW, NARROW_DRAWS = 4.0, 3
+NARROW_DRAWS = 3
 """An error of up to NARROW times what is allowed counts where that many draws have one (docs/verification.md)."""
 BY_CHANCE = math.inf
 """The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides."""

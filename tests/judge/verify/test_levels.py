@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from kbench.core.model import Status
+from kbench.core.values import NARROW
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.levels import NARROW, NARROW_DRAWS, Levels
+from kbench.judge.verify.levels import NARROW_DRAWS, Levels
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
