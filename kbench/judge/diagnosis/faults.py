@@ -104,7 +104,8 @@ def _times(factor: float) -> str:
     whole = nearest and abs(factor / nearest - 1) < SIMPLE
     if whole and nearest == -1:
         return "the right one with the other sign"
-    return f"{nearest if whole else f'{factor:.4g}'} times the right one"
+    digits = 4 if abs(factor - 1) > 10 * SIMPLE else 7
+    return f"{nearest if whole and nearest != 1 else f'{factor:.{digits}g}'} times the right one"
 
 
 def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:

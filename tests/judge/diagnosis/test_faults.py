@@ -14,6 +14,7 @@ CONSTANT = [
     (lambda w: -w / 3, "every value is -1/3 of the right one"),
     (lambda w: -w, "every value is the right one with the other sign"),
     (lambda w: 1.07 * w, "every value is 1.07 times the right one"),
+    (lambda w: (1 + 2.5e-5) * w, "every value is 1.000025 times the right one"),
     (lambda w: w - 0.25, "every value is the right one less 0.25"),
     (lambda w: 2 * w + 1e-2 * torch.randn_like(w), None),
     (lambda w: w.where(w > 0, 2 * w), None),
