@@ -16,9 +16,9 @@ UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
 NARROW = 4.0
-"""An error of up to so many times what is allowed may be chance (docs/verification.md)."""
+"""An error of at most this many times what is allowed may be chance (docs/verification.md)."""
 CHANCE_MISSES, CHANCE_SHARE = 2, 0.05
-"""How many of the timed calls may miss narrowly: so many, and this share of all."""
+"""Timed calls that may miss narrowly: this number, plus this share of all timed calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +111,10 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
 
 
 def may_be_chance(excess: float, misses: int, calls: int) -> bool:
-    """Return whether the last of so many narrow misses among so many timed calls tells nothing.
+    """Return whether a miss by `excess` is narrow, and `misses` such misses in `calls` timed calls are few.
 
     One draw of hundreds is badly conditioned, and then two honest results are further apart than the contract allows.
-    Whoever computes less in so few calls gains nothing: the time that is reported is that of most.
+    A solution that computes less in these few calls gains nothing: the reported time is that of most calls.
     """
     return excess <= NARROW and misses <= CHANCE_MISSES + CHANCE_SHARE * calls
 
