@@ -3,6 +3,7 @@
 Places are written in three ways (CUDA 11, 12, 13; undocumented). What is not understood is reported, never dropped.
 """
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -61,8 +62,8 @@ class Log:
     """Messages of the tool about itself: it could not attach, it ran out of memory."""
 
 
-STATUS = {Tool.MEMCHECK: Status.ILLEGAL_ACCESS, Tool.RACECHECK: Status.DATA_RACE, Tool.INITCHECK: Status.BELOW_LEVEL}
-"""Status that a fatal finding of each tool gives a solution."""
+FATAL_STATUS = {Tool.MEMCHECK: Status.ILLEGAL_ACCESS, Tool.RACECHECK: Status.DATA_RACE}
+"""Status that a sure finding of each tool gives a solution."""
 
 PREFIX = re.compile(r"^={5,}(?P<indent>[ \t]*)(?P<text>.*)$")
 SUMMARY = re.compile(r"^ERROR SUMMARY: ([\d,]+) errors?|^RACECHECK SUMMARY: .*\(([\d,]+) errors?, ([\d,]+) warnings?\)")
@@ -138,18 +139,26 @@ def _report(head: str, rest: Sequence[str], tool: Tool) -> SanitizerReport:
 
 
 def findings(
-    tool: Tool, log: Log, sources: Mapping[SourcePlace, str], is_own: Callable[[str], bool], *, strict: bool
+    tool: Tool,
+    log: Log,
+    sources: Mapping[SourcePlace, str],
+    is_own: Callable[[str], bool],
+    *,
+    followed: bool = True,
+    strict: bool,
 ) -> tuple[Finding, ...]:
     """Decide what a run of one tool means for the solution; `sources` has source lines by place.
 
     Fatal are memcheck's reports in any kernel, since a kernel gets its addresses from its caller; racecheck's errors in
-    kernels that are `is_own`; and with `strict`, reads of memory that was never written.
+    kernels that are `is_own`, if all their barriers are `followed`; and with `strict`, reads of memory that was never
+    written, and what racecheck may have misunderstood.
     """
+    verdict = functools.partial(_finding, tool, sure=tool is not Tool.INITCHECK and followed, strict=strict)
     own = [r for r in log.reports if tool is Tool.MEMCHECK or all(is_own(p.kernel) for p in r.places)]
     groups = Counter((report.what, report.severe, report.places) for report in own)
     first = {(report.what, report.severe, report.places): report for report in reversed(own)}
     found = [
-        _finding(tool, _words(first[group], count, sources), severe=group[1], strict=strict)
+        verdict(_words(first[group], count, sources), severe=group[1])
         for group, count in groups.most_common(SHOWN_REPORTS)
     ]
     notes = []
@@ -163,7 +172,7 @@ def findings(
     elif log.counted and not log.reports:
         why = "; ".join(log.complaints) or "no report"
         unread = f"{tool} counted {log.counted} errors and described none that could be read: {why}"
-        found.append(_finding(tool, unread, severe=True, strict=strict))
+        found.append(verdict(unread, severe=True))
     elif log.complaints:
         notes.append(f"{tool} says of itself: {'; '.join(log.complaints)}")
     return (*found, *(Finding.note("sanitizer", words[:500]) for words in notes))
@@ -179,12 +188,15 @@ def _words(report: SanitizerReport, count: int, sources: Mapping[SourcePlace, st
     return words + (f"; {count} such reports" if count > 1 else "")
 
 
-def _finding(tool: Tool, words: str, *, severe: bool, strict: bool) -> Finding:
+def _finding(tool: Tool, words: str, *, severe: bool, sure: bool, strict: bool) -> Finding:
     message = f"{tool}: {words}"[:800]
-    if tool is Tool.INITCHECK:
-        kind, fatal = FindingKind.LEVEL, strict
-    elif severe:
-        kind, fatal = FindingKind.INTEGRITY, True
-    else:
-        kind, fatal = FindingKind.NOTE, False
-    return Finding(code=tool.value, kind=kind, message=message, fatal=fatal, status=STATUS[tool] if fatal else None)
+    if not severe:
+        return Finding.note(tool.value, message)
+    if sure:
+        return Finding(
+            code=tool.value, kind=FindingKind.INTEGRITY, message=message, fatal=True, status=FATAL_STATUS[tool]
+        )
+    if tool is Tool.RACECHECK:
+        message += "; it may be none: racecheck does not follow all barriers that this solution's sources name"
+    status = Status.BELOW_LEVEL if strict else None
+    return Finding(code=tool.value, kind=FindingKind.LEVEL, message=message, fatal=strict, status=status)

@@ -140,7 +140,14 @@ class Sanitizer:
         for number, tool in enumerate(tools):
             log, complaint = Watched(self._problem, self._context).run(path, tool, entry, artefacts, small)
             quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
-            found += findings(tool, log, quoted, is_own, strict=self._options.level is Level.GENERAL)
+            found += findings(
+                tool,
+                log,
+                quoted,
+                is_own,
+                followed=tool is not Tool.RACECHECK or not sources.names_unfollowed_barriers(entry.path),
+                strict=self._options.level is Level.GENERAL,
+            )
             found += [note(f"below {tool}, case {small.name}: {complaint}")] if complaint else []
             if any(finding.fatal for finding in found):
                 return tuple(found)

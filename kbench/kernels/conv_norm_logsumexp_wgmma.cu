@@ -148,6 +148,7 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
         barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
         // The first time also before the barrier, from whatever the partials' memory holds: the code comes from cold
         // memory then, while others still work, and what it leaves is overwritten.
+        if (first) barrier_wait(&shared.weights_loaded, 0);
 #pragma unroll 1
         for (bool complete = !first;; complete = true) {
           compute_constants(problem, shared, sample, complete || correlated ? slots : 0, correlated, buffer);
@@ -175,8 +176,12 @@ __device__ __forceinline__ void produce(const Problem& problem, Shared<CONSUMERS
 __device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, Passes& passes, int group) {
   if (!problem.correlated) {
     load_weights<CONSUMERS * WARPGROUP_THREADS>(problem, shared, 0);
+    barrier_arrive(&shared.weights_loaded);
   } else {
-    if (group == EDGES_GROUP) load_weights<WARPGROUP_THREADS>(problem, shared, group * WARPGROUP_THREADS);
+    if (group == EDGES_GROUP) {
+      load_weights<WARPGROUP_THREADS>(problem, shared, group * WARPGROUP_THREADS);
+      barrier_arrive(&shared.weights_loaded);
+    }
     RunMoments<CONSUMERS>(problem, shared).all_runs(group == EDGES_GROUP);
   }
   Consumer<CONSUMERS> consumer(problem, shared, group);
@@ -203,7 +208,7 @@ __device__ __forceinline__ void compute(const Problem& problem, Shared<CONSUMERS
 
 __global__ void __launch_bounds__(THREADS, 1) conv_logsumexp_kernel(const __grid_constant__ Problem problem) {
   Shared<CONSUMERS>& shared = shared_of_block();
-  if (threadIdx.x == 0) init_barriers(shared);
+  if (threadIdx.x == 0) init_barriers(shared, problem.correlated ? WARPGROUP_THREADS : CONSUMERS * WARPGROUP_THREADS);
   __syncthreads();
   Passes passes(problem);
   const int group = threadIdx.x / WARPGROUP_THREADS;

@@ -167,8 +167,8 @@ def _said_of(case: CaseSummary, verbosity: int) -> list[Remark]:
     for finding in case.findings:
         if finding.fatal and not case.passed and finding.kind is not FindingKind.LEVEL:
             continue  # the failure itself is this finding
-        if finding.kind is FindingKind.LEVEL and not finding.fatal and verbosity < 1:
-            continue
+        if finding.code in case.lacks and not finding.fatal and verbosity < 1:
+            continue  # the level's column has it
         found.append(Remark(kind=finding.kind.value, text=f"{one_line(finding.message)} [{finding.code}]"))
     by_advice: dict[str, list[str]] = {}
     for flag in case.warnings:

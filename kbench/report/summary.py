@@ -120,8 +120,11 @@ class CaseSummary:
     def advice(self) -> tuple[str, ...]:
         """Codes that `kbench explain` knows and that a reader of this result should see, worst first."""
         codes = [] if self.passed else [self.status.value]
-        quiet = {FindingKind.NOTE, FindingKind.LEVEL}
-        codes += [finding.code for finding in self.findings if finding.fatal or finding.kind not in quiet]
+        codes += [
+            finding.code
+            for finding in self.findings
+            if finding.fatal or (finding.kind is not FindingKind.NOTE and finding.code not in self.lacks)
+        ]
         codes = [code for code in codes if code != BUDGET]
         return tuple(dict.fromkeys((*codes, *self.warnings)))
 

@@ -22,9 +22,9 @@ from kbench.core.clocks import (
     attest,
     attest_bursts,
     attest_claim,
+    attest_queued_single,
     attest_single,
     clock_to_quote,
-    computed_together,
     constant_of,
     missing_ns,
     per_call_ns,
@@ -198,11 +198,18 @@ def test_what_is_usual_is_borne_out_after_the_candidates_death(beside_us, after_
 
 
 @pytest.mark.parametrize(
-    ("single_us", "together"),
-    [(10, False), (60, False), (60.3, False), (61, True), (5_000, True)],  # 1.5 * (10 + 0.2) + 20 + 25
+    ("single_us", "verdict"),
+    [
+        (10, "held"),
+        (56.2, "held"),  # 1.1 * (10 + 0.2) + 20 + 25
+        (56.3, "weak"),
+        (60.3, "weak"),  # 1.5 * (10 + 0.2) + 20 + 25
+        (61, "failed"),
+        (5_000, "failed"),
+    ],
 )
-def test_calls_that_take_longer_alone_are_computed_together(single_us, together):
-    assert computed_together(1e3 * single_us, Attested(ns=10_000, half_width_ns=200)) is together
+def test_calls_that_take_longer_alone_are_computed_together(single_us, verdict):
+    assert attest_queued_single(1e3 * single_us, Attested(ns=10_000, half_width_ns=200)) == verdict
 
 
 def test_a_copy_inside_the_round_widens_by_itself():

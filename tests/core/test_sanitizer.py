@@ -137,8 +137,8 @@ def own(kernel: str) -> bool:
     return "at::native" not in kernel
 
 
-def judge(tool: Tool, text: str, *, strict: bool = False, sources=None) -> list:
-    return list(findings(tool, parse(text, tool), sources or {}, own, strict=strict))
+def judge(tool: Tool, text: str, *, followed: bool = True, strict: bool = False, sources=None) -> list:
+    return list(findings(tool, parse(text, tool), sources or {}, own, followed=followed, strict=strict))
 
 
 # tool, text, --level general, then of each finding: code, kind, status where it is fatal
@@ -174,6 +174,22 @@ def test_what_follows(tool, text, strict, expected) -> None:
     found = judge(tool, text, strict=strict)
     assert [(f.code, f.kind.value, f.status) for f in found] == expected
     assert all(f.fatal == (f.status is not None) for f in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "expected"),
+    [
+        (RACE, False, [("racecheck", "level", None)]),
+        (RACE, True, [("racecheck", "level", Status.BELOW_LEVEL)]),
+        (OLD_WARNING, True, [("racecheck", "note", None)]),
+        (CLEAN_RACE, True, []),
+    ],
+)
+def test_a_race_that_barriers_may_prevent_unseen_is_fatal_at_general_only(text, strict, expected) -> None:
+    found = judge(Tool.RACECHECK, text, followed=False, strict=strict)
+    assert [(f.code, f.kind.value, f.status) for f in found] == expected
+    if expected and not strict:
+        assert "block_error.cu:51; it may be none: racecheck does not follow all barriers" in found[0].message
 
 
 MESSAGES = [

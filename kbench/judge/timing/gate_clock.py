@@ -21,8 +21,8 @@ from kbench.core.clocks import (
     Showing,
     UsualDelays,
     attest,
+    attest_queued_single,
     clock_to_quote,
-    computed_together,
     constant_of,
     in_full_ns,
     own_delays,
@@ -96,6 +96,7 @@ class DeviceClock:
         self._after: list[Round] = []
         self._shown: list[Showing] = []
         self._wall_ns: dict[str, float] = {}
+        self._single_verdict = "held"
         self._gated = not unqueued
         self._replays = replays and not unqueued
         self._unqueued = unqueued
@@ -193,7 +194,7 @@ class DeviceClock:
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
             self.flags.add("host_bound")
         vague = mine.half_width_ns > clocks.HELD_WITHIN * mine.ns
-        attestation = "weak" if vague or self._rounds["candidate"].delivers else "held"
+        attestation = "weak" if vague or self._rounds["candidate"].delivers else self._single_verdict
         return Conclusion(
             clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self.flags)
         )
@@ -224,7 +225,8 @@ class DeviceClock:
         if self._calls["candidate"] == 1:
             return
         single_ns = min(self._singles_ns("candidate", own_delays(self._seen["candidate"], usual)))
-        if computed_together(single_ns, mine):
+        self._single_verdict = attest_queued_single(single_ns, mine)
+        if self._single_verdict == "failed":
             raise RefusalError(
                 Status.TIMING_UNATTESTED,
                 f"a single call takes {single_ns / 1e3:.1f} us, and {mine.ns / 1e3:.1f} us where "
@@ -252,7 +254,7 @@ class DeviceClock:
         alone = attest(rounds, self._constant, usual)
         if self._refutes([each.event_ns for each in told], alone):
             return Doubt.ALONE
-        if computed_together(max(self._singles_ns("reference", own_delays(rounds, usual))), alone):
+        if attest_queued_single(max(self._singles_ns("reference", own_delays(rounds, usual))), alone) == "failed":
             return Doubt.ALONE
         # Who had the device for nearly as long as the pairs took may have left it to one round of the reference.
         beside = replace(attest(self._seen["reference"], self._constant, usual), least_ns=math.inf)

@@ -246,6 +246,16 @@ def test_single_calls_that_wait_for_another_program_are_not_called_computed_toge
     assert clock.doubts_the_reference() is doubts
 
 
+@pytest.mark.parametrize(("waits_us", "attestation"), [(0, "held"), (85, "held"), (95, "weak"), (130, "weak")])
+def test_calls_that_take_somewhat_longer_alone_are_not_confirmed(clock_of, waits_us, attestation):
+    """Held up to 1.1 times what 300 us with a half-width of 15 may be, and 45 us."""
+    candidate = Arm(ns=300_000)
+    candidate.waits_ns = 1e3 * waits_us
+    clock = clock_of(candidate)
+    paired(clock)
+    assert concluded(clock, 300_000).attestation == attestation
+
+
 @pytest.mark.parametrize("where", ["flag", "inputs"])
 def test_a_single_call_hides_nothing_that_others_do_not(clock_of, monkeypatch, where):
     """Two calls are computed as one of 0.5 ms; one alone would tell, were 0.4 ms of it not behind the flag."""

@@ -171,16 +171,14 @@ class RunMoments {
         peak_ = fmaxf(fmaxf(own_.peaks[0], own_.peaks[1]), fmaxf(own_.peaks[2], own_.peaks[3]));
         arrive_threads<2 * WARPGROUP_THREADS>(EDGES_TAKEN_BARRIER);
       } else {
-        lags_of_run(run.rows + 2, stage, number == 0);
+        lags_of_run(run.rows + 2, stage, number);
       }
-      if (!edges && !last) {
-        arrive_threads<3 * WARPGROUP_THREADS>(LAGS_BARRIER);
-        continue;
-      }
-      sync_threads<3 * WARPGROUP_THREADS>(LAGS_BARRIER);
+      barrier_arrive(&shared_.lags_full);
+      if (!edges && !last) continue;
+      barrier_wait(&shared_.lags_full, uint32_t(number & 1));
       const int thread = edges ? thread_ : int(threadIdx.x) + WARPGROUP_THREADS;
       put_together(run, thread, last ? 3 * WARPGROUP_THREADS : WARPGROUP_THREADS);
-      if (!last) arrive_threads<3 * WARPGROUP_THREADS>(LAGS_TAKEN_BARRIER);
+      if (!last) barrier_arrive(&shared_.lags_empty);
     }
   }
 
@@ -204,7 +202,7 @@ class RunMoments {
   }
 
   /// One warp's columns of all rows of a run.
-  __device__ void lags_of_run(int rows, int& stage, bool first_run) {
+  __device__ void lags_of_run(int rows, int& stage, int number) {
     const int warp = threadIdx.x / 32;
     const RowPixels<RING_PLANE_BYTES / ROW_BYTES> pixels(own_, shared_.ring, 16 * warp, problem_.width, lane_);
     float total[LAG_TILES][4];
@@ -228,7 +226,7 @@ class RunMoments {
       arrive_threads<3 * WARPGROUP_THREADS>(FIRST_STAGE_BARRIER + slot);
       add(total, sums);
     }
-    if (!first_run) sync_threads<3 * WARPGROUP_THREADS>(LAGS_TAKEN_BARRIER);
+    if (number > 0) barrier_wait(&shared_.lags_empty, uint32_t(number - 1) & 1);
     keep<0, LAG_TILES>(&own_.lags[warp][0][0], total, lane_);
   }
 

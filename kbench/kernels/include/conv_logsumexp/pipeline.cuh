@@ -26,7 +26,7 @@ constexpr int STAGES = RING_ROWS / BATCH_ROWS;
 constexpr int ZERO_ROW = RING_ROWS;  // a row of zeros in the ring's planes
 static_assert(STAGES * BATCH_ROWS <= ZERO_ROW, "no stage uses the row of zeros");
 constexpr int FIRST_STAGE_BARRIER = 11;
-constexpr int EDGES_TAKEN_BARRIER = 2, ZERO_ROW_BARRIER = 3, RUN_BARRIER = 4, LAGS_BARRIER = 5, LAGS_TAKEN_BARRIER = 9;
+constexpr int EDGES_TAKEN_BARRIER = 2, ZERO_ROW_BARRIER = 3, RUN_BARRIER = 4;
 static_assert(FIRST_STAGE_BARRIER + STAGES <= 16, "a block has 16 barriers");
 constexpr int LAG_TILES = 8, LAGS = 2 * LAG_TILES;  // 13 distances between taps, sums, and two tiles' halves to spare
 constexpr int LAG_WARPS = TILE_PIXELS / 16, CONSUMER_WARPS = LAG_WARPS + 4;
@@ -99,6 +99,7 @@ struct alignas(128) Shared {
   float channel_weight[MAX_CHANNELS];
   uint64_t full[RING_ROWS], empty[RING_ROWS], constants_full[2], constants_empty[2];
   uint64_t stage_full[STAGES], edges_full[TILE_PIXELS / EDGE_ROWS];
+  uint64_t weights_loaded, lags_full, lags_empty;
   float bias[MAX_CHANNELS], gamma[MAX_CHANNELS], beta[MAX_CHANNELS];
   float weight_scale[MAX_CHANNELS], weight_l1[MAX_CHANNELS], weight_l2[MAX_CHANNELS];
   float weight_l1_of[MAX_CHANNELS][MAX_INPUT_CHANNELS];
@@ -108,9 +109,13 @@ struct alignas(128) Shared {
   int special;  // whether a sample of the block is of TIER_REPEAT or TIER_EXACT: else nothing follows the second pass
 };
 
+/// `loaders` threads load the weights.
 template <int CONSUMERS>
-__device__ void init_barriers(Shared<CONSUMERS>& shared) {
+__device__ void init_barriers(Shared<CONSUMERS>& shared, int loaders) {
   shared.special = 0;
+  barrier_init(&shared.weights_loaded, loaders);
+  barrier_init(&shared.lags_full, 3 * WARPGROUP_THREADS);
+  barrier_init(&shared.lags_empty, WARPGROUP_THREADS);
   for (int row = 0; row < RING_ROWS; ++row) {
     barrier_init(&shared.full[row], 4);
     barrier_init(&shared.empty[row], 4);
