@@ -44,6 +44,13 @@ WILD = """\
 =========
 ========= ERROR SUMMARY: 1 error
 """
+RACE = """\
+========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at twice(float *)+0x90 in mine.cu:2
+=========     and Read access at twice(float *)+0x100 in mine.cu:3 [508 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
 # Talks to a local socket as the real one does, starts the program after its options, and writes a prepared report.
 TOOL = """#!{python}
 import json, os, socket, subprocess, sys
@@ -164,6 +171,17 @@ def test_a_tool_that_does_not_start_is_no_clean_run(tmp_path, tool) -> None:
     found = findings_of(tmp_path, "return 2 * x")
     assert all(f.kind is FindingKind.NOTE for f in found)
     assert "Unable to find injection library" in found[0].message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("comment", "kinds"), [("", ["integrity"]), ("  # mbarrier.arrive", ["level"])])
+def test_a_race_is_fatal_where_the_sources_name_no_barrier_that_racecheck_does_not_follow(
+    tmp_path, tool, comment, kinds
+) -> None:
+    tool(memcheck=CLEAN, racecheck=RACE, initcheck=CLEAN)
+    found = findings_of(tmp_path, "return 2 * x" + comment)
+    assert [f.kind.value for f in found] == kinds
+    assert [f.fatal for f in found] == [kind == "integrity" for kind in kinds]
 
 
 @pytest.mark.slow
