@@ -164,10 +164,8 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
     if not path.is_file():
         return ()
     try:
-        lines = csvfile.read_table(path)
-        csvfile.require_columns(path, lines[0][1] if lines else [], _COLUMNS)
         found: dict[CaseKey, Acceptance] = {}
-        for number, cells in lines[1:]:
+        for number, cells in csvfile.read_table(path, _COLUMNS):
             one = _parse_acceptance(path, number, cells)
             if _key(one) in found:
                 raise csvfile.refuse(path, f"accepts {'/'.join(_key(one))} a second time in line {number}")

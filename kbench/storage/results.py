@@ -298,10 +298,8 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
             return {}
         why = f"{path.name} cannot be judged without its raw samples"
         raise ResultsError(f"{beside} is missing: {why}", f"git checkout -- {beside}")
-    lines = csvfile.read_table(beside)
-    csvfile.require_columns(beside, lines[0][1] if lines else [], columns)
     groups: dict[GroupKey, tuple[list[str], list[Sample]]] = {}
-    for number, cells in lines[1:]:
+    for number, cells in csvfile.read_table(beside, columns):
         values = csvfile.parse_cells(beside, number, columns, cells, SAMPLE_TYPES)
         require_ranges(beside, number, values, SAMPLE_RANGES)
         sample = Sample(**values)
