@@ -54,11 +54,6 @@ class Entry:
         return Failed(status=Status.SKIPPED, reason=reason)
 
     @property
-    def varies_shapes(self) -> bool:
-        """Whether it is judged at shapes that the problem does not list: torch would compile for each of them."""
-        return self.builtin in {None, "eager"}
-
-    @property
     def typed(self) -> str:
         """The word that names it on a command line."""
         return shlex.quote(self.recorded_path or self.name)
@@ -67,11 +62,6 @@ class Entry:
     def recorded_path(self) -> str:
         """Path of its file for a results file, relative if below the working folder; empty if shipped."""
         return "" if self.origin == "kbench" else shown_path(self.path)
-
-    @property
-    def recorded_entry(self) -> str:
-        """The judged entry for a results file; empty for `ModelNew` and for built-in solutions."""
-        return "" if self.builtin else self.variant
 
     @property
     def variant(self) -> str:
@@ -173,21 +163,16 @@ def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
     return source.parse(problem.path).cases
 
 
-def derived_case(problem: Entry) -> dict[str, Any] | None:
-    """Return the constants of the derived case `small`; None if the file's sizes are not known."""
-    parsed = source.parse(problem.path)
-    return None if SMALL in parsed.cases else small_constants(parsed.constants, size_roles(parsed.tree))
-
-
 def selectable_cases(problem: Entry) -> dict[str, dict[str, Any]]:
-    """Return `case_table` with the derived case, if there is one."""
-    derived = derived_case(problem)
-    return case_table(problem) | ({} if derived is None else {SMALL: derived})
+    """Return `case_table` with a derived case `small`, if the file has none and its sizes are known."""
+    parsed = source.parse(problem.path)
+    derived = None if SMALL in parsed.cases else small_constants(parsed.constants(), size_roles(parsed.tree))
+    return parsed.cases | ({} if derived is None else {SMALL: derived})
 
 
 def constants(problem: Entry, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """List the module constants that `--set` and CASES may override, with their values once some are overridden."""
-    return source.parse(problem.path).constants_with(overrides or {})
+    return source.parse(problem.path).constants(overrides)
 
 
 def _only(name: str, kind: EntryKind, files: Sequence[Found]) -> Found | None:
