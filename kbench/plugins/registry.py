@@ -38,7 +38,6 @@ class Entry:
     name: str
     path: Path
     summary: str
-    kind: EntryKind
     origin: Origin
     devices: tuple[str, ...] = source.DEVICES
     builtin: str | None = None
@@ -286,7 +285,7 @@ def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = No
         return _entry(parsed, kind, origin, required) if required in parsed.names else None
     except PluginError as error:
         broken = f"unusable: {error.message.removeprefix(str(path)).lstrip(',: ')}"
-        return Entry(name=name_of(path), path=path, summary=broken, kind=kind, origin=origin)
+        return Entry(name=name_of(path), path=path, summary=broken, origin=origin)
 
 
 def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
@@ -294,7 +293,6 @@ def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEF
         name=name_of(parsed.path),
         path=_whole(parsed.path),  # children run in folders of their own
         summary=parsed.summary,
-        kind=kind,
         origin=origin,
         devices=parsed.devices if kind == "solution" else source.DEVICES,
         attribute=attribute if kind == "solution" else DEFAULT_ENTRY,
@@ -308,8 +306,7 @@ def _whole(path: Path) -> Path:
 
 
 def _builtin(problem: Entry, name: str) -> Entry:
-    summary = BUILTINS[name]
-    return Entry(name=name, path=problem.path, summary=summary, kind="solution", origin="kbench", builtin=name)
+    return Entry(name=name, path=problem.path, summary=BUILTINS[name], origin="kbench", builtin=name)
 
 
 def _named(problem: Entry) -> list[Entry]:

@@ -117,7 +117,6 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Itera
             csv_path = write_files(work, options.run, verdicts)
         yield Ended(
             csv_path=str(csv_path) if csv_path is not None else None,
-            left=len(tasks) - len(verdicts),
             reason=reason,
             elapsed_s=time.monotonic() - began,
         )

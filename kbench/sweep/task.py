@@ -163,8 +163,6 @@ class Ended:
     """The sweep is over."""
 
     csv_path: str | None
-    left: int
-    """Tasks without a verdict."""
     reason: str = ""
     elapsed_s: float = 0.0
 
