@@ -93,7 +93,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Itera
             jobs=options.jobs,
         )
         for verdict in verdicts.values():
-            yield Finished(verdict=verdict, device="", elapsed_s=0.0)
+            yield Finished(verdict=verdict, elapsed_s=0.0)
         crew = make(options, scratch, writer.append)
         written = time.monotonic()
         reason = ""

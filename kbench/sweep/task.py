@@ -135,7 +135,6 @@ class Finished:
     """One verdict is on the disk."""
 
     verdict: TaskVerdict
-    device: str
     elapsed_s: float
 
 
