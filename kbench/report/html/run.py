@@ -39,8 +39,8 @@ def render_run(
     return page.render(
         "run.html",
         title=run.problem,
-        stack=stack_line(rows[0]) if rows else "",
-        on_cpu=bool(rows) and is_timed_by_host(rows[0].device),
+        stack=stack_line(rows[0]),
+        on_cpu=is_timed_by_host(rows[0].device),
         headline=headline(run),
         run=run,
         sentence=sentence,
@@ -134,8 +134,6 @@ def _place(stage: str) -> int:
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
-    if not rows:
-        return []
     row = rows[0]
     clocks = sorted({one.sm_clock_mhz for one in rows if one.sm_clock_mhz is not None})
     told = {
