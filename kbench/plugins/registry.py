@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -51,6 +51,11 @@ class Entry:
             return None
         reason = f"runs on {', '.join(self.devices)}, not on {device}; `kbench list {problem.typed}` shows what does"
         return Failed(status=Status.SKIPPED, reason=reason)
+
+    @property
+    def parsed(self) -> Source:
+        """What its file says now. Raises PluginError."""
+        return source.parse(self.path)
 
     @property
     def typed(self) -> str:
@@ -157,21 +162,11 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(found)
 
 
-def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
-    """Read the constants that each case overrides; `{"default": {}}` without CASES. Raises PluginError."""
-    return source.parse(problem.path).cases
-
-
 def selectable_cases(problem: Entry) -> dict[str, dict[str, Any]]:
-    """Return `case_table` with a derived case `small`, if the file has none and its sizes are known."""
-    parsed = source.parse(problem.path)
+    """Return the cases of a problem, with a derived one `small` if the file has none and its sizes are known."""
+    parsed = problem.parsed
     derived = None if SMALL in parsed.cases else small_constants(parsed.constants(), size_roles(parsed.tree))
     return parsed.cases | ({} if derived is None else {SMALL: derived})
-
-
-def constants(problem: Entry, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """List the module constants that `--set` and CASES may override, with their values once some are overridden."""
-    return source.parse(problem.path).constants(overrides)
 
 
 def _only(name: str, kind: EntryKind, files: Sequence[Found]) -> Found | None:

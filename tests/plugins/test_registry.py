@@ -46,10 +46,10 @@ def test_a_name_is_one_line_that_a_terminal_may_show(tmp_path):
 
 def test_shipped_problems_have_the_missions_constants_and_the_three_cases():
     found = {entry.name: entry for entry in registry.problems(NO_PATHS)}
-    constants = registry.constants(found["group_norm"])
+    constants = found["group_norm"].parsed.constants()
     assert constants == {"batch_size": 112, "features": 64, "num_groups": 8, "dim1": 512, "dim2": 512}
     for entry in found.values():
-        assert {"default", "small", "ragged"} <= set(registry.case_table(entry))
+        assert {"default", "small", "ragged"} <= set(entry.parsed.cases)
         assert entry.summary
         assert entry.origin == "kbench"
         assert [s.name for s in registry.solutions(entry, NO_PATHS)][-3:] == list(places.BUILTINS)

@@ -110,7 +110,7 @@ def test_a_file_without_sizes_has_none_and_says_what_it_has():
 
 def test_a_listed_small_case_is_left_alone():
     problem = registry.find_problem("group_norm", Settings())
-    assert registry.selectable_cases(problem) == registry.case_table(problem)
+    assert registry.selectable_cases(problem) == problem.parsed.cases
 
 
 def test_what_is_computed_from_an_overridden_constant_follows(tmp_path):
