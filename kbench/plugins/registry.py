@@ -102,7 +102,7 @@ def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
 
 def _own(problem: Entry) -> Iterator[Entry]:
     with contextlib.suppress(PluginError):  # of a broken file, which the list of problems tells
-        parsed = source.parse(problem.path)
+        parsed = problem.parsed
         if DEFAULT_ENTRY in parsed.names:
             yield _entry(parsed, "solution", problem.origin)
 
