@@ -20,9 +20,9 @@ OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=Tru
 PROBLEM = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
 
 
-def entry(kind: str, path: Path, **changes: object) -> Entry:
+def entry(path: Path, **changes: object) -> Entry:
     values = {"name": path.stem, "summary": "", "origin": "path", "devices": ("cpu", "cuda")}
-    return Entry(path=path, kind=kind, **{**values, **changes})
+    return Entry(path=path, **{**values, **changes})
 
 
 def task(number: int, folder: Path = Path("/nowhere"), *, problem: str = "p", **changes: object) -> Task:
@@ -32,8 +32,8 @@ def task(number: int, folder: Path = Path("/nowhere"), *, problem: str = "p", **
         path.write_text(PROBLEM)
     told = {
         "key": f"k{number}",
-        "problem": entry("problem", path),
-        "solution": entry("solution", path, name=f"s{number}", builtin="eager"),
+        "problem": entry(path),
+        "solution": entry(path, name=f"s{number}", builtin="eager"),
         "case": Case(name="default"),
         "options": OPTIONS,
     }

@@ -20,7 +20,7 @@ def test_ten_bottlenecks_have_a_solution_and_a_case():
     assert len(bottlenecks.PROBLEMS) == 10
     for expected, (problem, case) in bottlenecks.PROBLEMS.items():
         entry = registry.find_problem(bottlenecks.FOLDER / f"{problem}.py", Settings())
-        assert case in registry.case_table(entry)
+        assert case in entry.parsed.cases
         solution = registry.find_solution(entry, bottlenecks.FOLDER / f"{expected.value}.py", Settings())
         assert solution.devices == ("cuda",)
         own = expected is not Bottleneck.LIBRARY_ONLY

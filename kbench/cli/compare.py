@@ -37,13 +37,12 @@ def main(flags: _CompareFlags) -> int:
 
     output, settings = flags.output(), flags.settings()
     folder = flags.results or settings.results
-    given = {"margin": flags.slower, "confidence": flags.confidence}
     found = verb.compare(
         [find_run(name, folder, settings) for name in flags.runs],
         by=flags.by,
         base=flags.base,
         cases=tuple(flags.case or ()),
-        thresholds=Thresholds(**{name: value for name, value in given.items() if value is not None}),
+        thresholds=Thresholds(**shared_flags.given(margin=flags.slower, confidence=flags.confidence)),
         any_gpu=flags.any_gpu,
         time=flags.time or Time.DEVICE,
     )

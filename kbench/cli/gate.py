@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
@@ -118,15 +118,11 @@ def _against_commit(flags: _GateFlags, settings: Settings, output: Output) -> "G
         return against.against(problem, solutions, str(flags.against), options, policy, settings, show)
 
 
-def make_policy(given: GateSettings, flags: _GateFlags) -> GateSettings:
+def make_policy(settings: GateSettings, flags: _GateFlags) -> GateSettings:
     """Let a flag win over the settings."""
-    told: dict[str, Any] = {
-        "slower": flags.slower,
-        "unclear": "fail" if flags.strict else flags.unclear,
-        "missing": flags.missing,
-        "time": flags.time,
-    }
-    return replace(given, **{name: value for name, value in told.items() if value is not None})
+    unclear = "fail" if flags.strict else flags.unclear
+    told = shared_flags.given(slower=flags.slower, unclear=unclear, missing=flags.missing, time=flags.time)
+    return replace(settings, **told)
 
 
 def _write_files(report: "GateReport", flags: _GateFlags) -> None:

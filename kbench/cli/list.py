@@ -92,9 +92,9 @@ def _problems(settings: Settings) -> Listing:
 
 def _cases(problem: Entry) -> Listing:
     """List cases with all constants in force: people know a case by its sizes."""
-    listed = registry.case_table(problem)
+    parsed = problem.parsed
     rows = [
-        (name, "the file" if name in listed else "derived", registry.constants(problem, overrides))
+        (name, "the file" if name in parsed.cases else "derived", parsed.constants(overrides))
         for name, overrides in registry.selectable_cases(problem).items()
     ]
     return Listing(names=("case", "from", "constants"), rows=rows)

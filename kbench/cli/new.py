@@ -14,7 +14,7 @@ from kbench.cli import shared_flags
 from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError, UsageError
-from kbench.plugins import registry, source
+from kbench.plugins import registry
 from kbench.plugins.places import BUILTINS
 from kbench.plugins.registry import Entry
 from kbench.storage.runfiles import shown_path
@@ -103,7 +103,7 @@ def _write(flags: DocumentFlags, path: Path, text: str, hint: str) -> int:
 
 def solution_text(owner: Entry, language: str) -> str:
     """Write a solution file for the problem `owner`, with its constructor and without a kernel."""
-    tree = source.parse(owner.path).tree
+    tree = owner.parsed.tree
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
     forward = _method(model, "forward")
     arguments = ([each.arg for each in forward.args.args[1:]] if forward is not None else []) or ["x"]

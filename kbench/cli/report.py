@@ -90,7 +90,7 @@ def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:
     except UsageError:
         old = baselines.load_baseline(new, name, folder / "baselines")
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
-    thresholds = Thresholds() if flags.slower is None else Thresholds(margin=flags.slower)
+    thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
     found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
     others = {}
     for other in run_files(folder):

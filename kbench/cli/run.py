@@ -148,18 +148,15 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     from kbench.run.plan import options_from
 
     told = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
-    limits = {
-        "import_s": flags.import_timeout,
-        "build_s": flags.build_timeout,
-        "call_s": flags.call_timeout,
-        "total_s": flags.timeout,
-    }
+    limits = shared_flags.given(
+        import_s=flags.import_timeout, build_s=flags.build_timeout, call_s=flags.call_timeout, total_s=flags.timeout
+    )
     given: dict[str, Any] = {
         **{name: getattr(flags, name) for name in told},
         "cases": tuple(flags.case or ()),
         "overrides": shared_flags.parse_overrides(flags.set_ or []),
         "verify_only": timing is None,
-        "limits": replace(settings.run.limits, **{name: value for name, value in limits.items() if value is not None}),
+        "limits": replace(settings.run.limits, **limits),
         "accept": require_codes((*settings.accept, *(flags.accept or ()))),
         "results_dir": flags.results,
         "save": not flags.no_save,

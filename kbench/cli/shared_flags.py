@@ -70,6 +70,11 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
     return overrides
 
 
+def given(**values: Any) -> dict[str, Any]:
+    """Return the values of those flags that were given."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 seconds = functools.partial(option, parser=parse_duration)
 share = functools.partial(option, parser=parse_share)
 problem = functools.partial(argument, "PROBLEM", "Problem: a name or a path", autocompletion=completion.problems)

@@ -211,15 +211,13 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     local = flags.executor == "local"  # a supervisor looks at its own host
     if local:
         sanitizer.require(run, devices[0])
-    limits = {"verify_s": flags.verify_limit, "time_s": flags.time_limit}
-    budgets = Budgets(**{name: limit for name, limit in limits.items() if limit is not None})
     return SweepOptions(
         run=run,
         devices=tuple(devices),
         rung=sandbox_rung(run, kind) if local else 0,
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
-        budgets=budgets,
+        budgets=Budgets(**shared_flags.given(verify_s=flags.verify_limit, time_s=flags.time_limit)),
         max_failures=1 if flags.exit_first else flags.max_failures,
     )
 

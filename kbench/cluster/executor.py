@@ -230,7 +230,7 @@ class Cluster:
                     result = replace(result, outcome=replace(result.outcome, findings=findings))
                 self._record(post.flying[key], process, result, name)
             case TaskDone(key=key, elapsed_s=elapsed_s) if key in post.flying:
-                yield self._verdict(post.flying.pop(key), name, elapsed_s)
+                yield self._verdict(post.flying.pop(key), elapsed_s)
             case Retried(task=task) if task.key in post.flying:
                 yield replace(told, task=post.flying[task.key])
             case DeviceState():
@@ -257,7 +257,7 @@ class Cluster:
                 died = f"kbench died on each host that judged it: {', '.join(hosts)}"
                 result = UnitResult(outcome=Failed(status=Status.CRASHED, reason=died), attempts=len(hosts))
                 self._record(task, len(self._results[key]), result, post.member.name)
-                yield self._verdict(task, post.member.name, 0.0)
+                yield self._verdict(task, 0.0)
             else:
                 self._waiting.append(task)
                 yield Retried(task=task, attempt=len(hosts), reason=reason)
@@ -266,7 +266,7 @@ class Cluster:
         self._write(task, process, result, device)
         self._results[task.key] = (*self._results[task.key], result)
 
-    def _verdict(self, task: Task, device: str, elapsed_s: float) -> Finished:
+    def _verdict(self, task: Task, elapsed_s: float) -> Finished:
         verdict = TaskVerdict(task=task, results=self._results.pop(task.key))
         self._failures += counts_as_failure(verdict.last)
         if not self._halted and (reason := halted(self._failures, self._options.max_failures)):
@@ -274,7 +274,7 @@ class Cluster:
             for post in self._posts:
                 if not post.is_gone:
                     post.actor.halt.remote(reason)
-        return Finished(verdict=verdict, device=device, elapsed_s=elapsed_s)
+        return Finished(verdict=verdict, elapsed_s=elapsed_s)
 
 
 def _first_line(error: Exception) -> str:

@@ -5,9 +5,10 @@ Nsight Compute (Kernel Profiling Guide, SpeedOfLight). Occupancy, tail and coale
 C++ Best Practices Guide. Other thresholds are chosen. All ten of `tests/bottlenecks.py --ncu` are named right (H200).
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 
 from kbench.core.counters import Counters, heaviest
 from kbench.core.kernel_names import LIBRARY_SHARE, KernelOrigin
@@ -84,16 +85,19 @@ class Suspect:
         return shortened(self.kernel.name) if self.kernel is not None else "the call"
 
 
+FittingRule = tuple[Bottleneck, str]
+"""A rule that fits, and the sentence of the advice. Rules are yielded in the order in which they decide."""
+
+
 def advise(call: SolutionProfile) -> Advice:
     """Name the bottleneck of a call; every profile has an answer."""
     longest = next(iter(call.kernels), None)
     kernel = longest if longest is not None and longest.origin in WRITTEN else None
     counters = heaviest(call.counters, kernel.name) if kernel is not None else None
     subject = Suspect(call=call, kernel=kernel, counters=counters)
-    for bottleneck, rule in RULES:
-        sentence = rule(subject)
-        if sentence is not None:
-            return Advice(bottleneck=bottleneck, sentence=sentence)
+    rules = chain(_of_the_call(call), _of_accesses(subject), _at_the_limit(subject), _of_latency(subject))
+    for bottleneck, sentence in rules:
+        return Advice(bottleneck=bottleneck, sentence=sentence)
     return Advice(bottleneck=Bottleneck.UNEXPLAINED, sentence=_unexplained(subject))
 
 
@@ -102,195 +106,158 @@ def shortened(name: str, most: int = 60) -> str:
     return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
-def _nothing_seen(it: Suspect) -> str | None:
-    if it.call.kernels:
-        return None
-    return "The profiler saw no kernel: nothing ran on the device, or CUPTI is missing or in use by another tool."
+def _of_the_call(call: SolutionProfile) -> Iterator[FittingRule]:
+    """Yield what the call shows without counters: what ran, whose it was, and whether the device had nothing to do."""
+    if not call.kernels:
+        told = "The profiler saw no kernel: nothing ran on the device, or CUPTI is missing or in use by another tool."
+        yield Bottleneck.NOTHING_SEEN, told
+    if call.is_fallback:
+        ran = "a shared library of its own" if not call.names_kernels else "a kernel of its own"
+        told = (
+            f"The source declares kernels of its own, but the call never used {ran}: it fell back to libraries. "
+            "Look for a caught exception or a condition around the load."
+        )
+        yield Bottleneck.FALLBACK, told
+    if call.names_kernels and call.host.synchronisations and call.idle_share >= WAITS:
+        times = "once" if call.host.synchronisations == 1 else f"{call.host.synchronisations} times"
+        told = (
+            f"The host waits for the device {times} within the call, and the device then idles for "
+            f"{_percent(call.idle_share)} of it: keep `.item()`, `.cpu()` and synchronisation out of `forward`."
+        )
+        yield Bottleneck.SYNCHRONISING, told
+    if call.names_kernels and call.idle_share >= IDLE:
+        count = round(sum(kernel.launches for kernel in call.kernels))
+        told = (
+            f"The device idles for {_percent(call.idle_share)} of the call: its kernels ({count}, "
+            f"{call.busy_ns / max(1, count) / 1e3:.3g} µs on average) are over before the host submits the next. "
+            "Fuse kernels, or capture the call in a CUDA graph."
+        )
+        yield Bottleneck.LAUNCH_BOUND, told
+    in_python = call.share_of(KernelOrigin.PYTHON)
+    if in_python >= IDLE:
+        count = sum(kernel.launches for kernel in call.kernels if kernel.origin is KernelOrigin.LIBRARY)
+        told = (
+            f"Python takes {_percent(in_python)} of the call, between {count} calls of operators: use fewer and larger "
+            "ones, or `torch.compile`."
+        )
+        yield Bottleneck.PYTHON_BOUND, told
+    share = call.share_of(KernelOrigin.LIBRARY, KernelOrigin.COPY)
+    if share + in_python >= LIBRARY_SHARE:
+        longest = next(kernel for kernel in call.kernels if kernel.origin is not KernelOrigin.PYTHON)
+        told = (
+            f"{_percent(share)} of the time is spent in libraries, the largest part in {shortened(longest.name)} "
+            f"({_percent(longest.share)}): a kernel of your own has to replace or fuse that."
+        )
+        yield Bottleneck.LIBRARY_ONLY, told
 
 
-def _fallback(it: Suspect) -> str | None:
-    if not it.call.is_fallback:
-        return None
-    ran = "a shared library of its own" if not it.call.names_kernels else "a kernel of its own"
-    return (
-        f"The source declares kernels of its own, but the call never used {ran}: it fell back to libraries. "
-        "Look for a caught exception or a condition around the load."
-    )
+def _of_accesses(it: Suspect) -> Iterator[FittingRule]:
+    """Yield what the kernel does with memory that it need not do."""
+    kernel, seen = it.kernel, it.counters
+    stack, registers = (kernel.stack_bytes or 0, kernel.registers or 0) if kernel is not None else (0, 0)
+    if registers and stack > SPILLED_SHARE * REGISTER_BYTES * registers:
+        told = (
+            f"{it.name} keeps {stack} bytes of each thread in local memory: {registers} registers do not hold its "
+            "values. Hold fewer values at a time, or raise the limit (`__launch_bounds__`, `maxrregcount`)."
+        )
+        yield Bottleneck.SPILLS, told
+    if seen is None:
+        return
+    conflicts = seen.bank_conflict_percent or 0.0
+    hidden = max(seen.memory_percent or 0.0, seen.tensor_percent or 0.0) >= AT_LIMIT  # behind what is at the limit
+    waits = seen.stall in SHARED_STALLS or conflicts >= MANY_CONFLICTS
+    if conflicts >= CONFLICTS and waits and not hidden:
+        told = (
+            f"{conflicts:.0f} % of the accesses of {it.name} to shared memory are repeats because of bank conflicts: "
+            "pad or swizzle the tile so that the threads of a warp use 32 different banks."
+        )
+        yield Bottleneck.BANK_CONFLICTS, told
+    matters = (seen.sm_percent or 0.0) < AT_LIMIT or seen.stall in {"long_scoreboard", "lg_throttle"}
+    if seen.sector_use_percent is not None and seen.sector_use_percent < SECTOR_USE and matters:
+        told = (
+            f"{it.name} uses {seen.sector_use_percent:.0f} % of the bytes that its global accesses move: they are not "
+            "coalesced. Let neighbouring threads access neighbouring addresses, if need be through shared memory."
+        )
+        yield Bottleneck.UNCOALESCED, told
 
 
-def _synchronising(it: Suspect) -> str | None:
-    call = it.call
-    if not call.names_kernels or not call.host.synchronisations or call.idle_share < WAITS:
-        return None
-    return (
-        f"The host waits for the device {_times(call.host.synchronisations)} within the call, and the device then "
-        f"idles for {_percent(call.idle_share)} of it: keep `.item()`, `.cpu()` and synchronisation out of `forward`."
-    )
-
-
-def _launch_bound(it: Suspect) -> str | None:
-    call = it.call
-    if not call.names_kernels or call.idle_share < IDLE:
-        return None
-    count = round(sum(kernel.launches for kernel in call.kernels))
-    each_us = call.busy_ns / max(1, count) / 1e3
-    return (
-        f"The device idles for {_percent(call.idle_share)} of the call: its kernels ({count}, {each_us:.3g} µs on "
-        "average) are over before the host submits the next. Fuse kernels, or capture the call in a CUDA graph."
-    )
-
-
-def _python_bound(it: Suspect) -> str | None:
-    share = it.call.share_of(KernelOrigin.PYTHON)
-    if share < IDLE:
-        return None
-    count = sum(kernel.launches for kernel in it.call.kernels if kernel.origin is KernelOrigin.LIBRARY)
-    return (
-        f"Python takes {_percent(share)} of the call, between {count} calls of operators: use fewer and larger ones, "
-        "or `torch.compile`."
-    )
-
-
-def _library_only(it: Suspect) -> str | None:
-    share = it.call.share_of(KernelOrigin.LIBRARY, KernelOrigin.COPY)
-    if share + it.call.share_of(KernelOrigin.PYTHON) < LIBRARY_SHARE:
-        return None
-    longest = next(kernel for kernel in it.call.kernels if kernel.origin is not KernelOrigin.PYTHON)
-    return (
-        f"{_percent(share)} of the time is spent in libraries, the largest part in {shortened(longest.name)} "
-        f"({_percent(longest.share)}): a kernel of your own has to replace or fuse that."
-    )
-
-
-def _spills(it: Suspect) -> str | None:
-    kernel = it.kernel
-    if kernel is None or not kernel.stack_bytes or not kernel.registers:
-        return None
-    if kernel.stack_bytes <= SPILLED_SHARE * REGISTER_BYTES * kernel.registers:
-        return None
-    return (
-        f"{it.name} keeps {kernel.stack_bytes} bytes of each thread in local memory: {kernel.registers} registers do "
-        "not hold its values. Hold fewer values at a time, or raise the limit (`__launch_bounds__`, `maxrregcount`)."
-    )
-
-
-def _bank_conflicts(it: Suspect) -> str | None:
-    seen = it.counters
-    if seen is None or (seen.bank_conflict_percent or 0.0) < CONFLICTS:
-        return None
-    if max(seen.memory_percent or 0.0, seen.tensor_percent or 0.0) >= AT_LIMIT:
-        return None  # they are hidden behind what is at the limit
-    if seen.stall not in SHARED_STALLS and (seen.bank_conflict_percent or 0.0) < MANY_CONFLICTS:
-        return None
-    return (
-        f"{seen.bank_conflict_percent:.0f} % of the accesses of {it.name} to shared memory are repeats because of bank "
-        "conflicts: pad or swizzle the tile so that the threads of a warp use 32 different banks."
-    )
-
-
-def _uncoalesced(it: Suspect) -> str | None:
-    seen = it.counters
-    if seen is None or seen.sector_use_percent is None or seen.sector_use_percent >= SECTOR_USE:
-        return None
-    if (seen.sm_percent or 0.0) >= AT_LIMIT and seen.stall not in {"long_scoreboard", "lg_throttle"}:
-        return None
-    return (
-        f"{it.name} uses {seen.sector_use_percent:.0f} % of the bytes that its global accesses move: they are not "
-        "coalesced. Let neighbouring threads access neighbouring addresses, if need be through shared memory."
-    )
-
-
-def _memory_bound(it: Suspect) -> str | None:
+def _at_the_limit(it: Suspect) -> Iterator[FittingRule]:
+    """Yield the limit of the device that the kernel is at by its counters; without these, that the call is at."""
     seen, call = it.counters, it.call
+    percent = call.percent_of_limit or 0.0
+    bound_by = call.limit.bound_by if call.limit is not None and AT_LIMIT <= percent <= MOST else ""
+    measured = ""
     if seen is not None and seen.memory_percent is not None:
-        if seen.memory_percent < AT_LIMIT:
-            return None
-        measured = f"{it.name} uses {seen.memory_percent:.0f} % of the DRAM's peak"
-    elif call.limit is not None and call.limit.bound_by == "memory" and _at_limit(call):
-        measured = f"The call moves its compulsory bytes at {call.percent_of_limit:.0f} % of the measured peak"
-    else:
-        return None
-    return f"{measured}: it is bound by memory, at the limit. Only moving fewer bytes helps: fuse, or store less."
-
-
-def _compute_bound(it: Suspect) -> str | None:
-    seen, call = it.counters, it.call
+        if seen.memory_percent >= AT_LIMIT:
+            measured = f"{it.name} uses {seen.memory_percent:.0f} % of the DRAM's peak"
+    elif bound_by == "memory":
+        measured = f"The call moves its compulsory bytes at {percent:.0f} % of the measured peak"
+    if measured:
+        told = "it is bound by memory, at the limit. Only moving fewer bytes helps: fuse, or store less."
+        yield Bottleneck.MEMORY_BOUND, f"{measured}: {told}"
     if seen is not None and seen.sm_percent is not None:
-        pipe, used = "tensor cores'", seen.tensor_percent or 0.0
-        if used < AT_LIMIT:
-            pipe, used = "SMs'", seen.sm_percent
-        if used < AT_LIMIT:
-            return None
-        measured = f"{it.name} uses {used:.0f} % of the {pipe} peak"
-    elif call.limit is not None and call.limit.bound_by == "compute" and _at_limit(call):
-        measured = f"The call computes at {call.percent_of_limit:.0f} % of the measured peak"
-    else:
-        return None
-    return f"{measured}: it is bound by arithmetic. Only less arithmetic helps, or faster (tensor cores, fewer bits)."
+        pipes = {"tensor cores'": seen.tensor_percent or 0.0, "SMs'": seen.sm_percent}
+        pipe = next((pipe for pipe, used in pipes.items() if used >= AT_LIMIT), None)
+        measured = f"{it.name} uses {pipes[pipe]:.0f} % of the {pipe} peak" if pipe is not None else ""
+    elif bound_by == "compute":
+        measured = f"The call computes at {percent:.0f} % of the measured peak"
+    if measured:
+        told = "it is bound by arithmetic. Only less arithmetic helps, or faster (tensor cores, fewer bits)."
+        yield Bottleneck.COMPUTE_BOUND, f"{measured}: {told}"
 
 
-def _tail_effect(it: Suspect) -> str | None:
-    held = it.kernel.occupancy if it.kernel is not None else None
-    if held is None or not 1 < held.waves < FULL_WAVES:
-        return None
-    filled = held.waves / -(-held.waves // 1)
-    if filled >= TAIL:
-        return None
-    return (
-        f"The grid of {it.name} is {held.waves:.2f} waves of blocks, so the last wave leaves most SMs idle "
-        f"({_percent(filled)} of the slots are used): choose block sizes that fill whole waves, or a persistent kernel."
-    )
-
-
-def _low_occupancy(it: Suspect) -> str | None:
-    held, seen = it.kernel.occupancy if it.kernel is not None else None, it.counters
-    if held is None or held.share >= LOW_OCCUPANCY:
-        return None
-    near_limit = it.call.percent_of_limit or 0.0
+def _of_latency(it: Suspect) -> Iterator[FittingRule]:
+    """Yield what leaves the device waiting: too little in flight within a kernel, or one kernel after another."""
+    held, seen, call = it.kernel.occupancy if it.kernel is not None else None, it.counters, it.call
+    filled = held.waves / -(-held.waves // 1) if held is not None and 1 < held.waves < FULL_WAVES else 1.0
+    if held is not None and filled < TAIL:
+        told = (
+            f"The grid of {it.name} is {held.waves:.2f} waves of blocks, so the last wave leaves most SMs idle "
+            f"({_percent(filled)} of the slots are used): choose block sizes that fill whole waves, or a persistent "
+            "kernel."
+        )
+        yield Bottleneck.TAIL_EFFECT, told
+    near_limit = call.percent_of_limit or 0.0
     if seen is not None:
         near_limit = max(seen.memory_percent or 0.0, seen.sm_percent or 0.0, seen.tensor_percent or 0.0)
-    if near_limit >= LATENCY:
-        return None
-    lever = {
-        "registers": "hold fewer registers, or use smaller blocks",
-        "shared memory": "use less shared memory a block",
-        "block size": "use smaller blocks",
-        "blocks": "use larger blocks",
-        "grid": "give the grid more blocks, or split the work of one",
-    }[held.limiter]
-    return (
-        f"{it.name} fills {_percent(held.share)} of an SM's warps, limited by its {held.limiter}, which leaves too few "
-        f"to hide latency: {lever}."
-    )
+    if held is not None and held.share < LOW_OCCUPANCY and near_limit < LATENCY:
+        told = (
+            f"{it.name} fills {_percent(held.share)} of an SM's warps, limited by its {held.limiter}, which leaves too "
+            f"few to hide latency: {OCCUPANCY_LEVERS[held.limiter]}."
+        )
+        yield Bottleneck.LOW_OCCUPANCY, told
+    if seen is None:
+        passes = 100 / call.percent_of_limit if call.percent_of_limit else 0.0
+        passing = sum(kernel.share >= PASS for kernel in call.kernels)
+        by_memory = call.limit is not None and call.limit.bound_by == "memory"
+        if by_memory and 100 / AT_LIMIT < passes <= passing:
+            told = (
+                f"{passing} kernels in turn take {passes:.2f} times as long as moving the compulsory bytes once: data "
+                "that several of them read or write explains that. Fuse them; `--ncu` shows whether memory limits each."
+            )
+            yield Bottleneck.SEVERAL_PASSES, told
+    elif (
+        seen.memory_percent is not None
+        and seen.sm_percent is not None
+        and max(seen.memory_percent, seen.sm_percent) < LATENCY
+        and (seen.stall_percent or 0.0) >= STALLED
+    ):
+        lever = STALL_LEVERS.get(seen.stall, "read the stall in Nsight Compute's source view")
+        told = (
+            f"{it.name} waits: memory {seen.memory_percent:.0f} %, SM {seen.sm_percent:.0f} %, and "
+            f"{seen.stall_percent:.0f} % of its warps' time is the stall `{seen.stall}`. Next: {lever}."
+        )
+        yield Bottleneck.LATENCY_BOUND, told
 
 
-def _latency_bound(it: Suspect) -> str | None:
-    seen = it.counters
-    if seen is None or seen.memory_percent is None or seen.sm_percent is None:
-        return None
-    if max(seen.memory_percent, seen.sm_percent) >= LATENCY or (seen.stall_percent or 0.0) < STALLED:
-        return None
-    lever = STALL_LEVERS.get(seen.stall, "read the stall in Nsight Compute's source view")
-    return (
-        f"{it.name} waits: memory {seen.memory_percent:.0f} %, SM {seen.sm_percent:.0f} %, and "
-        f"{seen.stall_percent:.0f} % of its warps' time is the stall `{seen.stall}`. Next: {lever}."
-    )
-
-
-def _several_passes(it: Suspect) -> str | None:
-    call = it.call
-    passing = [kernel for kernel in call.kernels if kernel.share >= PASS]
-    if it.counters is not None or call.limit is None or call.limit.bound_by != "memory" or not call.percent_of_limit:
-        return None
-    passes = 100 / call.percent_of_limit
-    if not 100 / AT_LIMIT < passes <= len(passing):
-        return None
-    return (
-        f"{len(passing)} kernels in turn take {passes:.2f} times as long as moving the compulsory bytes once: "
-        "data that several of them read or write explains that. Fuse them; `--ncu` shows whether memory limits each."
-    )
-
-
+OCCUPANCY_LEVERS = {
+    "registers": "hold fewer registers, or use smaller blocks",
+    "shared memory": "use less shared memory a block",
+    "block size": "use smaller blocks",
+    "blocks": "use larger blocks",
+    "grid": "give the grid more blocks, or split the work of one",
+}
+"""By what limits the blocks of an SM."""
 STALL_LEVERS = {
     "long_scoreboard": "have more loads from memory in flight (unroll, prefetch, `cp.async` or TMA)",
     "short_scoreboard": "use shared memory less often, or in wider accesses",
@@ -304,24 +271,6 @@ STALL_LEVERS = {
     "imc_miss": "index constant memory uniformly",
 }
 """By stall: Kernel Profiling Guide, Warp Scheduler States."""
-
-RULES: tuple[tuple[Bottleneck, Callable[[Suspect], str | None]], ...] = (
-    (Bottleneck.NOTHING_SEEN, _nothing_seen),
-    (Bottleneck.FALLBACK, _fallback),
-    (Bottleneck.SYNCHRONISING, _synchronising),
-    (Bottleneck.LAUNCH_BOUND, _launch_bound),
-    (Bottleneck.PYTHON_BOUND, _python_bound),
-    (Bottleneck.LIBRARY_ONLY, _library_only),
-    (Bottleneck.SPILLS, _spills),
-    (Bottleneck.BANK_CONFLICTS, _bank_conflicts),
-    (Bottleneck.UNCOALESCED, _uncoalesced),
-    (Bottleneck.MEMORY_BOUND, _memory_bound),
-    (Bottleneck.COMPUTE_BOUND, _compute_bound),
-    (Bottleneck.TAIL_EFFECT, _tail_effect),
-    (Bottleneck.LOW_OCCUPANCY, _low_occupancy),
-    (Bottleneck.LATENCY_BOUND, _latency_bound),
-    (Bottleneck.SEVERAL_PASSES, _several_passes),
-)
 
 
 def _unexplained(it: Suspect) -> str:
@@ -354,13 +303,5 @@ def _used(seen: Counters) -> str:
     return f"{', '.join(known)} of the peak{stall}" + (f": {lever}" if lever else "")
 
 
-def _at_limit(call: SolutionProfile) -> bool:
-    return AT_LIMIT <= (call.percent_of_limit or 0.0) <= MOST
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"

@@ -34,8 +34,6 @@ class Level(StrEnum):
 class Property:
     """Something that a level requires beyond the level below it."""
 
-    code: str
-    """Name of its absence, in `lacks`."""
     level: Level
     title: str
     """What is wrong without it: begins in lower case and has no full stop."""
@@ -48,10 +46,11 @@ class Property:
 
 
 PROPERTIES: dict[str, Property] = {
-    code: Property(code=code, level=Level(level), title=title, fix=fix)
+    code: Property(level=Level(level), title=title, fix=fix)
     for level, entries in TEXTS["property"].items()
     for code, (title, fix) in entries.items()
 }
+"""By the name of its absence, in `lacks`."""
 OF_WEIGHTS = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})
 """Codes that mean that parameters cannot change after construction: then they keep the constructor's values."""
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def t_cdf(value: float, freedom: float, noncentrality: float = 0.0) -> float:
@@ -20,7 +21,8 @@ def t_cdf(value: float, freedom: float, noncentrality: float = 0.0) -> float:
     log_density = freedom * (grid - scale**2 / 2)
     log_constant = math.log(2) + freedom / 2 * math.log(freedom / 2) - math.lgamma(freedom / 2)
     weights = np.exp(log_density + log_constant) * (grid[1] - grid[0])
-    return float(weights @ _normal_cdf(value * scale - noncentrality))
+    phi = np.asarray(_erfc((noncentrality - value * scale) / math.sqrt(2)), dtype=np.float64) / 2
+    return float(weights @ phi)
 
 
 @lru_cache(maxsize=4096)
@@ -36,14 +38,6 @@ def t_quantile(probability: float, freedom: float) -> float:
     while t_cdf(upper, freedom) < probability:
         upper *= 2
     return bisect(lambda x: t_cdf(x, freedom) - probability, 0.0, upper)
-
-
-_erfc = np.frompyfunc(math.erfc, 1, 1)
-
-
-def _normal_cdf(values: ArrayLike) -> NDArray[np.float64]:
-    scaled = np.asarray(values, dtype=np.float64) / -math.sqrt(2)
-    return np.asarray(_erfc(scaled), dtype=np.float64) / 2
 
 
 def bisect(function: Callable[[float], float], low: float, high: float) -> float:

@@ -4,7 +4,7 @@ SLOWER if all of the interval is above the margin, FASTER if below, SAME if with
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -136,7 +136,7 @@ def judge_change(
 
     Otherwise the two are independent runs, and their ratios to the reference are compared.
     """
-    verdict = _judge_status(old, new) or _judge_conditions(old, new)
+    verdict = _judge_status(old, new) or next(_obstacles(old, new), None)
     if verdict is not None:
         return verdict
     if differences is not None:
@@ -216,50 +216,46 @@ def _described(measurement: Measurement) -> str:
     return f"{measurement.status.value}: {measurement.reason}" if measurement.reason else measurement.status.value
 
 
-def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
-    obstacle = _obstacle(old.conditions, new.conditions)
-    if obstacle is not None:
-        return _no_verdict(*obstacle)
-    if old.time is not new.time:
-        return _no_verdict("other_time", f"time differs ({old.time}, {new.time})")
-    for side, measurement in (("new", new), ("old", old)):
-        if not measurement.log_ratios:
-            kind = "wall times" if measurement.time is Time.WALL else "times"
-            return _no_verdict("no_timing", f"the {side} run has no {kind}")
-        if measurement.unstable:
-            what = "was throttled or disturbed in more than a fifth of its pairs"
-            return _no_verdict("unstable", f"the {side} run {what}")
-    if old.throttled is not new.throttled:
-        hot, cool = ("new", "old") if new.throttled else ("old", "new")
-        return _no_verdict("unstable", f"the {hot} run was throttled throughout, the {cool} run was not")
-    return None
-
-
-def _obstacle(old: Conditions, new: Conditions) -> tuple[str, str] | None:
-    if old.problem_sha256 != new.problem_sha256:
-        return "other_problem", "the problem file has changed"
-    if old.overrides != new.overrides:
-        return "other_case", "the constants of the case differ"
+def _obstacles(old: Measurement, new: Measurement) -> Iterator[Verdict]:
+    """Yield what keeps the times of two measurements from being compared; the first reason decides."""
+    was, now = old.conditions, new.conditions
+    if was.problem_sha256 != now.problem_sha256:
+        yield _no_verdict("other_problem", "the problem file has changed")
+    if was.overrides != now.overrides:
+        yield _no_verdict("other_case", "the constants of the case differ")
     checks: list[tuple[str, str, object, object]] = [
-        ("other_device", "device", old.device, new.device),
-        ("other_gpu", "GPU", old.gpu_name, new.gpu_name),
-        ("other_mode", "mode", old.mode, new.mode),
-        ("other_timer", "timer", old.timer, new.timer),
-        ("other_l2", "L2 treatment", old.l2, new.l2),
-        ("other_clocks", "lock of the clocks", old.clocks or "none", new.clocks or "none"),
-        ("other_tf32", "TF32 setting", old.tf32, new.tf32),
-        ("other_eval", "`--eval`", old.evaluates, new.evaluates),
-        ("other_tolerance", "oracle factor", old.oracle_factor, new.oracle_factor),
-        ("other_isolation", "trust in the solution", old.trusted, new.trusted),
+        ("other_device", "device", was.device, now.device),
+        ("other_gpu", "GPU", was.gpu_name, now.gpu_name),
+        ("other_mode", "mode", was.mode, now.mode),
+        ("other_timer", "timer", was.timer, now.timer),
+        ("other_l2", "L2 treatment", was.l2, now.l2),
+        ("other_clocks", "lock of the clocks", was.clocks or "none", now.clocks or "none"),
+        ("other_tf32", "TF32 setting", was.tf32, now.tf32),
+        ("other_eval", "`--eval`", was.evaluates, now.evaluates),
+        ("other_tolerance", "oracle factor", was.oracle_factor, now.oracle_factor),
+        ("other_isolation", "trust in the solution", was.trusted, now.trusted),
         # The reference runs on torch: another torch moves every ratio.
-        ("other_torch", "torch", old.torch, new.torch),
-        ("other_cuda", "CUDA", old.cuda, new.cuda),
+        ("other_torch", "torch", was.torch, now.torch),
+        ("other_cuda", "CUDA", was.cuda, now.cuda),
     ]
-    was_timed = bool(old.timer and new.timer)
+    was_timed = bool(was.timer and now.timer)
     for code, what, before, after in checks:
         if before != after and (was_timed or code not in {"other_timer", "other_l2"}):
-            return code, f"{what} differs ({before}, {after})"
-    return None
+            yield _no_verdict(code, f"{what} differs ({before}, {after})")
+    if old.time is not new.time:
+        yield _no_verdict("other_time", f"time differs ({old.time}, {new.time})")
+    for side, measurement in (("new", new), ("old", old)):
+        if not measurement.log_ratios:
+            yield _no_verdict(
+                "no_timing", f"the {side} run has no {'wall times' if measurement.time is Time.WALL else 'times'}"
+            )
+        if measurement.unstable:
+            yield _no_verdict(
+                "unstable", f"the {side} run was throttled or disturbed in more than a fifth of its pairs"
+            )
+    if old.throttled is not new.throttled:
+        hot, cool = ("new", "old") if new.throttled else ("old", "new")
+        yield _no_verdict("unstable", f"the {hot} run was throttled throughout, the {cool} run was not")
 
 
 def _no_verdict(code: str, message: str) -> Verdict:

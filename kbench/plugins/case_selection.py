@@ -18,10 +18,10 @@ from kbench.plugins.small_case import SMALL
 
 def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tuple[Case, ...]:
     """Return the cases that globs select, else the first preferred one, with `--set`; the derived one by name only."""
-    table = registry.selectable_cases(problem) if SMALL in options.cases else registry.case_table(problem)
-    unknown = sorted(set(options.overrides) - set(registry.constants(problem)))
+    table = registry.selectable_cases(problem) if SMALL in options.cases else problem.parsed.cases
+    known = sorted(problem.parsed.constants())
+    unknown = sorted(set(options.overrides) - set(known))
     if unknown:
-        known = sorted(registry.constants(problem))
         raise UsageError(f"`{problem.name}` has no constant `{unknown[0]}`", did_you_mean(unknown[0], known))
     if options.cases:
         for pattern in options.cases:
@@ -43,7 +43,7 @@ def small_case(problem: Entry, options: RunOptions) -> Case | None:
 
 def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[str, dict[str, Any]]:
     """Return the further cases that verification covers: `small` first, then those named `ragged*`."""
-    table = registry.case_table(problem)
+    table = problem.parsed.cases
     known = {case.name for case in chosen}
     names = [n for n in table if n not in known and (n == "small" or n.startswith("ragged"))]
     names.sort(key=lambda name: name != "small")
@@ -52,9 +52,9 @@ def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[
 
 def needs_derived_shapes(problem: Entry, solution: Entry, level: Level) -> bool:
     """Return whether a solution is verified at shapes that the problem does not list: it names no ragged ones."""
-    if not solution.varies_shapes or level is Level.TASK:
-        return False
-    return not any(name.startswith("ragged") for name in registry.case_table(problem))
+    if solution.builtin not in {None, "eager"} or level is Level.TASK:
+        return False  # torch would compile for each shape
+    return not any(name.startswith("ragged") for name in problem.parsed.cases)
 
 
 def set_by_hand(problem: Entry, case: str, recorded: Mapping[str, Any]) -> dict[str, Any]:

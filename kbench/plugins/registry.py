@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -38,7 +38,6 @@ class Entry:
     name: str
     path: Path
     summary: str
-    kind: EntryKind
     origin: Origin
     devices: tuple[str, ...] = source.DEVICES
     builtin: str | None = None
@@ -54,9 +53,9 @@ class Entry:
         return Failed(status=Status.SKIPPED, reason=reason)
 
     @property
-    def varies_shapes(self) -> bool:
-        """Whether it is judged at shapes that the problem does not list: torch would compile for each of them."""
-        return self.builtin in {None, "eager"}
+    def parsed(self) -> Source:
+        """What its file says now. Raises PluginError."""
+        return source.parse(self.path)
 
     @property
     def typed(self) -> str:
@@ -67,11 +66,6 @@ class Entry:
     def recorded_path(self) -> str:
         """Path of its file for a results file, relative if below the working folder; empty if shipped."""
         return "" if self.origin == "kbench" else shown_path(self.path)
-
-    @property
-    def recorded_entry(self) -> str:
-        """The judged entry for a results file; empty for `ModelNew` and for built-in solutions."""
-        return "" if self.builtin else self.variant
 
     @property
     def variant(self) -> str:
@@ -108,7 +102,7 @@ def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
 
 def _own(problem: Entry) -> Iterator[Entry]:
     with contextlib.suppress(PluginError):  # of a broken file, which the list of problems tells
-        parsed = source.parse(problem.path)
+        parsed = problem.parsed
         if DEFAULT_ENTRY in parsed.names:
             yield _entry(parsed, "solution", problem.origin)
 
@@ -168,26 +162,11 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(found)
 
 
-def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
-    """Read the constants that each case overrides; `{"default": {}}` without CASES. Raises PluginError."""
-    return source.parse(problem.path).cases
-
-
-def derived_case(problem: Entry) -> dict[str, Any] | None:
-    """Return the constants of the derived case `small`; None if the file's sizes are not known."""
-    parsed = source.parse(problem.path)
-    return None if SMALL in parsed.cases else small_constants(parsed.constants, size_roles(parsed.tree))
-
-
 def selectable_cases(problem: Entry) -> dict[str, dict[str, Any]]:
-    """Return `case_table` with the derived case, if there is one."""
-    derived = derived_case(problem)
-    return case_table(problem) | ({} if derived is None else {SMALL: derived})
-
-
-def constants(problem: Entry, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """List the module constants that `--set` and CASES may override, with their values once some are overridden."""
-    return source.parse(problem.path).constants_with(overrides or {})
+    """Return the cases of a problem, with a derived one `small` if the file has none and its sizes are known."""
+    parsed = problem.parsed
+    derived = None if SMALL in parsed.cases else small_constants(parsed.constants(), size_roles(parsed.tree))
+    return parsed.cases | ({} if derived is None else {SMALL: derived})
 
 
 def _only(name: str, kind: EntryKind, files: Sequence[Found]) -> Found | None:
@@ -301,7 +280,7 @@ def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = No
         return _entry(parsed, kind, origin, required) if required in parsed.names else None
     except PluginError as error:
         broken = f"unusable: {error.message.removeprefix(str(path)).lstrip(',: ')}"
-        return Entry(name=name_of(path), path=path, summary=broken, kind=kind, origin=origin)
+        return Entry(name=name_of(path), path=path, summary=broken, origin=origin)
 
 
 def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
@@ -309,7 +288,6 @@ def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEF
         name=name_of(parsed.path),
         path=_whole(parsed.path),  # children run in folders of their own
         summary=parsed.summary,
-        kind=kind,
         origin=origin,
         devices=parsed.devices if kind == "solution" else source.DEVICES,
         attribute=attribute if kind == "solution" else DEFAULT_ENTRY,
@@ -323,8 +301,7 @@ def _whole(path: Path) -> Path:
 
 
 def _builtin(problem: Entry, name: str) -> Entry:
-    summary = BUILTINS[name]
-    return Entry(name=name, path=problem.path, summary=summary, kind="solution", origin="kbench", builtin=name)
+    return Entry(name=name, path=problem.path, summary=BUILTINS[name], origin="kbench", builtin=name)
 
 
 def _named(problem: Entry) -> list[Entry]:

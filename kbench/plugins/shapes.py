@@ -97,7 +97,7 @@ class _Probe:
         self._path = path
         self._tell = tell
         self._overrides = dict(overrides)
-        self.constants = {**source.parse(path).constants, **self._overrides}
+        self.constants = {**source.parse(path).constants(), **self._overrides}
         self.own = self.look({})
 
     def look(self, changed: Mapping[str, Any]) -> CallShapes | None:

@@ -84,13 +84,8 @@ class Source:
                 return text[:MAX_SUMMARY].splitlines()[0].strip()
         return ""
 
-    @property
-    def constants(self) -> dict[str, Any]:
-        """Module constants that follow from literals and arithmetic, in the order of the file."""
-        return self.constants_with({})
-
-    def constants_with(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the constants with some of them overridden, and those computed from these updated."""
+    def constants(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the constants that follow from literals, arithmetic and `overrides`, in the order of the file."""
         folded = fold(top_level(self.tree.body), overrides)
         named = {name: one.value for name, one in folded.items() if not name.startswith("_")}
         return {name: value for name, value in named.items() if name not in {"CASES", "DEVICES", "TOLERANCE"}}

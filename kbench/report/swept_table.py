@@ -96,18 +96,17 @@ def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, note
     """Make the table of a results file; claims and rates are in its journal."""
     told = journal.lines if journal is not None else ()
     claims = {(line.problem, line.solution, line.case): line.claim for line in told}
-    problems = [case.rows[0].problem if case.rows else run.problem for case in run.cases]
     lines = [
         SweptLine(
-            problem=problem,
+            problem=case.rows[0].problem,
             status=case.status.value,
             level=case.level.value if case.level is not None else "",
-            claim=claims.get((problem, case.solution, case.case)),
+            claim=claims.get((case.rows[0].problem, case.solution, case.case)),
             warnings=tuple(code for code in case.advice if code != case.status.value),
             trivial=case.passed and TRIVIAL in {*case.flags, *(finding.code for finding in case.findings)},
             **{name: getattr(case, name) for name in OF_A_CASE},
         )
-        for case, problem in zip(run.cases, problems, strict=True)
+        for case in run.cases
     ]
     stage_s: Counter[str] = Counter()
     for results in journal.results.values() if journal is not None else ():

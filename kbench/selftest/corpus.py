@@ -95,7 +95,7 @@ def select(
 
 
 def _fixture(parsed: Source) -> Fixture:
-    values = parsed.constants
+    values = parsed.constants()
     missing = sorted({"PROBLEM", "CLASS"} - set(values))
     if missing:
         raise PluginError(f"{parsed.path} has no literal `{missing[0]}`, so it is not a fixture")

@@ -112,14 +112,13 @@ class Service:
     def start(self) -> None:
         """Start, with the unanswered tasks of an earlier server."""
         for stored in self._store.unfinished():
-            answer = EvaluationResponse.model_validate_json(stored.answer)
             try:
-                request = EvaluationRequest.model_validate_json(stored.request)
+                self._admit(stored)
             except ValidationError:
                 told = failed("harness_error", "stored by a server that took other requests", retryable=True)
-                self._store.finish(stored.task_id, moved_on(answer, told | {"completed_at": _now()}).model_dump_json())
+                answer = moved_on(self._current(stored), told | {"completed_at": _now()})
+                self._store.finish(stored.task_id, answer.model_dump_json())
                 continue
-            self._admit(request, answer)
             if stored.starts >= MOST_STARTS:
                 reason = f"started {stored.starts} times without an answer"
                 self._finish(stored.task_id, failed("harness_error", reason, retryable=True))
@@ -140,33 +139,28 @@ class Service:
         Raises UsageError for what this server does not take, ConflictError for a task_id of another request, and
         QueueFullError without room for all.
         """
-        known: dict[str, EvaluationResponse] = {}
-        fresh: dict[str, tuple[EvaluationRequest, str]] = {}
-        ids = [request.task_id or str(uuid4()) for request in requests]
-        for task_id, request in zip(ids, requests, strict=True):
+        known: list[StoredTask] = []
+        fresh: dict[str, StoredTask] = {}
+        for request in requests:
             self._check(request)
+            task_id = request.task_id or str(uuid4())
             digest = hashlib.sha256(request.model_dump_json(exclude={"task_id"}).encode()).hexdigest()
-            stored = self._store.get(task_id)
-            if stored is not None:
-                known[task_id] = self._current(stored)
-            if (stored is not None and stored.digest != digest) or fresh.get(task_id, ("", digest))[1] != digest:
-                raise ConflictError(f"`{task_id}` is the task_id of another request")
+            stored = fresh.get(task_id) or self._store.get(task_id)
             if stored is None:
-                fresh[task_id] = request, digest
+                told: dict[str, Any] = {"submitted_at": _now(), "metadata": {"not_used": request.not_used}}
+                answer = EvaluationResponse(task_id=task_id, status="pending", **told).model_dump_json()
+                asked = request.model_dump_json()
+                stored = fresh[task_id] = StoredTask(task_id=task_id, digest=digest, request=asked, answer=answer)
+            elif stored.digest != digest:
+                raise ConflictError(f"`{task_id}` is the task_id of another request")
+            known.append(stored)
         if fresh and self.pending + len(fresh) > self._options.most_pending:
             self.metrics.refused.inc(len(fresh))
             raise QueueFullError(max(1, math.ceil(self._mean_s * self.pending / self.slots)))
-        told: dict[str, Any] = {"status": "pending", "submitted_at": _now()}
-        stored_tasks = []
-        for task_id, (request, digest) in fresh.items():
-            answer = EvaluationResponse(task_id=task_id, metadata={"not_used": request.not_used}, **told)
-            asked, answered = request.model_dump_json(), answer.model_dump_json()
-            stored_tasks.append(StoredTask(task_id=task_id, digest=digest, request=asked, answer=answered))
-            known[task_id] = answer
-        self._store.add(stored_tasks)
-        for task_id, (request, _) in fresh.items():
-            self._admit(request, known[task_id])
-        return [known[task_id] for task_id in ids]
+        self._store.add(fresh.values())
+        for stored in fresh.values():
+            self._admit(stored)
+        return [self._current(stored) for stored in known]
 
     def result(self, task_id: str) -> EvaluationResponse | None:
         """Return the state of a task; None if there is no such task."""
@@ -200,9 +194,10 @@ class Service:
         one = self._open.get(stored.task_id)
         return one.answer if one is not None else EvaluationResponse.model_validate_json(stored.answer)
 
-    def _admit(self, request: EvaluationRequest, answer: EvaluationResponse) -> None:
-        loop = asyncio.get_running_loop()
-        answer = answer.model_copy(update={"status": "pending"})
+    def _admit(self, stored: StoredTask) -> None:
+        """Queue a task. Raises ValidationError for a request of another version of kbench."""
+        loop, request = asyncio.get_running_loop(), EvaluationRequest.model_validate_json(stored.request)
+        answer = EvaluationResponse.model_validate_json(stored.answer).model_copy(update={"status": "pending"})
         expiry = loop.call_later(request.queue_timeout, self._expire, answer.task_id)
         self._open[answer.task_id] = _Open(request, answer, time.monotonic(), loop.create_future(), expiry)
         self._pending.put_nowait(answer.task_id)

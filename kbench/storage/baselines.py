@@ -164,11 +164,13 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
     if not path.is_file():
         return ()
     try:
-        lines = csvfile.read_table(path)
-        csvfile.require_columns(path, lines[0][1] if lines else [], _COLUMNS)
         found: dict[CaseKey, Acceptance] = {}
-        for number, cells in lines[1:]:
-            one = _parse_acceptance(path, number, cells)
+        for number, cells in csvfile.read_table(path, _COLUMNS):
+            one = Acceptance(**csvfile.parse_cells(path, number, _COLUMNS, cells, get_type_hints(Acceptance)))
+            try:
+                _require_complete(one)
+            except UsageError as error:
+                raise csvfile.refuse(path, f"is wrong in line {number}: {error.message}") from None
             if _key(one) in found:
                 raise csvfile.refuse(path, f"accepts {'/'.join(_key(one))} a second time in line {number}")
             found[_key(one)] = one
@@ -181,15 +183,6 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
 def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[CaseKey, Acceptance]:
     """Pick the acceptances that have not expired, by (problem, solution, case)."""
     return {_key(one): one for one in acceptances if today <= one.until}
-
-
-def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
-    acceptance = Acceptance(**csvfile.parse_cells(path, number, _COLUMNS, cells, get_type_hints(Acceptance)))
-    try:
-        _require_complete(acceptance)
-    except UsageError as error:
-        raise csvfile.refuse(path, f"is wrong in line {number}: {error.message}") from None
-    return acceptance
 
 
 def _require_complete(acceptance: Acceptance) -> None:

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, get_args
@@ -18,11 +18,19 @@ from kbench.storage.runfiles import LISTING
 LONGEST_TEXT = 8000
 """Longest text cell in characters: messages of candidates have any length, and readers refuse above 131072."""
 
-_BOOLS = {"True": True, "False": False}
+_PARSERS: dict[Any, Callable[[str], Any]] = {
+    bool: {"True": True, "False": False}.__getitem__,
+    int: int,
+    float: float,
+    date: date.fromisoformat,
+}
 
 
-def read_table(path: Path) -> list[tuple[int, list[str]]]:
-    """Cells of every line with its number; refuses a file with an incomplete last line."""
+def read_table(path: Path, columns: Sequence[str] | None = None) -> list[tuple[int, list[str]]]:
+    """Cells of every line with its number; where `columns` are given, of those below this header, which it must have.
+
+    Raises ResultsError, also for a file with an incomplete last line.
+    """
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             text = stream.read()
@@ -36,9 +44,13 @@ def read_table(path: Path) -> list[tuple[int, list[str]]]:
         raise refuse(path, "is truncated: its last line has no end")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        return [(reader.line_num, cells) for cells in reader]
+        lines = [(reader.line_num, cells) for cells in reader]
     except csv.Error as error:
         raise refuse(path, f"is not valid CSV in line {reader.line_num}: {error}") from error
+    if columns is None:
+        return lines
+    require_columns(path, lines[0][1] if lines else [], columns)
+    return lines[1:]
 
 
 def parse_cells(
@@ -56,7 +68,7 @@ def parse_cells(
             continue
         try:
             values[column] = _parse_cell(cell, types[column])
-        except ValueError:
+        except (KeyError, ValueError):
             raise refuse(path, f"has {cell[:40]!r} as `{column}` in line {number}") from None
     return values
 
@@ -65,17 +77,8 @@ def _parse_cell(cell: str, kind: Any) -> Any:
     options = get_args(kind) or (kind,)
     if cell == "" and type(None) in options:
         return None
-    if bool in options:
-        if cell not in _BOOLS:
-            raise ValueError(cell)
-        return _BOOLS[cell]
-    if int in options:
-        return int(cell)
-    if float in options:
-        return float(cell)
-    if date in options:
-        return date.fromisoformat(cell)
-    return _clean(cell)  # a file may be a stranger's
+    parse = next((parse for parsed, parse in _PARSERS.items() if parsed in options), _clean)  # may be a stranger's
+    return parse(cell)
 
 
 def refuse(path: Path, what: str) -> ResultsError:

@@ -11,6 +11,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Finding, Peaks
 from kbench.core.printable import printable
 from kbench.storage import csvfile
+from kbench.storage.json_values import reader_of
 from kbench.storage.runfiles import run_files
 
 SUFFIX = ".details.json"
@@ -61,12 +62,10 @@ def write(csv_path: Path, details: RunDetails) -> None:
 
 def read(csv_path: Path, started_utc: str) -> RunDetails | None:
     """Read the details of the rows that started then; None if there are none for these rows."""
-    from pydantic import TypeAdapter, ValidationError
-
     try:
         told: Mapping[str, Any] = json.loads(details_path(csv_path).read_text(encoding="utf-8"))
-        found = TypeAdapter(RunDetails).validate_python(_harmless(told))
-    except (OSError, ValueError, RecursionError, ValidationError):
+        found: RunDetails = reader_of(RunDetails).validate_python(_harmless(told))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if found.started_utc == started_utc else None
 

@@ -143,8 +143,7 @@ class RunWriter:
         self._directory = Path(directory)
         self._is_named = bool(name)
         self._stem = safe_stem(name) if name else default_stem(problem, solutions)
-        self._rows: list[str] = []
-        self._written: list[GroupKey] = []
+        self._rows: dict[GroupKey, str] = {}
         self._samples: list[str] = []
         self._path: Path | None = None
 
@@ -191,12 +190,10 @@ class RunWriter:
 
     def amend(self, rows: Sequence[ResultRow]) -> None:
         """Replace rows written before; their samples stay. Raises MachineError; ValueError for an unknown row."""
-        written = {key: index for index, key in enumerate(self._written)}
         for row in rows:
-            index = written.get(group_key(row))
-            if index is None:
+            if group_key(row) not in self._rows:
                 raise ValueError(f"no row of {row.solution}, case {row.case}, process {row.process} was written")
-            self._rows[index] = _row_line(row)
+            self._rows[group_key(row)] = _row_line(row)
         self._write_rows()
 
     def _add(self, row: ResultRow, samples: Sequence[Sample]) -> ResultRow:
@@ -204,8 +201,7 @@ class RunWriter:
         cells = ([csvfile.cell(getattr(sample, name)) for name in SAMPLE_COLUMNS] for sample in samples)
         lines = [csvfile.line([*keys, *own]) for own in cells]
         finished = replace(row, samples_sha256=_digest(lines) if lines else "")
-        self._rows.append(_row_line(finished))
-        self._written.append(group_key(finished))
+        self._rows[group_key(finished)] = _row_line(finished)
         self._samples += lines
         return finished
 
@@ -216,7 +212,7 @@ class RunWriter:
         self._write_rows()
 
     def _write_rows(self) -> None:
-        csvfile.replace_file(self.csv_path, csvfile.line(ROW_COLUMNS) + "".join(self._rows))
+        csvfile.replace_file(self.csv_path, csvfile.line(ROW_COLUMNS) + "".join(self._rows.values()))
 
 
 def default_stem(problem: str, solutions: Sequence[str]) -> str:
@@ -298,10 +294,8 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
             return {}
         why = f"{path.name} cannot be judged without its raw samples"
         raise ResultsError(f"{beside} is missing: {why}", f"git checkout -- {beside}")
-    lines = csvfile.read_table(beside)
-    csvfile.require_columns(beside, lines[0][1] if lines else [], columns)
     groups: dict[GroupKey, tuple[list[str], list[Sample]]] = {}
-    for number, cells in lines[1:]:
+    for number, cells in csvfile.read_table(beside, columns):
         values = csvfile.parse_cells(beside, number, columns, cells, SAMPLE_TYPES)
         require_ranges(beside, number, values, SAMPLE_RANGES)
         sample = Sample(**values)

@@ -72,6 +72,7 @@ def figures(samples: Sequence[Sample]) -> dict[str, Any]:
     candidate = summarise_arm(samples) if samples else None
     reference = summarise_arm(samples, "reference") if samples else None
     ratios = pair_log_ratios(samples)
+    clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     return {
         "samples": len(samples),
         "time_ns_median": _ns(candidate, "median_ns"),
@@ -80,7 +81,7 @@ def figures(samples: Sequence[Sample]) -> dict[str, Any]:
         "time_ns_min": _ns(candidate, "min_ns"),
         "ref_time_ns_median": _ns(reference, "median_ns"),
         "speedup": math.exp(-float(np.median(ratios))) if ratios else None,
-        "sm_clock_mhz": median_clock(samples),
+        "sm_clock_mhz": statistics.median_high(clocks) if clocks else None,
         "throttled": any(sample.marked for sample in samples),
     }
 
@@ -139,12 +140,6 @@ def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precisio
 def with_own_share(rows: Sequence[ResultRow], share: float | None, flag: str) -> tuple[ResultRow, ...]:
     """Give every row of a case the share of the solution's own kernels, and the flag that follows from it, if any."""
     return tuple(replace(row, own_share=share, flags=f"{row.flags} {flag}".strip()) for row in rows)
-
-
-def median_clock(samples: Sequence[Sample]) -> int | None:
-    """Return the median SM clock of the samples that have one."""
-    clocks = [s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None]
-    return statistics.median_high(clocks) if clocks else None
 
 
 def _ns(summary: ArmSummary | None, name: str) -> int | None:

@@ -145,4 +145,4 @@ class Builds:
     def _refuse(self, task: Task, result: UnitResult) -> None:
         verdict = self._dispatcher.record(task, result, "")
         if verdict is not None:
-            self._tell(Finished(verdict=verdict, device="", elapsed_s=sum(verdict.state.stage_s.values())))
+            self._tell(Finished(verdict=verdict, elapsed_s=sum(verdict.state.stage_s.values())))

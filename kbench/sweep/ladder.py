@@ -36,20 +36,14 @@ def unfinished(
     """
     left: list[Task] = []
     kept: dict[str, tuple[UnitResult, ...]] = {}
+    wanted = only or (set(Status) - {Status.PASSED} if retry_failed else {Status.HARNESS_ERROR})
     for task in tasks:
         results = tuple(known.get(task.key, ()))
         done = is_done(task, results)
-        status = results[-1].status if results else None
-        wanted = only or (set(Status) - {Status.PASSED} if retry_failed else {Status.HARNESS_ERROR})
-        again = done and status in wanted
-        if again:
-            results = ()
-        elif done:
-            kept[task.key] = results
-            continue
-        if again or not only:
+        again = done and results[-1].status in wanted
+        if again or not (done or only):
             left.append(task)
-        kept[task.key] = results
+        kept[task.key] = () if again else results
     return left, kept
 
 

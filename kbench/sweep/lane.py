@@ -92,8 +92,7 @@ class Lane:
                 task = replace(task, built_s=None)
             verdict = self.dispatcher.record(task, result, self.guard.device.uuid)
             if verdict is not None:
-                elapsed_s = time.monotonic() - began
-                self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
+                self.tell(Finished(verdict=verdict, elapsed_s=time.monotonic() - began))
                 return None
         return task
 

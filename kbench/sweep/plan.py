@@ -68,7 +68,7 @@ def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tu
         try:
             found[name] = registry.find_problem(name, settings), None
         except KbenchError as error:
-            broken = _broken(name, "problem")
+            broken = _broken(name)
             if broken is None:
                 raise _located(error, pair) from None
             found[name] = broken, Failed(status=Status.REFERENCE_FAILED, reason=f"the problem fails: {error.message}")
@@ -76,13 +76,13 @@ def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tu
     return {name: (replace(entry, name=apart[entry.path.resolve()]), failed) for name, (entry, failed) in found.items()}
 
 
-def _broken(name: str, kind: registry.EntryKind) -> Entry | None:
+def _broken(name: str) -> Entry | None:
     """Return an entry for a file with any content; None if it does not exist."""
     path = as_path(name)
     if path is None or not path.is_file():
         return None
     name = registry.name_of(path)
-    return Entry(name=name, path=path.absolute(), summary="", kind=kind, origin="path", devices=("cuda", "cpu"))
+    return Entry(name=name, path=path.absolute(), summary="", origin="path", devices=("cuda", "cpu"))
 
 
 def _cases(
@@ -112,7 +112,7 @@ def _solution(
     try:
         return registry.find_solution(problem, pair.solution, settings, entry=entry), failed
     except KbenchError as error:
-        broken = _broken(pair.solution, "solution")
+        broken = _broken(pair.solution)
         if broken is None:
             raise _located(error, pair) from None
         typed = error.hint is not None and "`" in error.hint  # what to type, not that the file is to be corrected

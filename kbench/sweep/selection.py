@@ -62,18 +62,12 @@ def pairs(
     if (pairing or ("name" if many else "all")) == "all":
         return _some([SolutionPair(problem=p, solution=s) for p in found_problems for s in found]), []
     stems = {Path(name).stem: name for name in found_problems}
-    by_problem: dict[str, list[str]] = {name: [] for name in found_problems}
-    strangers = []
-    for solution in found:
-        if solution in BUILTINS:
-            for of_problem in by_problem.values():
-                of_problem.append(solution)
-            continue
-        owner = owner_of(Path(solution), stems)
-        if owner is None:
-            strangers.append(solution)
-        else:
-            by_problem[stems[owner]].append(solution)
+    owners = {name: owner_of(Path(name), stems) for name in found if name not in BUILTINS}
+    by_problem = {
+        name: [one for one in found if one in BUILTINS or stems.get(owners[one] or "") == name]
+        for name in found_problems
+    }
+    strangers = [name for name in found if name in owners and owners[name] is None]
     notes = []
     if strangers:
         are = "solution matches" if len(strangers) == 1 else "solutions match"

@@ -93,7 +93,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Itera
             jobs=options.jobs,
         )
         for verdict in verdicts.values():
-            yield Finished(verdict=verdict, device="", elapsed_s=0.0)
+            yield Finished(verdict=verdict, elapsed_s=0.0)
         crew = make(options, scratch, writer.append)
         written = time.monotonic()
         reason = ""
@@ -117,7 +117,6 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Itera
             csv_path = write_files(work, options.run, verdicts)
         yield Ended(
             csv_path=str(csv_path) if csv_path is not None else None,
-            left=len(tasks) - len(verdicts),
             reason=reason,
             elapsed_s=time.monotonic() - began,
         )

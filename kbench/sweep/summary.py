@@ -4,7 +4,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -212,17 +212,9 @@ class Collector:
 
     def summary(self) -> SweepSummary:
         """Return the summary, also of a sweep that broke off."""
-        ended = self.ended
         interrupted = "interrupted" if self.error is None else self.error.message
         written = str(self._csv_path) if self._csv_path.exists() else None
         since_s = 0.0 if self.began is None else time.monotonic() - self.began
-        return summarise(
-            self._run,
-            self.verdicts,
-            tasks=self._tasks,
-            elapsed_s=ended.elapsed_s if ended is not None else since_s,
-            took_s=self._took_s,
-            units_per_hour=self._units_per_hour,
-            csv_path=ended.csv_path if ended is not None else written,
-            reason=ended.reason if ended is not None else interrupted,
-        )
+        ended = self.ended or Ended(csv_path=written, reason=interrupted, elapsed_s=since_s)
+        told = {"took_s": self._took_s, "units_per_hour": self._units_per_hour, **asdict(ended)}
+        return summarise(self._run, self.verdicts, tasks=self._tasks, **told)

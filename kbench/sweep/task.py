@@ -135,7 +135,6 @@ class Finished:
     """One verdict is on the disk."""
 
     verdict: TaskVerdict
-    device: str
     elapsed_s: float
 
 
@@ -163,8 +162,6 @@ class Ended:
     """The sweep is over."""
 
     csv_path: str | None
-    left: int
-    """Tasks without a verdict."""
     reason: str = ""
     elapsed_s: float = 0.0
 

@@ -64,7 +64,7 @@ def make_row(
         source_sha256=sources.source_sha256(solution.path, solution.variant),
         solution=solution.name,
         solution_path=solution.recorded_path,
-        entry=solution.recorded_entry,
+        entry="" if solution.builtin else solution.variant,
         case=case.name,
         overrides=json.dumps(case.overrides, sort_keys=True, default=str),
         process=process,

@@ -22,7 +22,7 @@ def test_a_new_problem_is_a_problem(kbench):
         == "hint: fill in `Model.forward`, then `kbench run plus.py eager` and `kbench new solution plus.py NAME`\n"
     )
     entry = registry.find_problem("./plus.py", Settings())
-    assert set(registry.case_table(entry)) == {"default", "small", "ragged"}
+    assert set(entry.parsed.cases) == {"default", "small", "ragged"}
     assert "raise NotImplementedError" in Path("plus.py").read_text()
 
 

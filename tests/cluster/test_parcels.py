@@ -47,7 +47,7 @@ def test_a_damaged_parcel_is_refused(solution: Path, tmp_path: Path) -> None:
 
 
 def test_a_task_finds_its_sources_on_another_host(solution: Path, tmp_path: Path) -> None:
-    here = replace(task(1), problem=entry("problem", SHIPPED), solution=entry("solution", solution))
+    here = replace(task(1), problem=entry(SHIPPED), solution=entry(solution))
     parcel = parcels.pack(solution)
     assert (parcels.shipped(SHIPPED), parcels.shipped(solution)) == ("problems/group_norm.py", None)
     addresses = {SHIPPED: "problems/group_norm.py", solution: parcel.sha256}

@@ -9,7 +9,7 @@ import math
 
 import pytest
 
-from kbench.core.bottleneck import RULES, Bottleneck, advise
+from kbench.core.bottleneck import Bottleneck, advise
 from kbench.core.counters import Counters
 from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Cost, Peaks
@@ -208,7 +208,6 @@ def test_one_sentence_or_two_without_a_nan(name):
 
 def test_every_bottleneck_has_an_example():
     assert {named for _, named in EXAMPLES.values()} == set(Bottleneck)
-    assert [named for named, _ in RULES] == [each for each in Bottleneck if each is not Bottleneck.UNEXPLAINED]
 
 
 def test_what_is_above_the_limit_of_full_precision_says_so():

@@ -48,7 +48,7 @@ def measured(monkeypatch):
         calls.append(([entry.name for entry in solutions], options))
         with RunWriter(options.results_dir, options.name) as writer:
             for entry in solutions:
-                ratio = registry.source.parse(entry.path).constants["RATIO"]
+                ratio = registry.source.parse(entry.path).constants()["RATIO"]
                 for process in range(options.processes):
                     row = make_row(problem=problem.name, solution=entry.name, case="small", process=process)
                     wobbling = ratio * (1 + 1e-4 * process)

@@ -46,10 +46,10 @@ def test_a_name_is_one_line_that_a_terminal_may_show(tmp_path):
 
 def test_shipped_problems_have_the_missions_constants_and_the_three_cases():
     found = {entry.name: entry for entry in registry.problems(NO_PATHS)}
-    constants = registry.constants(found["group_norm"])
+    constants = found["group_norm"].parsed.constants()
     assert constants == {"batch_size": 112, "features": 64, "num_groups": 8, "dim1": 512, "dim2": 512}
     for entry in found.values():
-        assert {"default", "small", "ragged"} <= set(registry.case_table(entry))
+        assert {"default", "small", "ragged"} <= set(entry.parsed.cases)
         assert entry.summary
         assert entry.origin == "kbench"
         assert [s.name for s in registry.solutions(entry, NO_PATHS)][-3:] == list(places.BUILTINS)
@@ -268,7 +268,7 @@ def test_the_head_of_a_file_may_name_its_entry(tmp_path, text, entry):
 
 def test_what_runs_as_a_script_alone_is_no_constant(tmp_path):
     text = 'rows = 4\nif __name__ == "__main__":\n    rows = 8\n    test = 1\nif rows:\n    cols = 2\n'
-    assert source.parse(write(tmp_path / "mine.py", text)).constants == {"rows": 4, "cols": 2}
+    assert source.parse(write(tmp_path / "mine.py", text)).constants() == {"rows": 4, "cols": 2}
 
 
 def test_a_broken_file_stays_in_the_listing_and_says_so(tmp_path):
@@ -293,7 +293,7 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
         "a, b = 1, 2\ndtype = torch.float32\nhuge = 9**9**9\n_private = 3\nbatch2: int = 4\n"
         "shadow = 1\nshadow = torch.ones(1)\nzero = 1 / 0\n"
     )
-    constants = source.parse(write(tmp_path / "c.py", text)).constants
+    constants = source.parse(write(tmp_path / "c.py", text)).constants()
     wide = 16 * 2**10 // 3
     assert constants == {
         "batch": 16,
@@ -352,14 +352,14 @@ DOUBLINGS = "a = ('cpu',)\n" + "a = (a, a)\n" * 40
     ids=["shared", "products", "digits", "repeated", "floats", "colliding", "nested", "long strings", "unpacked"],
 )
 def test_what_is_folded_is_bounded(tmp_path, text, constants):
-    assert source.parse(write(tmp_path / "c.py", text)).constants == constants
+    assert source.parse(write(tmp_path / "c.py", text)).constants() == constants
 
 
 def test_many_constants_are_folded_in_no_time(tmp_path):
     text = "".join(f"a{n} = {n}\n" for n in range(50_000)) + "DEVICES = 'cpu'\n"
     parsed = source.parse(write(tmp_path / "c.py", text))
     assert parsed.devices == ("cpu",)
-    assert len(parsed.constants) == 50_000
+    assert len(parsed.constants()) == 50_000
 
 
 UNUSABLE = {

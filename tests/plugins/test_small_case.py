@@ -79,7 +79,7 @@ def test_roles_follow_functions_and_computed_names_and_leave_out_what_is_compute
 @pytest.mark.parametrize("path", sorted(FILES.glob("*.py")), ids=lambda path: path.stem)
 def test_every_reference_takes_its_small_case(path):
     torch = pytest.importorskip("torch")
-    small = registry.derived_case(registry.find_problem(path, Settings()))
+    small = registry.selectable_cases(registry.find_problem(path, Settings())).get("small")
     assert (small is None) == (path.stem == "100_Literal")
     if small is None:
         return
@@ -94,7 +94,7 @@ def test_it_is_selected_by_its_name_alone_and_set_wins():
     problem = registry.find_problem(FILES / "25_Swish.py", Settings())
     (small,) = case_selection.select(problem, RunOptions(cases=("small",), overrides={"dim": 7}), ())
     assert small.name == "small"
-    assert small.overrides == {**(registry.derived_case(problem) or {}), "dim": 7}
+    assert small.overrides == {**registry.selectable_cases(problem)["small"], "dim": 7}
     (every,) = case_selection.select(problem, RunOptions(cases=("*",)), ())
     assert every.name == "default"
     (preferred,) = case_selection.select(problem, RunOptions(), ("small", "default"))
@@ -110,11 +110,10 @@ def test_a_file_without_sizes_has_none_and_says_what_it_has():
 
 def test_a_listed_small_case_is_left_alone():
     problem = registry.find_problem("group_norm", Settings())
-    assert registry.derived_case(problem) is None
-    assert registry.selectable_cases(problem) == registry.case_table(problem)
+    assert registry.selectable_cases(problem) == problem.parsed.cases
 
 
 def test_what_is_computed_from_an_overridden_constant_follows(tmp_path):
     path = tmp_path / "p.py"
     path.write_text("n = 8\nshape = (n, 2 * n)\n")
-    assert source.parse(path).constants_with({"n": 3}) == {"n": 3, "shape": (3, 6)}
+    assert source.parse(path).constants({"n": 3}) == {"n": 3, "shape": (3, 6)}

@@ -13,7 +13,7 @@ from kbench.sweep.builds import DerivedShapes
 
 
 def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) -> None:
-    first = replace(task(0, tmp_path), solution=entry("solution", tmp_path / "p.py"))
+    first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
     second = replace(first, case=Case(name="default", overrides={"n": 7}))
     judge = FakeJudge({}, Watch(cpu(), tmp_path))
     told: list[StageEvent] = []
@@ -26,7 +26,7 @@ def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) 
 
 
 def test_the_judge_of_a_lane_finds_the_shapes_of_its_problem(tmp_path: Path) -> None:
-    first = replace(task(0, tmp_path), solution=entry("solution", tmp_path / "p.py"))
+    first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
     nobody, lane = (FakeJudge({}, Watch(cpu(), tmp_path)) for _ in range(2))
     lane.turn_to(first.problem, [first.solution], first.options)
     shapes = DerivedShapes(nobody, [].append)

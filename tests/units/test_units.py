@@ -88,8 +88,8 @@ def one(tmp_path: Path) -> Unit:
     for path in (problem, solution):
         path.write_text(PROBLEM)
     return Unit(
-        problem=entry("problem", problem),
-        solution=entry("solution", solution),
+        problem=entry(problem),
+        solution=entry(solution),
         case=Case(name="default", overrides={"n": 8}),
         process=0,
         options=CPU,

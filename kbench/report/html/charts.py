@@ -1,4 +1,4 @@
-"""Axes and shapes that a template draws. Positions and widths are in percent, so that drawings fit any screen."""
+"""Axes and shapes that a template draws. It places them in percent of a drawing, which fits any screen."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,6 +56,10 @@ class Scale:
         values = self.low, self.high, value
         low, high, value = (math.log10(max(one, 1e-300)) for one in values) if self.log else values
         return round(100 * min(max((value - low) / (high - low), 0.0), 1.0), 2)
+
+    def width(self, low: float, high: float) -> float:
+        """Return the width of a bar between two values, at least visible."""
+        return round(max(self.at(high) - self.at(low), 0.15), 2)
 
     def down(self, value: float) -> float:
         """Return its position on an upright axis, counted from the top."""
@@ -147,7 +151,7 @@ def _raised(exponent: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A point; `kind` names its look in the style sheet, `title` is shown on hovering."""
+    """A point at a value; `kind` names its look in the style sheet, `title` is shown on hovering."""
 
     x: float
     kind: str = "point"
@@ -156,26 +160,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A bar from one place to another; the kind `margin` is as high as its row."""
+    """A bar between two values, not drawn if one is not known; the kind `margin` is as high as its row."""
 
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     kind: str = "interval"
     title: str = ""
-
-    @property
-    def width(self) -> float:
-        """Its width, at least visible."""
-        return round(max(self.high - self.low, 0.15), 2)
-
-
-def between(
-    low: float | None, high: float | None, scale: Scale, *, kind: str = "interval", title: str = ""
-) -> tuple[Span, ...]:
-    """Draw an interval; nothing if an end is not known."""
-    if low is None or high is None:
-        return ()
-    return (Span(low=scale.at(low), high=scale.at(high), kind=kind, title=title),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +182,7 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Rows that share an axis; without rows there is nothing to show, and it counts as false."""
+    """Rows that share an axis; not drawn without rows."""
 
     rows: Sequence[ChartRow]
     scale: Scale
@@ -202,18 +192,10 @@ class Chart:
     key: tuple[tuple[str, str], ...] = ()
     """Entries of the legend: look and meaning of marks."""
 
-    def __bool__(self) -> bool:
-        return bool(self.rows)
-
-    @property
-    def rules(self) -> tuple[Tick, ...]:
-        """The value that all rows are compared with, as a line."""
-        return () if self.rule is None else (Tick(at=self.scale.at(self.rule[0]), text=self.rule[1]),)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dot(Mark):
-    """A point of a plane; `y` counts from the top."""
+    """A point of a plane, in percent; `y` counts from the top."""
 
     y: float
     label: str = ""
@@ -222,7 +204,7 @@ class Dot(Mark):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A straight line of a plane, with its name at its end."""
+    """A straight line of a plane, in percent, with its name at its end."""
 
     x1: float
     y1: float

@@ -10,7 +10,7 @@ from kbench.core.verdict import Answer, Verdict
 from kbench.report import units
 from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of, worst_first
 from kbench.report.html import page
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span, between, changes_around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span, changes_around
 from kbench.storage.results import CaseKey, case_key
 
 FEWEST, MOST = 3, 30
@@ -37,7 +37,6 @@ def render_comparison(
 
 def _changes(comparison: Comparison, margin: float) -> Chart:
     judged = [(case, case.verdict) for case in worst_first(comparison.cases) if case.verdict and case.verdict.ratio]
-    scale = changes_around([2 * margin, *(end for _, verdict in judged for end in _percents(verdict))])
     rows = []
     for case, verdict in judged:
         least, centre, most = _percents(verdict)
@@ -49,16 +48,16 @@ def _changes(comparison: Comparison, margin: float) -> Chart:
                 note=case.case,
                 value=change_of(verdict),
                 value_note=bounds_of(verdict),
-                marks=(Mark(x=scale.at(centre or 0.0), kind="failed" if bad else "point"),),
+                marks=(Mark(x=centre or 0.0, kind="failed" if bad else "point"),),
                 spans=(
-                    *between(-mine, mine, scale, kind="margin", title=f"± {mine:.3g} %"),
-                    *between(least, most, scale, title=bounds_of(verdict)),
+                    Span(low=-mine, high=mine, kind="margin", title=f"± {mine:.3g} %"),
+                    Span(low=least, high=most, title=bounds_of(verdict)),
                 ),
             )
         )
     return Chart(
         rows=rows,
-        scale=scale,
+        scale=changes_around([2 * margin, *(end for _, verdict in judged for end in _percents(verdict))]),
         axis="change of the time; right is slower",
         rule=(0.0, ""),
         key=(
@@ -100,11 +99,10 @@ def _history(base: PastRun, told: Sequence[PastRun]) -> Chart:
     def change(speedup: float) -> float:
         return 100 * (base.speedup / speedup - 1)
 
-    def span(past: PastRun, kind: str) -> tuple[Span, ...]:
+    def span(past: PastRun, kind: str) -> Span:
         low, high = (None, None) if past.interval is None else map(change, reversed(past.interval))
-        return between(low, high, scale, kind=kind)
+        return Span(low=low, high=high, kind=kind)
 
-    scale = changes_around(change(end) for past in (base, *told) for end in (past.speedup, *(past.interval or ())))
     rows = []
     before: tuple[float, float] | None = None
     for past in told:
@@ -119,14 +117,14 @@ def _history(base: PastRun, told: Sequence[PastRun]) -> Chart:
                     change(past.speedup) / 100, None if now is None else (now[1] - now[0]) / 2 / past.speedup
                 ),
                 value_note="changed here" if moved else "",
-                marks=(Mark(x=scale.at(change(past.speedup)), kind="failed" if moved else "point"),),
-                spans=(*span(base, "margin"), *span(past, "interval")),
+                marks=(Mark(x=change(past.speedup), kind="failed" if moved else "point"),),
+                spans=(span(base, "margin"), span(past, "interval")),
             )
         )
         before = now
     return Chart(
         rows=rows,
-        scale=scale,
+        scale=changes_around(change(end) for past in (base, *told) for end in (past.speedup, *(past.interval or ()))),
         axis="time beside the baseline's; right is slower",
         rule=(0.0, ""),
         key=(

@@ -39,8 +39,8 @@ def render_run(
     return page.render(
         "run.html",
         title=run.problem,
-        stack=stack_line(rows[0]) if rows else "",
-        on_cpu=bool(rows) and is_timed_by_host(rows[0].device),
+        stack=stack_line(rows[0]),
+        on_cpu=is_timed_by_host(rows[0].device),
         headline=headline(run),
         run=run,
         sentence=sentence,
@@ -89,18 +89,18 @@ def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str
 
 def _errors(cases: Sequence[CaseSummary]) -> Chart:
     known = [(case, case.correctness.tolerance_ratio) for case in cases if case.correctness is not None]
-    scale = around([*(ratio for _, ratio in known), 1.0], log=True, least_span=4)
     rows = [
         ChartRow(
             label=case.solution,
             note=speed.where(case, cases),
             value=f"{ratio:.2g}" if ratio else "0",
             value_note=f"worst error {units.error_size(case.correctness.max_abs_err)}" if case.correctness else "",
-            marks=(Mark(x=scale.at(ratio), kind="point" if ratio <= 1 else "failed", title=f"{ratio:.3g} allowed"),),
-            spans=(Span(low=0.0, high=scale.at(ratio), kind="stem"),),
+            marks=(Mark(x=ratio, kind="point" if ratio <= 1 else "failed", title=f"{ratio:.3g} allowed"),),
+            spans=(Span(low=0.0, high=ratio, kind="stem"),),
         )
         for case, ratio in known
     ]
+    scale = around([*(ratio for _, ratio in known), 1.0], log=True, least_span=4)
     return Chart(rows=rows, scale=scale, axis="worst error over the allowed one; at 1 it fails", rule=(1.0, "allowed"))
 
 
@@ -115,19 +115,17 @@ def _spent(run: RunSummary) -> Chart:
     for of_case in run.reference_s.values():
         reference.update(of_case)
     parts += [("reference", "the judge's own side", reference)] if reference else []
-    scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
     rows = []
     for label, note, stages in parts:
         spans, start = [], 0.0
         for stage, spent_s in sorted(stages.items(), key=lambda item: _place(item[0])):
             title = f"{stage}: {units.seconds(spent_s)}"
-            spans.append(
-                Span(low=scale.at(start), high=scale.at(start + spent_s), kind=f"stage{_place(stage)}", title=title)
-            )
+            spans.append(Span(low=start, high=start + spent_s, kind=f"stage{_place(stage)}", title=title))
             start += spent_s
-        rows.append(ChartRow(label=label, note=note, value=units.seconds(start), spans=tuple(spans)))
+        rows.append(ChartRow(label=label, note=note, value=units.seconds(start), spans=spans))
     used = dict.fromkeys(stage for _, _, stages in parts for stage in stages)
     key = tuple((f"stage{_place(stage)}", stage) for stage in sorted(used, key=_place))
+    scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
     return Chart(rows=rows, scale=scale, axis="seconds of the run", key=key)
 
 
@@ -136,8 +134,6 @@ def _place(stage: str) -> int:
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
-    if not rows:
-        return []
     row = rows[0]
     clocks = sorted({one.sm_clock_mhz for one in rows if one.sm_clock_mhz is not None})
     told = {

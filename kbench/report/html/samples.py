@@ -9,7 +9,7 @@ from kbench.core import stats
 from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
 from kbench.report import units
-from kbench.report.html.charts import Dot, Scale, Span, changes
+from kbench.report.html.charts import Dot, Scale, changes
 from kbench.report.shown import flag_text
 
 ARMS = {"candidate": "point", "reference": "reference"}
@@ -81,7 +81,8 @@ def _bars(values: Sequence[float], scale: Scale) -> list[dict[str, Any]]:
         {
             "y": round(100 - step * (place + 1), 2),
             "height": round(step * 0.9, 2),
-            "span": Span(low=STRIP, high=round(STRIP + (100 - STRIP) * int(count) / most, 2)),
+            "x": STRIP,
+            "width": round(max((100 - STRIP) * int(count) / most, 0.15), 2),
         }
         for place, count in enumerate(counts)
         if count

@@ -37,8 +37,6 @@ def listings(cases: Sequence[CaseSummary], settings: Settings) -> list[SourceLis
 
 
 def _of_solution(cases: Sequence[CaseSummary], settings: Settings) -> list[SourceListing]:
-    if not cases[0].rows:
-        return []
     row = cases[0].rows[0]
     try:
         problem = registry.find_problem(row.problem_path or row.problem, settings)

@@ -8,7 +8,7 @@ from kbench.core.roofline import arithmetic_peaks
 from kbench.core.verdict import Thresholds
 from kbench.report import units
 from kbench.report.html import charts
-from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around, between, changes_around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around, changes_around
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
 from kbench.report.swept_table import SweptLine
@@ -20,25 +20,24 @@ LABEL_GAP = 5.5
 def speedups(cases: Sequence[CaseSummary]) -> Chart:
     """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
     timed = [case for case in cases if case.speedup is not None]
-    scale = speed_scale(timed)
     rows = [
         ChartRow(
             label=case.solution,
             note=where(case, cases),
             value=case.shown_speedup,
             value_note="one process" if case.alone else case.shown_interval.replace(units.ABSENT, ""),
-            marks=tuple(
-                Mark(x=scale.at(row.speedup), title=f"process {row.process}: {row.speedup:.4f}×")
+            marks=[
+                Mark(x=row.speedup, title=f"process {row.process}: {row.speedup:.4f}×")
                 for row in case.rows
                 if row.speedup is not None and row.time_ns_median is not None
-            ),
-            spans=between(case.speedup_low, case.speedup_high, scale, title=case.shown_interval),
+            ],
+            spans=(Span(low=case.speedup_low, high=case.speedup_high, title=case.shown_interval),),
         )
         for case in timed
     ]
     return Chart(
         rows=rows,
-        scale=scale,
+        scale=speed_scale(timed),
         axis="times as fast as the reference",
         rule=(1.0, "reference"),
         key=(("point", "a process"), ("interval", "95 % interval")),
@@ -53,37 +52,30 @@ def speed_scale(timed: Iterable[CaseSummary | SweptLine]) -> Scale:
 
 def spreads(cases: Sequence[CaseSummary]) -> Chart:
     """Draw each process and the interval relative to the speed-up, beside the gate's margin."""
-    several = [case for case in cases if case.speedup and not case.alone]
     margin = 100 * Thresholds().margin
-
-    def away(case: CaseSummary, value: float | None) -> float | None:
-        return None if value is None or not case.speedup else 100 * (value / case.speedup - 1)
-
-    told = [
-        (case, [deviation for row in case.rows if (deviation := away(case, row.speedup)) is not None])
-        for case in several
-    ]
-    ends = [away(case, end) for case in several for end in (case.speedup_low, case.speedup_high)]
-    ends += [value for _, values in told for value in values]
-    scale = changes_around(ends)
-    band = between(-margin, margin, scale, kind="margin", title=f"± {margin:g} %")
-    rows = []
-    for case, values in told:
-        low, high = away(case, case.speedup_low), away(case, case.speedup_high)
-        half = (high - low) / 2 if low is not None and high is not None else None
+    band = Span(low=-margin, high=margin, kind="margin", title=f"± {margin:g} %")
+    rows: list[ChartRow] = []
+    ends: list[float | None] = []
+    for case in cases:
+        if not case.speedup or case.alone:
+            continue
+        values = [100 * (row.speedup / case.speedup - 1) for row in case.rows if row.speedup is not None]
+        bounds = case.speedup_low, case.speedup_high
+        low, high = (None if end is None else 100 * (end / case.speedup - 1) for end in bounds)
+        ends += [low, high, *values]
         rows.append(
             ChartRow(
                 label=case.solution,
                 note=where(case, cases),
-                value="" if half is None else f"± {half:.2g} %",
+                value="" if low is None or high is None else f"± {(high - low) / 2:.2g} %",
                 value_note=f"{len(values)} processes",
-                marks=tuple(Mark(x=scale.at(value), title=units.change(value / 100)) for value in values),
-                spans=(*band, *between(low, high, scale)),
+                marks=[Mark(x=value, title=units.change(value / 100)) for value in values],
+                spans=(band, Span(low=low, high=high)),
             )
         )
     return Chart(
         rows=rows,
-        scale=scale,
+        scale=changes_around(ends),
         axis="each process's speed-up, from their mean",
         rule=(0.0, ""),
         key=(("point", "a process"), ("interval", "95 % interval"), ("margin", f"the gate's margin, ± {margin:g} %")),
@@ -100,18 +92,17 @@ def times(cases: Sequence[CaseSummary]) -> Chart:
         found = {"limit": case.limit_ns, "reference": case.reference_ns, "wall": case.wall_ns, "point": case.time_ns}
         kinds |= {kind for kind, time in found.items() if time}
         cells = shown(case, unit)
-        marks = [
-            Mark(x=scale.at(time / unit.size_ns), kind=kind, title=f"{NAMES[kind]}: {units.duration(time)}")
-            for kind, time in found.items()
-            if time
-        ]
         rows.append(
             ChartRow(
                 label=case.solution,
                 note=where(case, cases),
                 value=f"{cells['time']} {unit.name}",
                 value_note="" if case.wall_ns is None else f"wall {cells['wall']}",
-                marks=tuple(marks),
+                marks=[
+                    Mark(x=time / unit.size_ns, kind=kind, title=f"{NAMES[kind]}: {units.duration(time)}")
+                    for kind, time in found.items()
+                    if time
+                ],
             )
         )
     key = tuple((kind, name) for kind, name in NAMES.items() if kind in kinds)
@@ -144,17 +135,17 @@ def rates(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the rates of the compulsory bytes of cases; the limit is the end of each bar's track."""
     moving = [case for case in cases if case.rows and case.rows[0].dram_bytes]
     known = [(case, case.percent_of_limit) for case in moving if case.percent_of_limit is not None]
-    scale = charts.from_zero([100.0, *(share for _, share in known)], " %")
     rows = [
         ChartRow(
             label=case.solution,
             note=where(case, cases),
             value=units.percent(share),
             value_note=units.rate(case.rows[0].dram_bytes, case.time_ns, "B"),
-            spans=(Span(low=0.0, high=scale.at(share), kind="bar", title=f"limit {units.duration(case.limit_ns)}"),),
+            spans=(Span(low=0.0, high=share, kind="bar", title=f"limit {units.duration(case.limit_ns)}"),),
         )
         for case, share in known
     ]
+    scale = charts.from_zero([100.0, *(share for _, share in known)], " %")
     return Chart(rows=rows, scale=scale, axis="share of the device's limit", rule=(100.0, "limit"))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kbench.report import units
 from kbench.report.html import page
-from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Scale, Span, around, between, level
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Scale, Span, around, level
 from kbench.report.html.speed import speed_scale
 from kbench.report.swept_table import SweptLine, SweptTable
 from kbench.report.table import table
@@ -62,40 +62,39 @@ def headline(swept: SweptTable) -> str:
 
 
 def _fast(swept: SweptTable) -> Chart:
-    scale = Scale(low=0.0, high=104.0, unit=" %")
     rows = [
         ChartRow(
             label="right" if threshold == 0 else f"right, above {threshold:g}×",
             note=f"p = {threshold:g}",
             value=f"{100 * share.share:.0f} %",
             value_note=f"{share.hits} of {share.of}",
-            marks=(Mark(x=scale.at(100 * share.share)),),
-            spans=between(100 * share.low, 100 * share.high, scale),
+            marks=(Mark(x=100 * share.share),),
+            spans=(Span(low=100 * share.low, high=100 * share.high),),
         )
         for threshold, share in swept.fast.items()
     ]
     return Chart(
         rows=rows,
-        scale=scale,
+        scale=Scale(low=0.0, high=104.0, unit=" %"),
         axis="share of the judged solutions",
         key=(("point", "share"), ("interval", "95 % band")),
     )
 
 
 def _rows(timed: Sequence[SweptLine]) -> Chart:
-    scale = speed_scale(timed)
     several = len({line.solution for line in timed}) > 1
     rows = [
         ChartRow(
             label=line.problem if len(line.problem) <= LONGEST_NAME else line.problem[: LONGEST_NAME - 1] + "…",
             note=line.solution if several else "",
             value=line.shown_speedup,
-            marks=(Mark(x=scale.at(line.speedup or 1.0), title=line.name),),
-            spans=between(line.speedup_low, line.speedup_high, scale),
+            marks=(Mark(x=line.speedup or 1.0, title=line.name),),
+            spans=(Span(low=line.speedup_low, high=line.speedup_high),),
         )
         for line in timed
     ]
-    return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"))
+    axis = "times as fast as the reference"
+    return Chart(rows=rows, scale=speed_scale(timed), axis=axis, rule=(1.0, "reference"))
 
 
 def _ranks(timed: Sequence[SweptLine]) -> Plane:
@@ -119,7 +118,7 @@ def _statuses(swept: SweptTable) -> Chart:
     failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
     scale = Scale(low=0.0, high=1.05 * max(failed.values(), default=1), whole=True)
     rows = [
-        ChartRow(label=status, value=str(count), spans=(Span(low=0.0, high=scale.at(count), kind="bar"),))
+        ChartRow(label=status, value=str(count), spans=(Span(low=0.0, high=count, kind="bar"),))
         for status, count in failed.items()
     ]
     return Chart(rows=rows, scale=scale, axis="verdicts")
