@@ -59,7 +59,9 @@ def test_a_diagnosis_comes_with_its_evidence_and_advice(kbench, fake_run, golden
 def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, golden):
     spent = Finding(code="budget", kind=FindingKind.TIMING, message="the budget ended; `--budget 40` would do")
     fragile = Finding(code="mean_offset", kind=FindingKind.LEVEL, message="off by 3 at mean 30 std")
-    fake_run(*fakes.events(fakes.passed(findings=[spent, fragile], flags="throttled")))
+    fake_run(
+        *fakes.events(fakes.passed(findings=[spent, fragile], lacks="mean_offset", level="module", flags="throttled"))
+    )
     done = kbench("run", "group_norm", "eager")
     assert done.code == 0
     golden("run_findings.txt", done.out.rstrip("\n"))
