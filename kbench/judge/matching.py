@@ -50,7 +50,7 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
 
     By place: equal names first, then alike ones; what is left by its order, or shape by shape. Returns the way (`name`,
     `order`, `seed`, `none`) and the solution's names in the reference's order; None stands for a buffer that the
-    solution does without. Buffers of its own do not count.
+    solution does without. Buffers of its own do not count, nor do parameters where the reference has none.
     """
     if not ours:
         return "none", []
@@ -67,7 +67,7 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
     if not registered and own:
         # Code written for inference registers its weights as buffers.
         registered, own = own[: len(parameters)], own[len(parameters) :]
-    by_place = _by_place(parameters, registered)
+    by_place = _by_place(parameters, registered) if parameters else []
     if by_place is None:
         return "seed", []
     return "order", [*by_place, *_buffers(buffers, own, by_name)]

@@ -265,6 +265,19 @@ def test_a_number_with_a_fraction_is_told_and_any_other_must_be_the_same(wanted,
         assert [number.item() for number in told_numbers(description, want)] == ([] if told == () else [told])
 
 
+@pytest.mark.parametrize(
+    ("theirs", "names"),
+    [
+        ([], [None]),
+        ([entry("pe", 4, 3, is_parameter=False)], ["pe"]),
+        ([entry("other", 7, is_parameter=False)], [None]),
+        ([entry("as_a_parameter", 4, 3)], [None]),
+    ],
+)
+def test_a_solution_may_have_another_table_where_there_are_no_parameters(theirs, names) -> None:
+    assert synchronise([("table", torch.zeros(4, 3))], theirs) == ("order", names)
+
+
 def test_a_counter_may_be_missing() -> None:
     ours = [("w", parameter(3)), ("mean", torch.zeros(3)), ("var", torch.ones(3)), ("count", torch.tensor(0))]
     theirs = [entry("w", 3), entry("m", 3, is_parameter=False), entry("v", 3, is_parameter=False)]
