@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.build.sources import judged_sha256
+from kbench.core import traces
 from kbench.core.errors import MachineError
 
 FORMAT = 3
@@ -211,10 +212,6 @@ def compiler_environment(folder: Path) -> dict[str, str]:
 
 
 ERRNO = re.compile(r"^\[Errno \d+\] ")
-ERROR = re.compile(
-    r"\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal|"
-    r"CUDA_HOME environment variable is not set|nvcc: not found"
-)
 STAGED = re.compile(r"\S*/extensions/")
 LACKS_CUDA = {
     "cannot find -lc10_cuda": "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
@@ -227,7 +224,7 @@ LACKS_CUDA = {
 def first_error(log: str) -> str | None:
     """Return the first compiler or linker error of a build log, on one line, without the build's own folder."""
     for line in log.splitlines():
-        if ERROR.search(line):
+        if traces.COMPILER_ERROR.search(line):
             lacking = next((text for words, text in LACKS_CUDA.items() if words in line), None)
             return lacking or STAGED.sub("", line.strip())[:400]
     return None

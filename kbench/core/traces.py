@@ -12,6 +12,10 @@ CONTENT = tuple(str(OWN / name) for name in ("solutions", "kernels", "attacks", 
 CRASHED = "Fatal Python error: "
 CRASH_FRAME = re.compile(r'  File "(.*)", line [0-9]+ in .*')
 """As `faulthandler` writes them."""
+COMPILER_ERROR = re.compile(
+    r"\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal|"
+    r"CUDA_HOME environment variable is not set|nvcc: not found"
+)
 
 
 def is_own(path: str) -> bool:
@@ -50,3 +54,17 @@ def without_machinery(lines: Sequence[str]) -> list[str]:
     told = [line for line in lines[start:] if not line.startswith("Extension modules:")]
     frames = [(line, CRASH_FRAME.fullmatch(line)) for line in told]
     return [*lines[:start], *(line for line, frame in frames if frame is None or not is_machinery(frame[1]))]
+
+
+def most_telling(lines: Sequence[str], most: int) -> list[str]:
+    """Return up to `most` lines: the last ones, half of them from a compiler's first error on where that is before.
+
+    A compiler notes a hundred lines of candidates after one call that matches none.
+    """
+    start = len(lines) - most
+    first = next((number for number, line in enumerate(lines) if COMPILER_ERROR.search(line)), start)
+    if first >= start:
+        return [*lines[max(0, start) :]]
+    told, last = lines[first : first + most // 2 - 1], lines[most // 2 - most :]
+    left = len(lines) - first - len(told) - len(last)
+    return [*told, f"[{left} line{'' if left == 1 else 's'} left out]", *last]

@@ -75,11 +75,14 @@ class Ruling:
     """Tolerances that were allowed, by the rule that decided."""
     excess: float = 0.0
     """Where values are wrong, the largest error in units of what is allowed."""
+    output: int = 0
+    """Which output this is of, the first one that is wrong."""
 
 
 def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:
     """Apply both rules to each output: one that is only rounding must not make room for another."""
-    rulings = [rule(of_one, factor) for of_one in ratios or [Ratios(contract=0.0)]]
+    of_each = enumerate(ratios or [Ratios(contract=0.0)])
+    rulings = [replace(rule(of_one, factor), output=number) for number, of_one in of_each]
     wrong = next((ruling for ruling in rulings if not ruling.right), None)
     if wrong is not None:
         return replace(wrong, excess=max(ruling.excess for ruling in rulings))

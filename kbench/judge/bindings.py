@@ -96,8 +96,9 @@ class BoundCandidate:
     def constructed(self, reference: Reference, *, timed: bool = False) -> Trial:
         """Construct anew, bind, and call once. Raises RefusalError where nothing is right.
 
-        Where the constructors gave matching parameters other values, it is tried without copying and with. On a GPU
-        both may have drawn in other places: then both are constructed on the CPU, as benchmarks do, and moved.
+        Where the constructors gave what matches other values, it is tried without copying, with, and, if only that is
+        wrong, with buffers of other values left as they are. On a GPU both may have drawn in other places: then both
+        are constructed on the CPU, as benchmarks do, and moved.
         """
         self._on_cpu = False
         try:
@@ -119,6 +120,8 @@ class BoundCandidate:
             as_made = wrong
             self._candidate.decide(by_seed=False)
             trial, wrong = self._attempt(reference, timed=timed, explains=as_made is not None)
+            if as_made is None and wrong is not None and self._candidate.leave_buffers():
+                trial, wrong = self._attempt(reference, timed=timed, explains=False)
             if as_made is None and wrong is not None:  # what is at the same places is other than the reference's
                 self._candidate.decide(by_seed=True)
                 trial, wrong = self._attempt(reference, timed=timed)

@@ -59,6 +59,8 @@ class Candidate:
         """Whether they match and the constructors' values differ, so that copying is open; and whether it ever was."""
         self.prepares = False
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
+        self._unlike_buffers, self._left_buffers = set[str](), set[str]()
+        """The reference's, whose counterparts were made with other values; and those that are left as made."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
         self.worked_until_ns = 0
         """Until when its tree worked before it was last stopped, on the judge's clock."""
@@ -105,7 +107,9 @@ class Candidate:
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, self._names = synchronise(reference.state(), theirs)
         self.unmatched = self.transposed or unmatched(reference.state(), theirs, self._names)
-        self._theirs = {our: their for (our, _), their in zip(reference.state(), self._names, strict=False) if their}
+        found = {our: their for (our, _), their in zip(reference.state(), self._names, strict=False) if their}
+        self._theirs = {our: their for our, their in found.items() if our not in self._left_buffers}
+        self._names = [self._theirs.get(our) for our, _ in reference.state()] if self._names else []
         if self._by_seed:
             self.prepares = self.prepares or self.weights == "name"
             self.weights, self._names, self._theirs = "seed", [], {}
@@ -114,9 +118,15 @@ class Candidate:
         """Settle whether parameters are copied, where that was `undecided`; `load` comes next."""
         self.undecided, self._decided, self._by_seed = False, True, by_seed
 
+    def leave_buffers(self) -> bool:
+        """Leave buffers of other values as they were made; False where there are none. `load` comes next."""
+        self._left_buffers = self._unlike_buffers
+        return bool(self._left_buffers)
+
     def reconsider(self) -> None:
         """Forget what was decided; `load` comes next."""
         self.undecided = self.differed = self._decided = self._by_seed = False
+        self._left_buffers = set()
 
     def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
         """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
@@ -132,7 +142,9 @@ class Candidate:
         self._ask(message, fds)
         self._called, self._arena = False, arena
         if self.matches and not self._decided:
-            self.undecided = self.differed = self.weights_changed(reference) is not None
+            unlike = self._unlike(reference)
+            self._unlike_buffers = {*unlike} - {name for name, _ in reference.model.named_parameters()}
+            self.undecided = self.differed = bool(unlike)
             self._decided = not self.undecided
             self.transposed = transposed(reference.state(), arena.weight_views(), self._names)
         if not self.undecided:
@@ -175,10 +187,15 @@ class Candidate:
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed, or None."""
-        held, ours = self.held_weights(reference), dict(reference.model.named_parameters())
-        differs = {name: (ours[name].detach() != theirs).any() for name, theirs in held.items() if name in ours}
+        parameters = {name for name, _ in reference.model.named_parameters()}
+        return next((name for name in self._unlike(reference) if name in parameters), None)
+
+    def _unlike(self, reference: Reference) -> list[str]:
+        """Return the names of those parameters and buffers of which the worker has other values."""
+        held, pairs = self.held_weights(reference), zip(reference.state(), self._names, strict=False)
+        differs = {name: (ours.detach() != held[name]).any() for (name, ours), their in pairs if their and held}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
-        return next((name for name, changed in zip(differs, answers, strict=True) if changed), None)
+        return [name for name, is_other in zip(differs, answers, strict=True) if is_other]
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, kill: bool, **how: bool) -> Reply:
         """Have the worker call the model on filled slots, and stop or kill it before anything is made of the answer."""

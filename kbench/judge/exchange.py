@@ -233,7 +233,7 @@ class Trial:
     def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:
         """Say in words what is wrong with outputs, and what would be allowed."""
         pairs = list(zip(differences, map(self.reference.tolerance, expected.judged.values()), strict=True))
-        wrong = [(d, tolerance) for d, tolerance in pairs if d.ratio > 1] or pairs
+        wrong = [(d, tolerance) for d, tolerance in pairs if d.ratio > 1] or [pairs[ruling.output]]
         return describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
 
     def compare(
@@ -255,6 +255,10 @@ class Trial:
             ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
             self._try_trivial(ratios, expected, truth, names)
         ruling = rule_all(ratios, self.reference.factor)
+        if truth is not None and not ruling.right and all(d.ratio <= 1 for d in differences):
+            number = ruling.output
+            place = truth.furthest(outputs[number], number, self.reference.tolerance(wanted[number]), names[number])
+            differences[number] = replace(differences[number], mismatches=place)
         self._account(differences, ratios, ruling)
         if ruling.right and sum(t.numel() for t in expected.tensors) <= KEPT_ELEMENTS:
             self.earlier.append(expected.tensors)

@@ -50,7 +50,7 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
 
     By place: equal names first, then alike ones; what is left by its order, or shape by shape. Returns the way (`name`,
     `order`, `seed`, `none`) and the solution's names in the reference's order; None stands for a buffer that the
-    solution does without. Buffers of its own do not count.
+    solution does without. Buffers of its own do not count, nor do parameters where the reference has none.
     """
     if not ours:
         return "none", []
@@ -67,7 +67,7 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
     if not registered and own:
         # Code written for inference registers its weights as buffers.
         registered, own = own[: len(parameters)], own[len(parameters) :]
-    by_place = _by_place(parameters, registered)
+    by_place = _by_place(parameters, registered) if parameters else []
     if by_place is None:
         return "seed", []
     return "order", [*by_place, *_buffers(buffers, own, by_name)]
@@ -212,7 +212,7 @@ def check_description(
     if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
         raise WireError("a description of outputs has six fields per output")
     if len(described) != len(expected.leaves):
-        return Status.WRONG_STRUCTURE, f"{len(described)} outputs, expected {len(expected.leaves)}"
+        return Status.WRONG_STRUCTURE, _counted([str(leaf[0]) for leaf in described], expected)[:LONGEST_REASON]
     for description, (path, want) in zip(described, expected.leaves, strict=True):
         if (found := _check_leaf(description, path, want, device)) is not None:
             status, text = found
@@ -223,6 +223,15 @@ def check_description(
     return None
 
 
+def _counted(given: Sequence[str], expected: Expected) -> str:
+    """Say how many outputs there are, and which are missing or besides."""
+    wanted = [path for path, _ in expected.leaves]
+    counts = f"{len(given)} output{'' if len(given) == 1 else 's'}, expected {len(wanted)}"
+    named = (("without", set(wanted) - set(given), wanted), ("besides", set(given) - set(wanted), given))
+    unlike = [f"{word} {_listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]
+    return f"{counts}: {', '.join(unlike)}" if unlike else counts
+
+
 def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tuple[Status, str] | None:
     where, kind, dtype, shape, place, _aliased = description
     if where != path:
@@ -231,7 +240,11 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
         fraction = isinstance(want, float | complex) and _is_number(dtype, want)
         if kind == type(want).__name__ and (fraction or dtype == as_text(want)):
             return None  # how near a fraction is, is judged like a tensor's values
-        return Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}"
+        if kind != type(want).__name__:
+            shown = f"a tensor of {dtype}" if kind == "tensor" else f"{dtype} ({kind})"
+            wanted = "None" if want is None else f"{want!r} ({type(want).__name__})"
+            return Status.WRONG_TYPE, f"{path} is {shown}, expected {wanted}"
+        return Status.WRONG_VALUE, f"{path} is {dtype}, expected {want!r}"
     faults = (
         (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain torch.Tensor"),
         (shape != list(want.shape), Status.WRONG_SHAPE, f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),

@@ -45,14 +45,19 @@ def require_untampered(answer: Message, log: str) -> None:
 
 
 def describe_wrong(differences: list[elements.Difference], ruling: Ruling, tolerance: elements.Tolerance) -> str:
-    """Say where outputs are wrong, how many elements, how far off, and how far off they may be."""
+    """Say where outputs are wrong, how many elements, how far off, and how far off they may be.
+
+    Where fp64 alone speaks against one, no element counts as wrong, and its mismatch is the place furthest from fp64.
+    """
     wrong, total = sum(d.wrong for d in differences), sum(d.elements for d in differences)
     poisoned = sum(d.poisoned for d in differences)
     parts = []
     mismatch = next((m for d in differences for m in d.mismatches), None)
     if mismatch is not None:
-        index = ", ".join(map(str, mismatch.index))
-        parts.append(f"{mismatch.output}[{index}]: got {mismatch.got:.9g}, want {mismatch.want:.9g}")
+        index = f"[{', '.join(map(str, mismatch.index))}]" if mismatch.index else ""
+        wanted = "want" if wrong else "fp64 gives"
+        parts.append(f"{mismatch.output}{index}: got {mismatch.got:.9g}, {wanted} {mismatch.want:.9g}")
+    if wrong:
         parts.append(f"{wrong:,} of {total:,} elements wrong")
     worst = next((d.ratio for d in differences if d.ratio > 1), 0.0)
     if wrong and not tolerance.exact and math.isfinite(worst):

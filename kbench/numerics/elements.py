@@ -95,7 +95,7 @@ def compare(got: Tensor, want: Tensor, tolerance: Tolerance, name: str = "output
         if tops[-1][3]:
             poisoned += int(is_poison(c).sum().item()) if c.element_size() == 4 and c.is_contiguous() else 0
         if tops[-1][3] and len(places) < SHOWN_MISMATCHES:
-            places += _mismatches(start, c, r, bad, name, want.shape, most=SHOWN_MISMATCHES - len(places))
+            places += mismatches(start, c, r, bad, name, want.shape, most=SHOWN_MISMATCHES - len(places))
     max_abs, max_rel, top, _ = (max(column) for column in zip(*tops, strict=True))
     return Difference(
         max_abs=max_abs,
@@ -124,15 +124,21 @@ def _nearly(c: Tensor, r: Tensor, tolerance: Tolerance) -> tuple[Tensor, ...]:
     return ratio > 1, error, torch.where(same, 0.0, error / scale.clamp_min(tolerance.atol)), ratio
 
 
-def _mismatches(
+def mismatches(
     start: int, c: Tensor, r: Tensor, bad: Tensor, name: str, shape: Sequence[int], *, most: int
 ) -> Iterator[Mismatch]:
-    """Yield the first bad elements of a chunk that begins at an element of the whole; of complex ones the sizes."""
+    """Yield the first bad elements of a chunk that begins at an element of the whole; of complex ones a part."""
     places = bad.flatten().nonzero().flatten()[:most]
-    values = [t.flatten()[places] for t in (c, r)]
-    sizes = [t.abs() if t.is_complex() else t for t in values]
-    for flat, got, want in zip(*torch.stack([t.double() for t in (places, *sizes)]).tolist(), strict=True):
-        yield Mismatch(output=name, index=unravel(start + int(flat), shape), got=got, want=want)
+    values, part = [t.flatten()[places] for t in (c, r)], torch.zeros_like(places)
+    if c.is_complex():
+        apart = values[0] - values[1]
+        part = (apart.imag.abs() > apart.real.abs()).to(places.dtype)
+        values = [torch.where(part == 1, t.imag, t.real) for t in values]
+    parts = (f"{name}.real", f"{name}.imag") if c.is_complex() else (name,)
+    for flat, which, got, want in zip(
+        *torch.stack([t.double() for t in (places, part, *values)]).tolist(), strict=True
+    ):
+        yield Mismatch(output=parts[int(which)], index=unravel(start + int(flat), shape), got=got, want=want)
 
 
 def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:

@@ -230,9 +230,9 @@ def _call_bytes(problem: LoadedProblem, small_bytes: int) -> int:
             arguments, keywords = problem.init_inputs()
             model = problem.module.Model(*arguments, **keywords)
         inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
-        leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]
+        leaves = [*tensors(inputs), *model.parameters(), *model.buffers()]
         if _nbytes(leaves) > small_bytes:
-            leaves += _tensors(model(*inputs))
+            leaves += tensors(model(*inputs))
     return _nbytes(leaves)
 
 
@@ -240,13 +240,14 @@ def _nbytes(tensors: "Sequence[Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _tensors(value: Any) -> "list[Tensor]":
+def tensors(value: Any) -> "list[Tensor]":
+    """Return the tensors of a value, nested in lists, tuples and dictionaries."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [tensor for item in items for tensor in _tensors(item)]
+    return [tensor for item in items for tensor in tensors(item)]
 
 
 def seed_torch(seed: int, device: str) -> None:

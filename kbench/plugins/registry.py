@@ -141,7 +141,8 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
             return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
     message = f"`{problem.name}` has no solution named `{name}`"
     listing = f"`kbench list {problem.typed}` shows its solutions"
-    places = [Path(f"{name}.py"), Path("solutions", problem.name, f"{name}.py")]
+    file = f"{name}.py"
+    places = [Path(file), Path(problem.typed).parent / file, Path("solutions", problem.name, file)]
     raise _unknown(message, "solution", name, places, known, listing)
 
 

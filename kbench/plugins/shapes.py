@@ -108,7 +108,7 @@ class _Probe:
             arguments = repr(loaded.init_inputs())
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
-        tensors = [t for t in inputs if hasattr(t, "shape")]
+        tensors = problems.tensors(inputs)
         return CallShapes(
             inputs=tuple(tuple(t.shape) for t in tensors),
             arguments=arguments,

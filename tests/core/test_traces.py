@@ -44,3 +44,23 @@ def test_torchs_frames_stay_where_there_are_no_others(monkeypatch: pytest.Monkey
         torch.nn.Module()(1)
     first, *_ = traces.trace_of(raised.value).splitlines()
     assert "_forward_unimplemented" in first
+
+
+LONG = [f"{number}" for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("error_at", "shown"),
+    [
+        (None, LONG[90:]),
+        (95, [*LONG[90:95], "a.cpp:7:1: error: no matching function", *LONG[96:]]),
+        (50, ["a.cpp:7:1: error: no matching function", *LONG[51:54], "[41 lines left out]", *LONG[95:]]),
+        (89, ["a.cpp:7:1: error: no matching function", *LONG[90:93], "[2 lines left out]", *LONG[95:]]),
+    ],
+)
+def test_a_compilers_first_error_is_shown_however_much_follows_it(error_at, shown) -> None:
+    lines = [*LONG]
+    if error_at is not None:
+        lines[error_at] = "a.cpp:7:1: error: no matching function"
+    assert traces.most_telling(lines, 10) == shown
+    assert traces.most_telling(lines[:1], 10) == lines[:1]

@@ -235,3 +235,54 @@ def test_a_task_is_called_trivial_by_its_own_shape_alone(tmp_path: Path, case: s
     (found,) = (event for event in run(problem, entries, chosen) if isinstance(event, Judged))
     codes = {finding.code for finding in found.outcome.findings}
     assert ("trivial_passes" in codes) is told
+
+
+ANGLES = "angles = torch.outer(torch.arange(16.0), torch.exp(-torch.arange(16.0)))"
+ROTATION = f"""
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self, weighted):
+        super().__init__()
+        {ANGLES}
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+        self.w = nn.Parameter(torch.randn(16)) if weighted else 1.0
+    def forward(self, x):
+        return (x * self.cos + x.roll(1, -1) * self.sin) * self.w
+def get_inputs():
+    return [torch.randn(8, 16, 16)]
+def get_init_inputs():
+    return [WEIGHTED]
+"""
+TABLES = {
+    "none": f"""{ANGLES}
+        self.cos, self.sin = angles.cos(), angles.sin()""",
+    "other_order": f"""{ANGLES}
+        self.register_buffer("s", angles.sin())
+        self.register_buffer("c", angles.cos())
+        self.cos, self.sin = self.c, self.s""",
+    "other_layout": f"""{ANGLES}
+        self.register_buffer("cos", angles.cos().flip(0))
+        self.register_buffer("sin", angles.sin().flip(0))""",
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_solution_may_make_a_table_of_constants_in_its_own_way(tmp_path: Path, weighted: bool) -> None:
+    (tmp_path / "problem.py").write_text(ROTATION.replace("WEIGHTED", str(weighted)))
+    for name, made in TABLES.items():
+        flip = ".flip(0)" if name == "other_layout" else ""
+        source = f"""
+class ModelNew(nn.Module):
+    def __init__(self, weighted):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(16)) if weighted else 1.0
+        {made}
+    def forward(self, x):
+        return (x * self.cos{flip} + x.roll(1, -1) * self.sin{flip}) * self.w
+"""
+        (tmp_path / f"{name}.py").write_text(HEAD + source)
+    for name, one in judge(tmp_path, *TABLES).items():
+        assert isinstance(one.outcome, Passed), (name, one.outcome)
+        assert one.outcome.level is Level.GENERAL, (name, one.outcome)

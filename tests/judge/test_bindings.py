@@ -113,7 +113,7 @@ def test_parameters_of_other_values_are_copied_where_that_is_right(
     monkeypatch, reference, right_as_made, right_copied, decided
 ):
     candidate = Candidate(weights="order")
-    candidate.undecided, candidate.decided = True, []
+    candidate.undecided, candidate.decided, candidate.leave_buffers = True, [], lambda: False
     monkeypatch.setattr(BoundCandidate, "on", lambda *_, **__: SimpleNamespace(exchange=exchange))
 
     def exchange(_seed, *, oracle):
@@ -128,6 +128,30 @@ def test_parameters_of_other_values_are_copied_where_that_is_right(
     candidate.decide = decide
     bound(candidate, monkeypatch).constructed(reference)
     assert candidate.decided == decided
+
+
+@pytest.mark.parametrize(("right_if_left", "decided"), [(True, [False]), (False, [False, True])])
+def test_buffers_of_other_values_are_left_where_only_copying_them_is_wrong(
+    monkeypatch, reference, right_if_left, decided
+):
+    """A table in another layout, at the place of the reference's: nothing but its constructor can make it."""
+    candidate = Candidate(weights="name")
+    candidate.undecided, candidate.decided, left = True, [], []
+    candidate.leave_buffers = lambda: left.append("table") or True
+    monkeypatch.setattr(BoundCandidate, "on", lambda *_, **__: SimpleNamespace(exchange=exchange))
+
+    def exchange(_seed, *, oracle):
+        if candidate.decided == [False] and not (left and right_if_left):
+            raise WrongError(Status.WRONG_VALUE, "not the reference's table", "", None)
+
+    def decide(*, by_seed):
+        candidate.undecided = False
+        candidate.decided.append(by_seed)
+
+    candidate.decide = decide
+    bound(candidate, monkeypatch).constructed(reference)
+    assert candidate.decided == decided
+    assert left == ["table"]
 
 
 def test_what_is_right_where_it_is_stays_there(monkeypatch, reference):

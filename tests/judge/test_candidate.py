@@ -31,16 +31,22 @@ class Child:
 
 
 def bound(
-    parameter: float | torch.Tensor, *, ours: torch.Tensor | None = None, is_reference: bool = False
+    parameter: float | torch.Tensor,
+    *,
+    ours: torch.Tensor | None = None,
+    is_reference: bool = False,
+    is_buffer: bool = False,
 ) -> Candidate:
-    """Bind a worker to a reference whose parameter is 1, or `ours`."""
+    """Bind a worker to a reference whose parameter, or buffer, is 1, or `ours`."""
     child = Child(torch.as_tensor(parameter).expand(1) if isinstance(parameter, float) else parameter)
     worker = SimpleNamespace(child=child, kill=lambda: None)
     spec = SimpleNamespace(compiler="", is_reference=is_reference)
     candidate = Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
     candidate.weights, candidate._names = "name", ["w"]
     state = [("w", torch.ones(1) if ours is None else ours)]
-    reference = SimpleNamespace(state=lambda: state, model=SimpleNamespace(named_parameters=lambda: state))
+    reference = SimpleNamespace(
+        state=lambda: state, model=SimpleNamespace(named_parameters=lambda: [] if is_buffer else state)
+    )
     arena = SimpleNamespace(describe=lambda _: ({"op": "bind"}, []), weight_views=lambda: [child.view])
     candidate.bind(reference, arena)
     return candidate
@@ -68,6 +74,15 @@ def test_those_that_differ_are_left_until_it_is_decided() -> None:
     assert candidate._child.asked == ["bind", "read_weights"]
     assert candidate.undecided
     assert candidate.differed
+
+
+@pytest.mark.parametrize(
+    ("value", "is_buffer", "can_be_left"), [(1.0, True, False), (2.0, True, True), (2.0, False, False)]
+)
+def test_buffers_of_other_values_can_be_left_as_they_were_made(value, is_buffer, can_be_left) -> None:
+    candidate = bound(value, is_buffer=is_buffer)
+    assert candidate.undecided is (value != 1)
+    assert candidate.leave_buffers() is can_be_left
 
 
 def test_one_that_the_constructor_transposed_is_told() -> None:

@@ -9,7 +9,10 @@ from fakes import CORRECT
 
 from kbench.core.values import Ruling
 from kbench.judge import exchange
-from kbench.judge.exchange import Trial, WrongError
+from kbench.judge.exchange import Tally, Trial, WrongError
+from kbench.judge.reference.expected import Expected
+from kbench.judge.verify.fp64_errors import Truth
+from kbench.numerics.elements import Tolerance
 
 
 @pytest.mark.parametrize(
@@ -77,3 +80,21 @@ def test_of_the_timed_calls_one_may_miss_narrowly_and_not_each() -> None:
         trial.judge_values(0, None)
     with pytest.raises(WrongError):
         trial_that_finds(40.0, is_timed=True).judge_values(0, None)
+
+
+def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
+    """Both outputs meet the contract: the second is 0.001 of itself off, and near zero."""
+    want = (torch.ones(4), torch.tensor([1e-3, 2e-3]))
+    outputs = [want[0].clone(), want[1] * torch.tensor([1.0, 1.001])]
+    truth = Truth(pieces=[([], [t.double() for t in want])], vacuous=(False, False), scales=(1.0, 1.6e-3))
+    expected = Expected(arguments=[], leaves=[("output[0]", want[0]), ("output['near']", want[1])])
+    trial: Any = object.__new__(Trial)
+    trial.tally, trial.earlier = Tally(), []
+    trial.reference = SimpleNamespace(tolerance=lambda _: Tolerance(rtol=1e-5, atol=1e-5), factor=4.0)
+    trial._try_trivial = lambda *_: None
+    ruling, differences = trial.compare(outputs, expected, truth)
+    assert not ruling.right
+    words = trial.describe(differences, ruling, expected)
+    assert words.startswith("output['near'][1]: got 0.00200200011, fp64 gives 0.00200000009; ")
+    assert "times the tolerance from fp64" in words
+    assert "elements wrong" not in words

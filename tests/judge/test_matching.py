@@ -196,7 +196,8 @@ WRONG = [
     (described(0, 4, "cuda"), Status.WRONG_DEVICE),
     (described(0, 5, True), Status.OUTPUT_ALIASED),
     (described(1, 2, "8"), Status.WRONG_VALUE),
-    (described(1, 1, "float"), Status.WRONG_VALUE),
+    (described(1, 1, "float"), Status.WRONG_TYPE),
+    (described(1, 1, "tensor"), Status.WRONG_TYPE),
     (GOOD[:1], Status.WRONG_STRUCTURE),
     ([*GOOD, GOOD[1]], Status.WRONG_STRUCTURE),
     (GOOD[::-1], Status.WRONG_STRUCTURE),
@@ -212,6 +213,29 @@ def test_a_wrong_description(description, status) -> None:
     fault = check_description(description, WANT, "cpu")
     assert fault is not None
     assert fault[0] is status
+
+
+@pytest.mark.parametrize(
+    ("description", "words"),
+    [
+        (GOOD[:1], "1 output, expected 2: without `output['n']`"),
+        ([*GOOD, ["output['z']", *GOOD[1][1:]]], "3 outputs, expected 2: besides `output['z']`"),
+        (
+            [["output['y'][0]", *GOOD[0][1:]], ["output['y'][1]", *GOOD[0][1:]], GOOD[1]],
+            "3 outputs, expected 2: without `output['y']`, besides `output['y'][0]` and `output['y'][1]`",
+        ),
+        (described(1, 1, "float"), "output['n'] is 7 (float), expected 7 (int)"),
+        (
+            [GOOD[0], ["output['n']", "tensor", "torch.int64", [], "cpu", False]],
+            "output['n'] is a tensor of torch.int64, expected 7 (int)",
+        ),
+        (described(1, 2, "8"), "output['n'] is 8, expected 7"),
+    ],
+)
+def test_what_is_wrong_with_a_description_in_words(description, words) -> None:
+    fault = check_description(description, WANT, "cpu")
+    assert fault is not None
+    assert fault[1] == words
 
 
 @pytest.mark.parametrize("forged", [None, {}, "text", [1, 2], [[1, 2]], [GOOD[0], GOOD[1][:5]]])
@@ -263,6 +287,19 @@ def test_a_number_with_a_fraction_is_told_and_any_other_must_be_the_same(wanted,
     assert (found is None) == (told is not None)
     if found is None:
         assert [number.item() for number in told_numbers(description, want)] == ([] if told == () else [told])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "names"),
+    [
+        ([], [None]),
+        ([entry("pe", 4, 3, is_parameter=False)], ["pe"]),
+        ([entry("other", 7, is_parameter=False)], [None]),
+        ([entry("as_a_parameter", 4, 3)], [None]),
+    ],
+)
+def test_a_solution_may_have_another_table_where_there_are_no_parameters(theirs, names) -> None:
+    assert synchronise([("table", torch.zeros(4, 3))], theirs) == ("order", names)
 
 
 def test_a_counter_may_be_missing() -> None:

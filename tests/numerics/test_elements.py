@@ -188,6 +188,14 @@ def test_a_scalar_and_a_strided_tensor() -> None:
     assert elements.compare(got, want, ROUGH).mismatches[0].index == (5, 2)
 
 
+def test_of_complex_values_the_part_that_is_wrong_is_shown():
+    """Their sizes may be equal where one is the other's conjugate."""
+    want = torch.tensor([3 + 4j, 3 + 4j])
+    conjugate, other = elements.compare(torch.tensor([3 - 4j, 5 + 4j]), want, ROUGH).mismatches
+    assert (conjugate.output, conjugate.got, conjugate.want) == ("output.imag", -4, 4)
+    assert (other.output, other.got, other.want) == ("output.real", 5, 3)
+
+
 def test_a_problems_tolerance_leaves_integers_exact() -> None:
     assert elements.tolerance_for(torch.float16, 1e-2) == Tolerance(rtol=1e-2, atol=1e-2)
     assert elements.tolerance_for(torch.int32, 1e-2).exact

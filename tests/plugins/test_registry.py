@@ -112,6 +112,7 @@ OWN = "a file of your own needs its path"
         (None, "solutions/", "solutions is a folder, not a problem", "give a file in it, such as `solutions/NAME.py`"),
         (None, "plus", "no problem named `plus`", f"{OWN}: `plus.py`"),
         ("plus.py", "plus", "`plus` has no solution named `plus`", f"{OWN}: `plus.py`"),
+        ("near/plus.py", "mine", "`plus` has no solution named `mine`", f"{OWN}: `near/mine.py`"),
         ("group_norm", "mine", "has no solution named `mine`", f"{OWN}: `solutions/group_norm/mine.py`"),
         (None, "notes.txt", "notes.txt is not a Python file, so it is not a problem", "its name must end in `.py`"),
         ("plus.py", "notes.txt", "is not a Python file, so it is not a solution", "its name must end in `.py`"),
@@ -121,6 +122,8 @@ def test_what_is_not_found_is_told_with_what_is_near(tmp_path, monkeypatch, prob
     monkeypatch.chdir(tmp_path)
     write(Path("notes.txt"), "hello")
     write(Path("solutions/group_norm/mine.py"), SOLUTION)
+    write(Path("near/plus.py"), Path("plus.py").read_text())
+    write(Path("near/mine.py"), SOLUTION)
     find = registry.find_problem
     if of is not None:
         find = functools.partial(registry.find_solution, registry.find_problem(of, NO_PATHS))

@@ -41,6 +41,14 @@ def test_constants_set_from_outside_are_what_is_made_smaller():
     assert derived.cases == [{"batch_size": 61, "dim": 19}, {"batch_size": 5, "dim": 19}]
 
 
+def test_tensors_in_lists_of_the_inputs_have_shapes_too(tmp_path):
+    listed = (FILES / "25_Swish.py").read_text()
+    listed = listed.replace("x * torch.sigmoid(x)", "x[0] * torch.sigmoid(x[0])").replace("return [x]", "return [[x]]")
+    assert "[[x]]" in listed
+    (tmp_path / "listed.py").write_text(listed)
+    assert shapes.derive(tmp_path / "listed.py", {}).cases == DERIVED["25_Swish"]
+
+
 def test_shapes_of_equal_constants_stay_equal_where_they_must(tmp_path):
     square = (FILES / "25_Swish.py").read_text()
     square = square.replace("x * torch.sigmoid(x)", "x + x.T").replace("dim = 2048", "dim = 64")

@@ -32,7 +32,7 @@ a function of its input, as the bias of TF32 is, and correlates with that by up 
 CLEARLY = 2.0
 """Factor by which an explanation must leave less of the error than an earlier one."""
 SURELY = 1e-3
-"""An explanation that leaves a smaller share of the error ends the search."""
+"""An explanation that leaves a smaller share of the error ends the search, unless outputs are few numbers."""
 SWITCHED_ERROR = 2.0**-5
 """Largest relative error that a precision switch can explain: that of bf16 times 8."""
 
@@ -257,13 +257,18 @@ class Search:
             rest = max(likeness.rest(bad.got, bad.want, outputs[bad.place]) for bad in self._bad)
             if best is None or CLEARLY * rest < best[0]:
                 best = rest, alternative
-            if rest <= SURELY:
+            if rest <= SURELY and self._says_much:
                 break
         if best is None:
             return None
         rest, found = best
         evidence = f"{found.evidence} explains {100 * (1 - rest):.2f} % of the error"
         return Diagnosis(code=found.code, sentence=found.sentence, evidence=evidence)
+
+    @functools.cached_property
+    def _says_much(self) -> bool:
+        """Whether outputs have enough elements that two explanations hardly fit both: of a loss, dozens may."""
+        return sum(bad.got.numel() for bad in self._bad) >= likeness.FEW
 
     def _outputs(self, alternative: Alternative) -> list[Tensor] | None:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kbench.core.model import Mismatch
 from kbench.core.values import Ratios
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.expected import Expected
@@ -57,6 +58,18 @@ class Truth:
             scaled = before.scaled[0], max(own, before.scaled[1])
             found[number] = replace(before, reference=max(own, before.reference or 0.0), scaled=scaled)
         return found
+
+    def furthest(self, output: Tensor, number: int, tolerance: elements.Tolerance, name: str) -> tuple[Mismatch, ...]:
+        """Return the place of an output that is furthest from fp64, as a mismatch; none where fp64 is not known."""
+        found: dict[float, Mismatch] = {}
+        for index, exact in self.pieces or ():
+            got, oracle = output[index] if index else output, exact[number]
+            errors = elements.errors(got, oracle, tolerance, tolerance.near_zero(self.scales[number]))
+            if errors.numel():
+                worst = errors.max()
+                (one,) = elements.mismatches(0, got, oracle, errors == worst, name, oracle.shape, most=1)
+                found[worst.item()] = replace(one, index=(index[one.index[0]], *one.index[1:])) if index else one
+        return (found[max(found)],) if found else ()
 
 
 def change_errors(

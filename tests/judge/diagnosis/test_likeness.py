@@ -35,3 +35,11 @@ def test_how_far_apart_two_outputs_are(got, alternative, apart) -> None:
 def test_few_values_among_zeros_are_not_zeros() -> None:
     """As published 2/9's, whose outputs are zeros but for a few."""
     assert not likeness.is_same(nearly_zeros(3, 0.04), nearly_zeros(70, 0.96), torch.zeros(640), TIGHT)
+
+
+@pytest.mark.parametrize(("got", "explained"), [(7.49, False), (7.0, True)])
+def test_of_a_single_number_a_small_error_is_explained_by_nothing(got: float, explained: bool) -> None:
+    """A loss of 7.5 that is off by 0.01 has 10,000 values in between: of dozens of forms one is equal by chance."""
+    equal = torch.tensor(got)
+    assert likeness.is_same(equal, torch.tensor(7.5), equal, TIGHT) is explained
+    assert likeness.is_same(equal.expand(8), torch.tensor(7.5).expand(8), equal.expand(8), TIGHT)

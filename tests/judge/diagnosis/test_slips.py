@@ -345,6 +345,11 @@ OTHERS = [
         lambda x: x.sigmoid(),
         "missing_operand: leaves out operand 2 of what the reference mul",
     ),
+    (
+        lambda x: x.square().mean() + x.exp().mean(),
+        lambda x: x.square().mean(),
+        "missing_operand: leaves out operand 2 of what the reference sums",
+    ),
     (lambda x: x.square() + x, lambda x: x.square() + x.sin(), ""),
     (lambda x: (x @ x.mT).tril(), lambda x: (x @ x.mT).tril(-1), "other_window: cuts `tril` at diagonal -1, where the"),
 ]

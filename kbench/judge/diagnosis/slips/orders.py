@@ -39,7 +39,7 @@ def _operands(call: OperatorCall) -> Iterator[Slip]:
     if call.name not in BINARY or len(call.args) < 2:
         return
     a, b = call.tensor(0), call.tensor(1)
-    if a is not None and b is not None and a.dim() and b.dim() and a is not b:
+    if a is not None and b is not None and bool(a.dim()) == bool(b.dim()) and a is not b:
         for number, kept, other in ((2, a, b), (1, b, a)):
             if _has_shape_of_both(kept, other):
                 sentence = f"leaves out operand {number} of what the reference {BINARY[call.name]}"
