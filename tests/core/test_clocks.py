@@ -296,7 +296,7 @@ def test_on_a_congested_machine_the_quietest_burst_decides(share, refused):
     ]
     attested = attest_bursts(205e3 * share, told[:4], busy, before=told[4:])
     assert attested.ns == pytest.approx(205e3 * 2.05, rel=1e-3)
-    assert (attest_claim(205e3 * share, attested, 0) == "failed") is refused
+    assert (attest_claim(205e3 * share, attested, copied_bytes=0) == "failed") is refused
     short_ns = 0 if share == 1 else 205e3 * (1.02 - share) - 3e3
     assert missing_ns(205e3 * share, attested, busy) == pytest.approx(short_ns, rel=1e-3)
     calm = replace(busy, congested=False)
@@ -356,8 +356,8 @@ def test_what_a_claim_is_short_of(claim_us, judge_us, overhead_us, short_us) -> 
 def test_a_result_in_another_layout_may_take_longer_to_deliver() -> None:
     """A channels_last convolution claimed 587 us of 1,648, which deliver 16 MB."""
     attested = Attested(ns=1_648_000, half_width_ns=1e5, least_ns=1_600_000)
-    assert attest_claim(587_000, attested, 1 << 24) == "weak"
-    assert attest_claim(587_000, attested, 1 << 20) == "failed"
+    assert attest_claim(587_000, attested, copied_bytes=1 << 24) == "weak"
+    assert attest_claim(587_000, attested, copied_bytes=1 << 20) == "failed"
 
 
 def test_what_is_less_than_nothing_says_nothing():
@@ -383,7 +383,22 @@ def test_what_is_less_than_nothing_says_nothing():
 )
 def test_attest_on_a_host(claim_us, judge_us, half_us, least_us, expected) -> None:
     attested = Attested(ns=1e3 * judge_us, half_width_ns=1e3 * half_us, least_ns=1e3 * least_us)
-    assert attest_claim(1e3 * claim_us, attested, 0) == expected
+    assert attest_claim(1e3 * claim_us, attested, copied_bytes=0) == expected
+
+
+@pytest.mark.parametrize(
+    ("single_us", "lost_ms", "verdict"),
+    [(2000, 0, "failed"), (2000, 10, "weak"), (15_000, 10, "weak"), (15_500, 10, "failed")],
+)
+def test_one_call_may_have_lost_its_processor(single_us, lost_ms, verdict) -> None:
+    assert attest_single(100e3, single_us * 1e3, lost_ns=lost_ms * 1e6) == verdict
+
+
+@pytest.mark.parametrize(("claim_us", "lost_us", "verdict"), [(81, 0, "failed"), (81, 667, "weak"), (1, 667, "weak")])
+def test_calls_in_a_row_may_have_lost_it_too(claim_us, lost_us, verdict) -> None:
+    """A solution that prints 50 kB a call, beside four busy loops: a claim of 81 us, and 266 by the judge's clock."""
+    seen = Attested(ns=266e3, half_width_ns=20e3, least_ns=230e3)
+    assert attest_claim(claim_us * 1e3, seen, copied_bytes=0, lost_ns=lost_us * 1e3) == verdict
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Where a mask of bad elements lies, in words: a prefix, a tail, every n-th row, a block; None if scattered."""
+"""Where a mask of bad elements lies, in words: a tail, every n-th row, a triangle, a block; None if scattered."""
 
 import math
 from dataclasses import dataclass
@@ -31,7 +31,8 @@ def region_of(bad: Tensor) -> Region | None:
     count, total = int(bad.sum().item()), bad.numel()
     if count in {0, total}:
         return None
-    return _flat_run(bad, count) or _box(bad, count) or _rest_of_a_box(bad, total - count) or _rows(bad, count)
+    found = _flat_run(bad, count) or _triangle(bad, count) or _box(bad, count)
+    return found or _rest_of_a_box(bad, total - count) or _rows(bad, count)
 
 
 def _flat_run(bad: Tensor, count: int) -> Region | None:
@@ -47,6 +48,19 @@ def _flat_run(bad: Tensor, count: int) -> Region | None:
         return None if whole_rows else Region(words=f"the last {count:,} of {total:,} elements", filled=1.0)
     if bool(flat[:count].all()) and not whole_rows:
         return Region(words=f"the first {count:,} of {total:,} elements", filled=1.0)
+    return None
+
+
+def _triangle(bad: Tensor, count: int) -> Region | None:
+    """Find that all of it is above the diagonal of the last two dimensions, or below."""
+    if bad.dim() < 2:
+        return None
+    whole = torch.ones(bad.shape[-2:], dtype=torch.bool, device=bad.device)
+    for words, side in (("above", whole.triu(1)), ("below", whole.tril(-1))):
+        size = int(side.sum().item()) * (bad.numel() // side.numel())
+        if bool((bad & ~side).any()) or count < LEAST_FILLED * size or not _is_no_chance(count, size / bad.numel()):
+            continue
+        return Region(words=f"what is {words} the diagonal of the last two dimensions", filled=count / size)
     return None
 
 

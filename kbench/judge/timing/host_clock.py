@@ -10,6 +10,7 @@ import statistics
 import time
 
 from kbench.core.clocks import (
+    LOST_NS,
     Burst,
     attest_bursts,
     attest_claim,
@@ -77,11 +78,13 @@ class HostClock:
         mine = self._bursts["candidate"]
         attested = attest_bursts(event_ns, mine[-pairs:], overhead, before=mine[:-pairs])
         outputs = () if self._fetches else self._trials["candidate"].arena.outputs(0)
-        verdict = attest_claim(event_ns, attested, copied_bytes=sum(output.nbytes for output in outputs))
+        copied_bytes, lost_ns = sum(output.nbytes for output in outputs), LOST_NS if overhead.congested else 0.0
+        verdict = attest_claim(event_ns, attested, copied_bytes=copied_bytes, lost_ns=lost_ns / self._calls)
         if verdict == "failed":
             raise self._refuted(event_ns, attested.ns)
         if self._calls > 1:
-            single_ns, by_one = self._single(max(event_ns, attested.ns), empty_ns + overhead.saved_ns)
+            in_a_row_ns, empty_ns = max(event_ns, attested.ns), empty_ns + overhead.saved_ns
+            single_ns, by_one = self._single(in_a_row_ns, empty_ns, lost_ns)
             if by_one == "failed":
                 raise self._refuted(event_ns, single_ns)
             verdict = by_one if by_one != "held" else verdict
@@ -105,7 +108,7 @@ class HostClock:
             reference.expect(reference.arguments(secret_seed()))
         return self._ask("reference", []).wall_ns
 
-    def _single(self, in_a_row_ns: float, overhead_ns: float) -> tuple[float, str]:
+    def _single(self, in_a_row_ns: float, overhead_ns: float, lost_ns: float) -> tuple[float, str]:
         """Return how long one call alone takes, and what that makes of calls in a row.
 
         The overhead is the reference's: a candidate could lengthen an empty request of its own.
@@ -114,7 +117,7 @@ class HostClock:
         for _ in range(SINGLES):
             one = min(one, self._ask("candidate", [self._trials["candidate"].arena.random_slot()]).wall_ns)
             single_ns = one - overhead_ns
-            verdict = attest_single(in_a_row_ns, single_ns)
+            verdict = attest_single(in_a_row_ns, single_ns, lost_ns=lost_ns)
             if verdict == "held":
                 break
         return single_ns, verdict

@@ -47,6 +47,13 @@ REGIONS = [
         ~mask((40, 50), (slice(0, 32), slice(0, 32))),
         "all but the first 32 of 40 entries of dimension 0 and the first 32 of 50 entries of dimension 1",
     ),
+    (torch.ones(3, 40, 40, dtype=torch.bool).triu(1), "what is above the diagonal of the last two dimensions"),
+    (torch.ones(40, 50, dtype=torch.bool).tril(-1), "what is below the diagonal of the last two dimensions"),
+    (torch.ones(3, 40, 40, dtype=torch.bool).triu(), None),
+    (
+        torch.ones(40, 40, dtype=torch.bool).triu(30),
+        "the first 10 of 40 entries of dimension 0 and the last 10 of 40 entries of dimension 1",
+    ),
     (mask((4, 7, 10), *[(n // 7, n % 7) for n in range(4, 28, 5)]), "every 5th of 28 rows"),
     (mask((16, 100)), None),
     (mask((16, 100), everything), None),
