@@ -153,7 +153,8 @@ def findings(
     kernels that are `is_own`, if all their barriers are `followed`; and with `strict`, reads of memory that was never
     written, and what racecheck may have misunderstood.
     """
-    verdict = functools.partial(_finding, tool, sure=tool is not Tool.INITCHECK and followed, strict=strict)
+    sure = tool is Tool.MEMCHECK or (tool is Tool.RACECHECK and followed)
+    verdict = functools.partial(_finding, tool, sure=sure, strict=strict)
     own = [r for r in log.reports if tool is Tool.MEMCHECK or all(is_own(p.kernel) for p in r.places)]
     groups = Counter((report.what, report.severe, report.places) for report in own)
     first = {(report.what, report.severe, report.places): report for report in reversed(own)}

@@ -137,17 +137,12 @@ class Sanitizer:
             return (note(f"case {case.name} is too large for {NAME}; add a case `small` to the problem's CASES"),)
         artefacts = self._artefacts(entry, small)
         found: list[Finding] = []
+        followed = not sources.names_unfollowed_barriers(entry.path)
+        strict = self._options.level is Level.GENERAL
         for number, tool in enumerate(tools):
             log, complaint = Watched(self._problem, self._context).run(path, tool, entry, artefacts, small)
             quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
-            found += findings(
-                tool,
-                log,
-                quoted,
-                is_own,
-                followed=tool is not Tool.RACECHECK or not sources.names_unfollowed_barriers(entry.path),
-                strict=self._options.level is Level.GENERAL,
-            )
+            found += findings(tool, log, quoted, is_own, followed=followed, strict=strict)
             found += [note(f"below {tool}, case {small.name}: {complaint}")] if complaint else []
             if any(finding.fatal for finding in found):
                 return tuple(found)

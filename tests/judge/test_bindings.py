@@ -101,6 +101,19 @@ def test_a_solution_that_may_have_drawn_elsewhere_is_constructed_on_the_cpu(
     assert candidate.places == places
 
 
+def undecided(weights: str) -> Candidate:
+    """Return a candidate of which it is open whether its parameters are copied, and that keeps what is decided."""
+    candidate = Candidate(weights=weights)
+    candidate.undecided, candidate.decided = True, []
+
+    def decide(*, by_seed):
+        candidate.undecided = False
+        candidate.decided.append(by_seed)
+
+    candidate.decide = decide
+    return candidate
+
+
 @pytest.mark.parametrize(
     ("right_as_made", "right_copied", "decided"),
     [
@@ -112,8 +125,8 @@ def test_a_solution_that_may_have_drawn_elsewhere_is_constructed_on_the_cpu(
 def test_parameters_of_other_values_are_copied_where_that_is_right(
     monkeypatch, reference, right_as_made, right_copied, decided
 ):
-    candidate = Candidate(weights="order")
-    candidate.undecided, candidate.decided, candidate.leave_buffers = True, [], lambda: False
+    candidate = undecided("order")
+    candidate.leave_buffers = lambda: False
     monkeypatch.setattr(BoundCandidate, "on", lambda *_, **__: SimpleNamespace(exchange=exchange))
 
     def exchange(_seed, *, oracle):
@@ -121,11 +134,6 @@ def test_parameters_of_other_values_are_copied_where_that_is_right(
         if not (right_copied if copies else right_as_made):
             raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
 
-    def decide(*, by_seed):
-        candidate.undecided = False
-        candidate.decided.append(by_seed)
-
-    candidate.decide = decide
     bound(candidate, monkeypatch).constructed(reference)
     assert candidate.decided == decided
 
@@ -135,8 +143,7 @@ def test_buffers_of_other_values_are_left_where_only_copying_them_is_wrong(
     monkeypatch, reference, right_if_left, decided
 ):
     """A table in another layout, at the place of the reference's: nothing but its constructor can make it."""
-    candidate = Candidate(weights="name")
-    candidate.undecided, candidate.decided, left = True, [], []
+    candidate, left = undecided("name"), []
     candidate.leave_buffers = lambda: left.append("table") or True
     monkeypatch.setattr(BoundCandidate, "on", lambda *_, **__: SimpleNamespace(exchange=exchange))
 
@@ -144,11 +151,6 @@ def test_buffers_of_other_values_are_left_where_only_copying_them_is_wrong(
         if candidate.decided == [False] and not (left and right_if_left):
             raise WrongError(Status.WRONG_VALUE, "not the reference's table", "", None)
 
-    def decide(*, by_seed):
-        candidate.undecided = False
-        candidate.decided.append(by_seed)
-
-    candidate.decide = decide
     bound(candidate, monkeypatch).constructed(reference)
     assert candidate.decided == decided
     assert left == ["table"]

@@ -78,13 +78,14 @@ class HostClock:
         mine = self._bursts["candidate"]
         attested = attest_bursts(event_ns, mine[-pairs:], overhead, before=mine[:-pairs])
         outputs = () if self._fetches else self._trials["candidate"].arena.outputs(0)
-        copied_bytes, lost_ns = sum(output.nbytes for output in outputs), LOST_NS if overhead.congested else 0.0
+        copied_bytes = sum(output.nbytes for output in outputs)
+        lost_ns = LOST_NS if overhead.congested else 0.0
         verdict = attest_claim(event_ns, attested, copied_bytes=copied_bytes, lost_ns=lost_ns / self._calls)
         if verdict == "failed":
             raise self._refuted(event_ns, attested.ns)
         if self._calls > 1:
-            in_a_row_ns, empty_ns = max(event_ns, attested.ns), empty_ns + overhead.saved_ns
-            single_ns, by_one = self._single(in_a_row_ns, empty_ns, lost_ns)
+            in_a_row_ns = max(event_ns, attested.ns)
+            single_ns, by_one = self._single(in_a_row_ns, empty_ns + overhead.saved_ns, lost_ns)
             if by_one == "failed":
                 raise self._refuted(event_ns, single_ns)
             verdict = by_one if by_one != "held" else verdict
