@@ -51,11 +51,6 @@ __device__ __forceinline__ void sample_first(const Arguments& arguments, const S
   sampler.publish_scales(pixel);
 }
 
-__device__ __forceinline__ void arrive_cluster() {
-  KBENCH_ASM_SM90("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void wait_cluster() { KBENCH_ASM_SM90("barrier.cluster.wait.aligned;" ::: "memory"); }
-
 __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_constant__ Arguments arguments) {
   extern __shared__ __align__(1024) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
@@ -64,7 +59,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_co
   const int group = warpgroup_index();
   if (group < 2) {
     take_registers<CONSUMER_REGISTERS>();
-    arrive_cluster();
     Weights weights;
     load_weights(arguments, shared, weights);
     Consumer(arguments, share, shared).run(weights);
@@ -74,7 +68,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_co
   } else {
     if (group == 2) {
       give_registers<PRODUCER_REGISTERS>();
-      arrive_cluster();
       Producer(arguments, share, shared).run();
       wait_cluster();
     } else {

@@ -49,8 +49,7 @@ __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared&
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap) value[q][tap] = valid ? __ldg(from + q * TAPS + tap) : 0.0f;
   }
-  sync_threads<BLOCK_THREADS>(INITIALISED);
-  sync_threads<BLOCK_THREADS>(SCALES_READY);
+  wait_for_scales();
   constexpr int NONE = -1000;
   int largest = NONE, input_exponent[2];
   bool live[2];

@@ -68,6 +68,20 @@ enum Barrier : int {
   INITIALISED = 6
 };
 
+/// Everybody tells the other blocks that this one has started, once it has: compute-sanitizer's memcheck makes a
+/// barrier of the arrival, which nobody would leave who is waited for elsewhere in the block.
+__device__ __forceinline__ void arrive_cluster() {
+  KBENCH_ASM_SM90("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_cluster() { KBENCH_ASM_SM90("barrier.cluster.wait.aligned;" ::: "memory"); }
+
+/// By all but the writer, which `initialise`s and publishes the scales.
+__device__ __forceinline__ void wait_for_scales() {
+  sync_threads<BLOCK_THREADS>(INITIALISED);
+  sync_threads<BLOCK_THREADS>(SCALES_READY);
+  arrive_cluster();
+}
+
 /// Index of this warp's warpgroup, in a form that the compiler knows to be the same for the whole warp: products in a
 /// branch that might diverge would be serialised.
 __device__ __forceinline__ int warpgroup_index() {

@@ -169,8 +169,7 @@ class Producer {
           if (are_sums && last_tile && more) load_pixels(round + 1, pixel);
           if (tile == 0 && chunk == 0) {
             if (sequence == 0) {  // the writer has sampled the first round
-              sync_threads<BLOCK_THREADS>(INITIALISED);
-              sync_threads<BLOCK_THREADS>(SCALES_READY);
+              wait_for_scales();
             } else {
               enter_round(round, pixel);
             }
