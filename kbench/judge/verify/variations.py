@@ -24,6 +24,8 @@ CHANGED_SHARE, LEAST_CHANGED = 2048, 4
 """One element in this many is changed: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
 DIMENSIONS = 4
 """Dimensions in which one entry is made to stand out."""
+VANISHING = 128.0
+"""Standard deviations of 1 or more; e^-104 is the smallest power that fp32 holds."""
 CANCELLING = 4.0
 """Multiple of the tolerance that is allowed if terms cancel: fp32 misses by a little, TF32 by a factor of 100."""
 
@@ -131,6 +133,12 @@ def mean_offset(stds: float, x: Tensor) -> Tensor:
     return moved_by(stds * x.std() - x.mean(), x)
 
 
+def far_below(x: Tensor) -> Tensor:
+    """Return x with a mean so far below zero that all its powers of e vanish, unless its own maximum is taken off."""
+    distance = x.std().clamp(min=1.0) if x.numel() > 1 else 1.0
+    return moved_by(-VANISHING * distance - x.mean(), x) if x.numel() else x
+
+
 def constant_rows(x: Tensor) -> Tensor:
     """Return x with its first half constant along all but the first dimension."""
     y = x.clone()
@@ -177,7 +185,7 @@ class Variation:
     @property
     def lacking(self) -> str:
         """What a solution lacks that is wrong on them: a key of `levels.PROPERTIES`."""
-        return self.code.partition("_in_dim_")[0].rstrip("_0123456789")
+        return self.code.partition("_in_dim_")[0].rstrip("-_0123456789")
 
     @property
     def inputs(self) -> str:
@@ -204,6 +212,7 @@ MIXED = Variation(code="mixed", transform=mixed, is_last=False)
 ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
     "mean_offset_30": partial(mean_offset, 30.0),
     "mean_offset_100": partial(mean_offset, 100.0),
+    "mean_offset_-128": far_below,
     "constant_rows": constant_rows,
     "denormals": partial(operator.mul, 1e-40),
     "wide_range": wide_range,
