@@ -69,7 +69,7 @@ enum Barrier : int {
 };
 
 /// Tells the other blocks that this one has started; each thread calls it once it has met its whole block. As a role's
-/// first act it saved 0.4 us and was right, but compute-sanitizer's memcheck did not return from it (docs/kernels.md).
+/// first act it is right and 0.4 us faster, but memcheck does not return from it (docs/kernels.md).
 __device__ __forceinline__ void arrive_cluster() {
   KBENCH_ASM_SM90("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
