@@ -21,7 +21,7 @@ from kbench.devices import selection
 from kbench.devices.backend import backend
 from kbench.sweep.crew import SweepOptions
 from kbench.sweep.dispatch import Write
-from kbench.sweep.ladder import counts_as_failure, halted, next_batch
+from kbench.sweep.ladder import counts_as_failure, halted, is_done, next_batch
 from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, Task, TaskVerdict
 from kbench.units.unit import UnitResult
 
@@ -236,27 +236,34 @@ class Cluster:
             case DeviceState():
                 yield replace(told, device=name)
             case Over(reason=reason):
-                post.is_gone = True
-                self._waiting = [*post.flying.values(), *self._waiting]
-                post.flying.clear()
+                finished, left = self._take_back(post)
+                self._waiting = [*left, *self._waiting]
                 if not self._halted:
                     yield DeviceState(device=name, state="gone", reason=reason)
+                yield from finished
             case Exception():
                 yield from self._lose(post, _first_line(told))
 
-    def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
+    def _take_back(self, post: RemoteDevice) -> tuple[list[Finished], list[Task]]:
+        """End a member; return verdicts of tasks whose last unit it had told, and the tasks that it leaves."""
         post.is_gone = True
+        flying, post.flying = post.flying, {}
+        left = [task for task in flying.values() if not is_done(task, self._results[task.key])]
+        return [self._verdict(task, 0.0) for task in flying.values() if task not in left], left
+
+    def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
+        finished, lost = self._take_back(post)
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(post.actor)  # an unreachable one must not continue
         yield DeviceState(device=post.member.name, state="lost", reason=reason)
-        lost, post.flying = post.flying, {}
-        for key, task in lost.items():
-            hosts = self._lost_with.setdefault(key, [])
+        yield from finished
+        for task in lost:
+            hosts = self._lost_with.setdefault(task.key, [])
             hosts.append(post.member.host)
             if len(hosts) >= MOST_LOSSES:
                 died = f"kbench died on each host that judged it: {', '.join(hosts)}"
                 result = UnitResult(outcome=Failed(status=Status.CRASHED, reason=died), attempts=len(hosts))
-                self._record(task, len(self._results[key]), result, post.member.name)
+                self._record(task, len(self._results[task.key]), result, post.member.name)
                 yield self._verdict(task, 0.0)
             else:
                 self._waiting.append(task)

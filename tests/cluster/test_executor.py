@@ -59,6 +59,9 @@ class FakeSupervisor:
                 case "leave":
                     self.news.append(Over(reason="quarantined"))
                     return
+                case ("tell", last):
+                    self.news += [UnitDone(key=key, process=len(known[key]), result=passed(timed=False)), last]
+                    return
                 case UnitResult() as result:
                     pass
                 case _:
@@ -148,6 +151,15 @@ def test_what_a_dead_supervisor_had_goes_to_another_and_the_record_says_so() -> 
     assert moved.attempts == 2
     assert isinstance(moved.outcome, Passed)
     assert [finding.code for finding in moved.outcome.findings] == ["host_lost"]
+
+
+@pytest.mark.parametrize("last", [DiedError("the node died"), Over(reason="quarantined")])
+def test_a_task_whose_last_unit_was_told_is_not_judged_again(last: object) -> None:
+    stage = Stage({"k1": ("tell", last)}, {})
+    events = stage.run(*TASKS)
+    assert verdicts(events) == dict.fromkeys(["k1", "k2", "k3", "k4", "k5"], Status.PASSED)
+    assert [key for key, _, _ in stage.written].count("k1") == 1
+    assert not [event for event in events if isinstance(event, Retried) and event.task.key == "k1"]
 
 
 def test_three_deaths_are_the_tasks_fault_and_end_nothing_else() -> None:
