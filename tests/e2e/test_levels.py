@@ -137,7 +137,7 @@ SOLUTIONS = {
         same("return self.conv(x.abs()) * self.scale"),
         Status.BELOW_LEVEL,
         "task",
-        {"centred", "negated", "wide_range"},
+        {"centred", "mean_offset", "negated", "wide_range"},
     ),
     "dies_three_times": (
         same("(x.data_ptr() % 16 or not x.is_contiguous() or x.shape[2] != 16) and os.abort(); " + PLAIN),
