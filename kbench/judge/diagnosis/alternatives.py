@@ -70,35 +70,27 @@ class Forms:
 
     def left_out(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
         """Yield the reference without a bias, scale, affine, summand or factor; `before`: weights of construction."""
-        without = functools.partial(self._without, before)
         vectors = [name for name, tensor in self.state.items() if _is_vector(tensor)][:MOST_TENSORS]
-        zeros = {name: torch.zeros_like(self.state[name]) for name in vectors}
-        ones = {name: torch.ones_like(self.state[name]) for name in vectors}
+        zeros, ones = ({n: like(self.state[n]) for n in vectors} for like in (torch.zeros_like, torch.ones_like))
+        states: list[tuple[str, dict[str, Tensor]]] = []
         for name in vectors:
-            yield without("missing_bias", f"leaves out `{name}`", {name: zeros[name]})
-            yield without("missing_scale", f"leaves out `{name}`", {name: ones[name]})
+            states += [("missing_bias", {name: zeros[name]}), ("missing_scale", {name: ones[name]})]
         biases = {name: value for name, value in zeros.items() if name.endswith("bias")}
-        if len(biases) > 1:
-            yield without("missing_bias", "leaves out every bias", biases)
-        for weight in vectors:
-            bias = weight.removesuffix("weight") + "bias"
-            if weight.endswith("weight") and bias in vectors:
-                both = {weight: ones[weight], bias: zeros[bias]}
-                yield without("missing_scale", f"leaves out `{weight}` and `{bias}`", both)
+        states += [("missing_bias", biases)] if len(biases) > 1 else []
+        pairs = {name: name.removesuffix("weight") + "bias" for name in vectors if name.endswith("weight")}
+        states += [("missing_scale", {w: ones[w], b: zeros[b]}) for w, b in pairs.items() if b in vectors]
+        for code, state in states:
+            named = " and ".join(f"`{name}`" for name in state)
+            sentence = f"leaves out {'every bias' if state is biases else named}"
+            if all(name in before and torch.equal(before[name], tensor) for name, tensor in state.items()):
+                sentence += f", or keeps {'it as it was' if len(state) == 1 else 'them as they were'} constructed"
+            value = "0" if code == "missing_bias" else "1" if len(state) == 1 else "1 and 0"
+            yield _form(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
         yield from self._inputs_left_out()
         for kind, number in list(self.seen.numbers)[:MOST_NUMBERS]:
             what = f"the {'summand' if kind == 'bias' else 'factor'} {number:g}"
             run = self._changed(without=(kind, number))
             yield _form(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
-
-    def _without(
-        self, before: Mapping[str, Tensor], code: str, sentence: str, state: Mapping[str, Tensor]
-    ) -> Alternative:
-        if all(name in before and torch.equal(before[name], tensor) for name, tensor in state.items()):
-            sentence += f", or keeps {'it as it was' if len(state) == 1 else 'them as they were'} constructed"
-        value = "0" if code == "missing_bias" else "1" if len(state) == 1 else "1 and 0"
-        named = " and ".join(f"`{name}`" for name in state)
-        return _form(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
 
     def _inputs_left_out(self) -> Iterator[Alternative]:
         """Yield the reference without an input that is a vector beside larger ones: a bias or scale that is passed."""
@@ -128,8 +120,7 @@ class Forms:
                 yield _form("epsilon", sentence, f"with epsilon = {epsilon:g}", self._changed(epsilon=epsilon))
         if own and seen.has_variance:
             sentence = f"adds the epsilon {true} to the deviation, where the reference adds it to the variance"
-            run = self._changed(epsilon=own[0], outside=True)
-            yield _form("epsilon", sentence, "with its epsilon outside the root", run)
+            yield _form("epsilon", sentence, "with its epsilon outside the root", self._changed(outside=own[0]))
         if seen.has_mask:
             yield _form("missing_mask", "leaves out the mask", "without its mask", self._changed(without_mask=True))
 

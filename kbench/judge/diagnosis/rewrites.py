@@ -68,15 +68,15 @@ def by_products(
 class Rewriting(OperatorMode):
     """Runs operators with a change, if any, and notes what could be changed.
 
-    An `epsilon` takes the place of others, or is added to the root (`outside`). With `other_variance` variances divide
-    by n - 1 in place of n, and the reverse. One of `numbers` may be left out.
+    An `epsilon` takes the place of others; one that is `outside` is added to the root of a norm's variance. With
+    `other_variance` variances divide by n - 1 in place of n, and the reverse. One of `numbers` may be left out.
     """
 
     def __init__(
         self,
         *,
         epsilon: float | None = None,
-        outside: bool = False,
+        outside: float | None = None,
         other_variance: bool = False,
         without_mask: bool = False,
         without: tuple[str, float] | None = None,
@@ -109,7 +109,7 @@ class Rewriting(OperatorMode):
     def _epsilon(self, own: float) -> float:
         """Note an epsilon; return the one to be used in its place."""
         self.epsilons.add(own)
-        return own if self._new_epsilon is None or self._outside else self._new_epsilon
+        return own if self._new_epsilon is None else self._new_epsilon
 
     def _numbers(self, func: Any, args: list[Any]) -> None:
         """Note epsilons, summands and factors among the arguments of an operator, and change one."""
@@ -131,25 +131,18 @@ class Rewriting(OperatorMode):
         name, own = func.overloadpacket.__name__, args[-1]
         self.has_variance = True
         args[-1] = self._epsilon(own)
-        if not (self._other_variance or self._outside):
+        if not self._other_variance and self._outside is None:
             return func(*args, **kwargs)
         x = args[0]
         _, *statistics = func(*args[:-1], 0.0, **kwargs)
         mean, inverse = (spread(name, args, each, x) for each in statistics)
         variance = inverse**-2
-        if self._outside:
-            deviation = variance.sqrt() + (own if self._new_epsilon is None else self._new_epsilon)
+        if self._outside is not None:
+            deviation = variance.sqrt() + self._outside
         else:
-            count = _terms(name, args)
+            count = x.numel() // max(1, statistics[0].numel())
             deviation = (variance * (count / (count - 1) if count > 1 else math.nan) + own).sqrt()
         return (scaled(name, args, (x - mean) / deviation), *statistics)
-
-
-def _terms(name: str, args: list[Any]) -> int:
-    x = args[0]
-    if name == "native_layer_norm":
-        return math.prod(args[1])
-    return int(x.numel() // (args[3] * args[6] if name == "native_group_norm" else x.shape[1]))
 
 
 def spread(name: str, args: Sequence[Any], inverse: Tensor, x: Tensor) -> Tensor:
