@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.diagnosis.rewrites import EPSILONS, Rewriting, taken_apart
-from kbench.judge.diagnosis.rounding import Arithmetic, RoundingMode, arithmetics, rounded_by
+from kbench.judge.diagnosis.rounding import Arithmetic, RoundingMode, arithmetics
 from kbench.judge.diagnosis.slips.trials import Slipping, groups
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import is_random
@@ -180,10 +180,10 @@ class Forms:
             yield _form(each.code, sentence, f"with {each.words}", functools.partial(self._rounded, each))
 
     def _rounded(self, arithmetic: Arithmetic) -> list[Tensor]:
-        state = {name: rounded_by(arithmetic.given, tensor.detach()) for name, tensor in self.state.items()}
+        state = {name: arithmetic.at("given", tensor.detach()) for name, tensor in self.state.items()}
         with taken_apart(), RoundingMode(arithmetic):
-            found = self.run(state, lambda _, tensor: rounded_by(arithmetic.given, tensor))
-        return [rounded_by(arithmetic.result, tensor) for tensor in found]
+            found = self.run(state, lambda _, tensor: arithmetic.at("given", tensor))
+        return [arithmetic.at("result", tensor) for tensor in found]
 
 
 def _form(code: str, sentence: str, how: str, run: Callable[[], list[Tensor]]) -> Alternative:
