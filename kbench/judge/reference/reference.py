@@ -30,7 +30,7 @@ from kbench.judge.reference.drawing import (
     transformed,
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
-from kbench.judge.reference.oracle import Fp64Model, batch_size, inner_type, number_dtype, numbers
+from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
@@ -246,8 +246,8 @@ class Reference:
             self.restore()
         self.keeps_weights = True
 
-    def oracle(self, expected: Expected) -> list[tuple[list[int], list[Tensor]]] | None:
-        """Return (index, fp64 outputs) for the whole batch (index empty) or for sampled entries of it.
+    def oracle(self, expected: Expected) -> Pieces | None:
+        """Return fp64 outputs for the whole batch or for sampled entries of it.
 
         None where it has no meaning in fp64, or is large and its batch entries depend on each other.
         """
@@ -255,11 +255,11 @@ class Reference:
         total += sum(a.numel() for a in expected.arguments if hasattr(a, "numel"))
         if total <= ORACLE_ELEMENTS:
             outputs = self._run_double(expected.arguments, [*expected.judged.values()])
-            return None if outputs is None else [([], outputs)]
+            return None if outputs is None else [(..., outputs)]
         batch = batch_size(expected)
         if batch is None or expected.changed or expected.numbers:
             return None
-        sampled = []
+        sampled: Pieces = []
         for index in secrets.SystemRandom().sample(range(batch), min(ORACLE_SAMPLES, batch)):
             part = [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in expected.arguments]
             try:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,11 +108,8 @@ def changed_in_places(x: Tensor) -> Tensor:
 
 def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
     """Return the index of elements by their number in the order of the shape, whatever the strides."""
-    places, index = places.to(x.device), []
-    for size in reversed(x.shape):  # `torch.unravel_index` imports sympy, which takes most of a second
-        index.append(places % size)
-        places = places // size
-    return tuple(reversed(index))
+    index = np.unravel_index(places.cpu().numpy(), x.shape)  # torch's own imports sympy: most of a second
+    return tuple(torch.as_tensor(along, device=x.device) for along in index)
 
 
 def has_many(leaf: Any) -> bool:
