@@ -135,7 +135,7 @@ class Rewriting(OperatorMode):
             return func(*args, **kwargs)
         x = args[0]
         _, *statistics = func(*args[:-1], 0.0, **kwargs)
-        mean, inverse = (spread(name, args, each, x) for each in statistics)
+        mean, inverse = (spread(name, args, each) for each in statistics)
         variance = inverse**-2
         if self._outside is not None:
             deviation = variance.sqrt() + self._outside
@@ -145,14 +145,13 @@ class Rewriting(OperatorMode):
         return (scaled(name, args, (x - mean) / deviation), *statistics)
 
 
-def spread(name: str, args: Sequence[Any], inverse: Tensor, x: Tensor) -> Tensor:
+def spread(name: str, args: Sequence[Any], statistics: Tensor) -> Tensor:
     """Return the means or inverse deviations of a norm in a shape that broadcasts with its values."""
     if name == "native_layer_norm":
-        return inverse
+        return statistics
     if name == "native_group_norm":
-        per_channel = inverse.reshape(args[3], args[6], 1).expand(-1, -1, args[4] // args[6])
-        return per_channel.reshape(args[3], args[4], *[1] * (x.dim() - 2))
-    return inverse.reshape(_affine_shape(name, args))
+        statistics = statistics.repeat_interleave(args[4] // args[6], 1)
+    return statistics.reshape(-1, *_affine_shape(name, args)[1:])
 
 
 def scaled(name: str, args: Sequence[Any], values: Tensor) -> Tensor:

@@ -41,8 +41,9 @@ def _parts(call: OperatorCall, x: Tensor) -> Iterator[Slip]:
 
     def plain() -> tuple[Tensor, Tensor, Tensor]:
         """Return normalised values, means and inverse deviations."""
-        found, mean, inverse = call.having({at: None, at + 1: None})
-        return found, spread(call.name, call.args, mean, x), spread(call.name, call.args, inverse, x)
+        found, *statistics = call.having({at: None, at + 1: None})
+        mean, inverse = (spread(call.name, call.args, each) for each in statistics)
+        return found, mean, inverse
 
     def without_mean() -> Any:
         _, mean, inverse = plain()
