@@ -4,8 +4,7 @@ import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,13 +24,14 @@ MOST_NAMED = 4
 """Most names in a sentence (chosen)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alternative:
-    """One other form: what it is called if it fits, and how to compute its outputs, raising what the model raises."""
+class Alternative(NamedTuple):
+    """One other form, and how to compute its outputs, raising what the model raises."""
 
     code: str
     sentence: str
-    evidence: str
+    """What the solution does if this fits."""
+    how: str
+    """Completes `the reference ...`."""
     run: Callable[[], list[Tensor]]
 
 
@@ -85,12 +85,12 @@ class Forms:
             if all(name in before and torch.equal(before[name], tensor) for name, tensor in state.items()):
                 sentence += f", or keeps {'it as it was' if len(state) == 1 else 'them as they were'} constructed"
             value = "0" if code == "missing_bias" else "1" if len(state) == 1 else "1 and 0"
-            yield _form(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
+            yield Alternative(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
         yield from self._inputs_left_out()
         for kind, number in list(self.seen.numbers)[:MOST_NUMBERS]:
             what = f"the {'summand' if kind == 'bias' else 'factor'} {number:g}"
             run = self._changed(without=(kind, number))
-            yield _form(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
+            yield Alternative(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
 
     def _inputs_left_out(self) -> Iterator[Alternative]:
         """Yield the reference without an input that is a vector beside larger ones: a bias or scale that is passed."""
@@ -101,7 +101,7 @@ class Forms:
                 what = f"input tensor {number}"
                 for code, value in (("missing_bias", 0.0), ("missing_scale", 1.0)):
                     run = self._with_input(number, functools.partial(torch.full_like, fill_value=value))
-                    yield _form(code, f"leaves out {what}", f"with {what} = {value:g}", run)
+                    yield Alternative(code, f"leaves out {what}", f"with {what} = {value:g}", run)
 
     def _with_input(self, number: int, change: Callable[[Tensor], Tensor]) -> Callable[[], list[Tensor]]:
         return lambda: self.run(change=lambda place, tensor: change(tensor) if place == number else tensor)
@@ -111,18 +111,19 @@ class Forms:
         seen = self.seen
         if seen.has_variance:
             sentence = "divides the variance by n - 1 where the reference divides by n, or the reverse"
-            yield _form("biased_variance", sentence, "with that divisor", self._changed(other_variance=True))
+            yield Alternative("biased_variance", sentence, "with that divisor", self._changed(other_variance=True))
         own = sorted(seen.epsilons)
         true = ", ".join(f"{number:g}" for number in own)
         for epsilon in EPSILONS if own else ():
             if not any(abs(epsilon - number) <= 1e-3 * number for number in own):
                 sentence = f"adds another epsilon than the reference's {true}: about {epsilon:g}"
-                yield _form("epsilon", sentence, f"with epsilon = {epsilon:g}", self._changed(epsilon=epsilon))
+                yield Alternative("epsilon", sentence, f"with epsilon = {epsilon:g}", self._changed(epsilon=epsilon))
         if own and seen.has_variance:
             sentence = f"adds the epsilon {true} to the deviation, where the reference adds it to the variance"
-            yield _form("epsilon", sentence, "with its epsilon outside the root", self._changed(outside=own[0]))
+            yield Alternative("epsilon", sentence, "with its epsilon outside the root", self._changed(outside=own[0]))
         if seen.has_mask:
-            yield _form("missing_mask", "leaves out the mask", "without its mask", self._changed(without_mask=True))
+            run = self._changed(without_mask=True)
+            yield Alternative("missing_mask", "leaves out the mask", "without its mask", run)
 
     def other_mode(self, held: Callable[[], Mapping[str, Tensor]]) -> Iterator[Alternative]:
         """Yield the reference in its other mode, where it keeps running statistics: those that a solution `held`."""
@@ -133,7 +134,7 @@ class Forms:
             statistics = {name: theirs.get(name, self.state[name]) for name in own}
             sentence = f"computes as in {other} mode, and both sides run in {now} mode"
             run = functools.partial(self._in_other_mode, statistics)
-            yield _form("other_mode", sentence, f"in {other} mode", run)
+            yield Alternative("other_mode", sentence, f"in {other} mode", run)
 
     def _in_other_mode(self, state: Mapping[str, Tensor]) -> list[Tensor]:
         training = self._model.training
@@ -149,19 +150,19 @@ class Forms:
         self.run_in(looking)
         for code, sentence, numbers, where in groups(looking.places):
             run = functools.partial(self.run_in, Slipping(sentence, numbers))
-            yield _form(code, sentence, f"that does so{where and f' {where}'}", run)
+            yield Alternative(code, sentence, f"that does so{where and f' {where}'}", run)
 
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""
-        operands: dict[str, Callable[[], list[Tensor]]] = {}
         for name, tensor in list(self.state.items())[:MOST_TENSORS]:
             if _is_square(tensor):
-                operands[f"`{name}`"] = functools.partial(self.run, {name: tensor.detach().mT.contiguous()})
+                what, state = f"`{name}` transposed", {name: tensor.detach().mT.contiguous()}
+                yield Alternative("transposed", f"takes {what}", f"with {what}", functools.partial(self.run, state))
         for number, leaf in enumerate(tensor_leaves(self._arguments)[:MOST_TENSORS]):
             if _is_square(leaf):
-                operands[f"input tensor {number}"] = self._with_input(number, lambda tensor: tensor.mT)
-        for what, run in operands.items():
-            yield _form("transposed", f"takes {what} transposed", f"with {what} transposed", run)
+                what = f"input tensor {number} transposed"
+                run = self._with_input(number, lambda tensor: tensor.mT)
+                yield Alternative("transposed", f"takes {what}", f"with {what}", run)
 
     def frozen(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
         """Yield the reference with some or all of its state as it was constructed."""
@@ -170,24 +171,20 @@ class Forms:
             which = "all weights" if len(names) == len(old) else _in_words(names)
             sentence = "right with the weights it was constructed with, wrong once they change"
             run = functools.partial(self.run, {name: old[name] for name in names})
-            yield _form("frozen_weights", sentence, f"with {which} as before", run)
+            yield Alternative("frozen_weights", sentence, f"with {which} as before", run)
 
     def rounded(self) -> Iterator[Alternative]:
         """Yield the reference in coarser arithmetics."""
         for each in arithmetics():
             is_tf32 = each.code == "tf32"
             sentence = "multiplies in TF32" if is_tf32 else f"computes in {each.code}, or stores values in it"
-            yield _form(each.code, sentence, f"with {each.words}", functools.partial(self._rounded, each))
+            yield Alternative(each.code, sentence, f"with {each.words}", functools.partial(self._rounded, each))
 
     def _rounded(self, arithmetic: Arithmetic) -> list[Tensor]:
         state = {name: arithmetic.at("given", tensor.detach()) for name, tensor in self.state.items()}
         with taken_apart(), RoundingMode(arithmetic):
             found = self.run(state, lambda _, tensor: arithmetic.at("given", tensor))
         return [arithmetic.at("result", tensor) for tensor in found]
-
-
-def _form(code: str, sentence: str, how: str, run: Callable[[], list[Tensor]]) -> Alternative:
-    return Alternative(code=code, sentence=sentence, evidence=f"the reference {how}", run=run)
 
 
 def _likely_groups(names: Sequence[str]) -> list[list[str]]:

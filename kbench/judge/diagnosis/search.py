@@ -181,7 +181,8 @@ class Search:
     def _rounded(self) -> tuple[float, Diagnosis | None]:
         """Return the coarser arithmetic whose error is most like that of the outputs, and how alike they are."""
         forms = self._may_run()
-        tried = [(self._alike(each), each) for each in self._in_time(forms.rounded() if forms is not None else ())]
+        run = self._in_time(forms.rounded() if forms is not None else ())
+        tried = [(min(self._each(likeness.rounding_likeness, outputs)), each) for each, outputs in run]
         most = max((alike for alike, _ in tried), default=0.0)
         if not most:
             return 0.0, None
@@ -189,12 +190,8 @@ class Search:
         best, sentence = near[0], near[0].sentence
         if best.code == "tf32" and any(each.code == "fp16" for each in near):
             sentence += ", or fp16 factors, which have as many bits"
-        evidence = f"its error correlates by {most:.2f} with that of {best.evidence}"
+        evidence = f"its error correlates by {most:.2f} with that of the reference {best.how}"
         return most, Diagnosis(code=best.code, sentence=sentence, evidence=evidence)
-
-    def _alike(self, alternative: Alternative) -> float:
-        outputs = self._outputs(alternative)
-        return min(self._each(likeness.rounding_likeness, outputs)) if outputs is not None else 0.0
 
     def _stored(self) -> Diagnosis | None:
         for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
@@ -246,15 +243,21 @@ class Search:
         medians = self._each(lambda got, want, there: likeness.rest(got, want, likeness.median_of(there)), outputs)
         return all(CLEARLY * one < other for one, other in zip(own, medians, strict=True))
 
-    def _in_time(self, alternatives: Iterable[Alternative]) -> Iterator[Alternative]:
-        return itertools.takewhile(lambda _: time.monotonic() <= self._deadline_s, alternatives)
+    def _in_time(self, alternatives: Iterable[Alternative]) -> Iterator[tuple[Alternative, list[Tensor]]]:
+        """Run alternatives while there is time, and yield those that have all outputs."""
+        for alternative in itertools.takewhile(lambda _: time.monotonic() <= self._deadline_s, alternatives):
+            try:
+                outputs = alternative.run()
+            except Exception:  # noqa: BLE001, S112 - as in `run`
+                continue
+            if self._has_all(outputs):
+                yield alternative, outputs
 
     def _best(self, alternatives: Iterable[Alternative]) -> Diagnosis | None:
         """Return the alternative that the outputs are but for rounding: what leaves least, the first of like ones."""
         best: tuple[float, Alternative] | None = None
-        for alternative in self._in_time(alternatives):
-            outputs = self._outputs(alternative)
-            if outputs is None or not self._fits(outputs):
+        for alternative, outputs in self._in_time(alternatives):
+            if not self._fits(outputs):
                 continue
             rest = max(self._each(likeness.rest, outputs))
             if best is None or CLEARLY * rest < best[0]:
@@ -264,12 +267,5 @@ class Search:
         if best is None:
             return None
         rest, found = best
-        evidence = f"{found.evidence} explains {100 * (1 - rest):.2f} % of the error"
+        evidence = f"the reference {found.how} explains {100 * (1 - rest):.2f} % of the error"
         return Diagnosis(code=found.code, sentence=found.sentence, evidence=evidence)
-
-    def _outputs(self, alternative: Alternative) -> list[Tensor] | None:
-        try:
-            outputs = alternative.run()
-        except Exception:  # noqa: BLE001 - as in `run`
-            return None
-        return outputs if self._has_all(outputs) else None

@@ -53,8 +53,8 @@ def _check_draw(trial: Trial) -> None:
             view.copy_(seed)
         results = arena.outputs(0)[len(seeds) :]
         given = candidate.backward(0, names, len(seeds), len(results))
-        for label, *values in zip(labels, given, results, ours, truth, strict=True):
-            if fault := fault_of(reference, label, *values):
+        for label, delivered, got, want, exact in zip(labels, given, results, ours, truth, strict=True):
+            if fault := fault_of(reference, label, delivered, got, want, exact):
                 raise RefusalError(Status.WRONG_GRADIENT, fault, candidate.log)
     finally:
         arena.close()
