@@ -2,7 +2,6 @@
 
 import copy
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ MOST_TENSORS, MOST_NUMBERS = 12, 6
 """Most tensors and numbers of a reference that are left out, one at a time."""
 MOST_NAMED = 4
 """Most names in a sentence (chosen)."""
+INPUT = "input tensor {}"
 
 
 class Alternative(NamedTuple):
@@ -41,20 +41,21 @@ class Forms:
     def __init__(self, model: nn.Module, arguments: Sequence[Any]):
         self._model = copy.deepcopy(model)
         self._arguments = list(arguments)
-        self.state: dict[str, Tensor] = dict([*self._model.named_parameters(), *self._model.named_buffers()])
+        self._state: dict[str, Tensor] = dict([*self._model.named_parameters(), *self._model.named_buffers()])
+        self._inputs = {INPUT.format(n): tensor for n, tensor in enumerate(tensor_leaves(self._arguments))}
+        self._operands = self._state | self._inputs
         self.seen = Rewriting()
         """What could be changed, once it has been looked at."""
 
-    def run(
-        self, state: Mapping[str, Tensor] | None = None, change: Callable[[int, Tensor], Tensor] = lambda _, x: x
-    ) -> list[Tensor]:
-        """Run the model with some of its state replaced, and its tensor arguments changed by their numbers."""
-        numbers = itertools.count()
+    def run(self, others: Mapping[str, Tensor] | None = None) -> list[Tensor]:
+        """Run the model with other tensors in place of some operands."""
         # Copies of all: what runs in training mode changes its statistics in place.
-        whole = {name: tensor.detach().clone() for name, tensor in (self.state | dict(state or {})).items()}
+        given = {name: tensor.detach().clone() for name, tensor in (self._operands | dict(others or {})).items()}
+        inputs = (given[name] for name in self._inputs)
         with torch.no_grad():
-            arguments = [over_tensors(a, lambda tensor: change(next(numbers), tensor).clone()) for a in self._arguments]
-            return tensor_leaves(torch.func.functional_call(self._model, whole, tuple(arguments)))
+            arguments = tuple(over_tensors(a, lambda _: next(inputs)) for a in self._arguments)
+            state = {name: given[name] for name in self._state}
+            return tensor_leaves(torch.func.functional_call(self._model, state, arguments))
 
     def run_in(self, mode: OperatorMode) -> list[Tensor]:
         """Run the model with its operators seen and changed by a mode."""
@@ -70,41 +71,30 @@ class Forms:
 
     def left_out(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
         """Yield the reference without a bias, scale, affine, summand or factor; `before`: weights of construction."""
-        vectors = [name for name, tensor in self.state.items() if _is_vector(tensor)][:MOST_TENSORS]
-        zeros, ones = ({n: like(self.state[n]) for n in vectors} for like in (torch.zeros_like, torch.ones_like))
-        states: list[tuple[str, dict[str, Tensor]]] = []
-        for name in vectors:
-            states += [("missing_bias", {name: zeros[name]}), ("missing_scale", {name: ones[name]})]
-        biases = {name: value for name, value in zeros.items() if name.endswith("bias")}
-        states += [("missing_bias", biases)] if len(biases) > 1 else []
-        pairs = {name: name.removesuffix("weight") + "bias" for name in vectors if name.endswith("weight")}
-        states += [("missing_scale", {w: ones[w], b: zeros[b]}) for w, b in pairs.items() if b in vectors]
-        for code, state in states:
-            named = " and ".join(f"`{name}`" for name in state)
-            sentence = f"leaves out {'every bias' if state is biases else named}"
-            if all(name in before and torch.equal(before[name], tensor) for name, tensor in state.items()):
-                sentence += f", or keeps {'it as it was' if len(state) == 1 else 'them as they were'} constructed"
-            value = "0" if code == "missing_bias" else "1" if len(state) == 1 else "1 and 0"
-            yield Alternative(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
-        yield from self._inputs_left_out()
+        own = [name for name, tensor in self._state.items() if _is_vector(tensor)][:MOST_TENSORS]
+        largest = max((tensor.numel() for tensor in self._inputs.values()), default=0)
+        # An input that is a vector beside larger ones is a bias or scale that is passed.
+        passed = [name for name, tensor in self._inputs.items() if _is_vector(tensor) and tensor.numel() != largest]
+        likes = torch.zeros_like, torch.ones_like
+        zeros, ones = ({name: like(self._operands[name]) for name in (*own, *passed)} for like in likes)
+        biases = {name: zeros[name] for name in own if name.endswith("bias")}
+        pairs = {name: name.removesuffix("weight") + "bias" for name in own if name.endswith("weight")}
+        alone = {n: [("missing_bias", {n: zeros[n]}), ("missing_scale", {n: ones[n]})] for n in zeros}
+        changes = [change for name in own for change in alone[name]]
+        changes += [("missing_bias", biases)] if len(biases) > 1 else []
+        changes += [("missing_scale", {w: ones[w], b: zeros[b]}) for w, b in pairs.items() if b in own]
+        changes += [change for name in passed for change in alone[name]]
+        for code, others in changes:
+            named = " and ".join(map(_named, others))
+            sentence = f"leaves out {'every bias' if others is biases else named}"
+            if all(name in before and torch.equal(before[name], tensor) for name, tensor in others.items()):
+                sentence += f", or keeps {'it as it was' if len(others) == 1 else 'them as they were'} constructed"
+            value = "0" if code == "missing_bias" else "1" if len(others) == 1 else "1 and 0"
+            yield Alternative(code, sentence, f"with {named} = {value}", functools.partial(self.run, others))
         for kind, number in list(self.seen.numbers)[:MOST_NUMBERS]:
             what = f"the {'summand' if kind == 'bias' else 'factor'} {number:g}"
             run = self._changed(without=(kind, number))
             yield Alternative(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
-
-    def _inputs_left_out(self) -> Iterator[Alternative]:
-        """Yield the reference without an input that is a vector beside larger ones: a bias or scale that is passed."""
-        leaves = tensor_leaves(self._arguments)
-        largest = max((t.numel() for t in leaves), default=0)
-        for number, leaf in enumerate(leaves):
-            if _is_vector(leaf) and leaf.numel() != largest:
-                what = f"input tensor {number}"
-                for code, value in (("missing_bias", 0.0), ("missing_scale", 1.0)):
-                    run = self._with_input(number, functools.partial(torch.full_like, fill_value=value))
-                    yield Alternative(code, f"leaves out {what}", f"with {what} = {value:g}", run)
-
-    def _with_input(self, number: int, change: Callable[[Tensor], Tensor]) -> Callable[[], list[Tensor]]:
-        return lambda: self.run(change=lambda place, tensor: change(tensor) if place == number else tensor)
 
     def rewritten(self) -> Iterator[Alternative]:
         """Yield the reference with another epsilon or divisor of its variances, or without its masks."""
@@ -127,11 +117,11 @@ class Forms:
 
     def other_mode(self, held: Callable[[], Mapping[str, Tensor]]) -> Iterator[Alternative]:
         """Yield the reference in its other mode, where it keeps running statistics: those that a solution `held`."""
-        own = [name for name in self.state if name.endswith(STATISTICS)]
+        own = [name for name in self._state if name.endswith(STATISTICS)]
         if own and not any(map(is_random, self._model.modules())):
             now, other = ("training", "eval") if self._model.training else ("eval", "training")
             theirs = held()
-            statistics = {name: theirs.get(name, self.state[name]) for name in own}
+            statistics = {name: theirs.get(name, self._state[name]) for name in own}
             sentence = f"computes as in {other} mode, and both sides run in {now} mode"
             run = functools.partial(self._in_other_mode, statistics)
             yield Alternative("other_mode", sentence, f"in {other} mode", run)
@@ -154,19 +144,16 @@ class Forms:
 
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""
-        for name, tensor in list(self.state.items())[:MOST_TENSORS]:
-            if _is_square(tensor):
-                what, state = f"`{name}` transposed", {name: tensor.detach().mT.contiguous()}
-                yield Alternative("transposed", f"takes {what}", f"with {what}", functools.partial(self.run, state))
-        for number, leaf in enumerate(tensor_leaves(self._arguments)[:MOST_TENSORS]):
-            if _is_square(leaf):
-                what = f"input tensor {number} transposed"
-                run = self._with_input(number, lambda tensor: tensor.mT)
-                yield Alternative("transposed", f"takes {what}", f"with {what}", run)
+        for name in (*list(self._state)[:MOST_TENSORS], *list(self._inputs)[:MOST_TENSORS]):
+            if _is_square(self._operands[name]):
+                turned = self._operands[name].detach().mT
+                others = {name: turned.contiguous() if name in self._state else turned}
+                what = f"{_named(name)} transposed"
+                yield Alternative("transposed", f"takes {what}", f"with {what}", functools.partial(self.run, others))
 
     def frozen(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
         """Yield the reference with some or all of its state as it was constructed."""
-        old = {n: t for n, t in before.items() if n in self.state and not torch.equal(t, self.state[n])}
+        old = {n: t for n, t in before.items() if n in self._state and not torch.equal(t, self._state[n])}
         for names in _likely_groups(list(old))[: 2 * MOST_TENSORS] if old else []:
             which = "all weights" if len(names) == len(old) else _in_words(names)
             sentence = "right with the weights it was constructed with, wrong once they change"
@@ -181,9 +168,9 @@ class Forms:
             yield Alternative(each.code, sentence, f"with {each.words}", functools.partial(self._rounded, each))
 
     def _rounded(self, arithmetic: Arithmetic) -> list[Tensor]:
-        state = {name: arithmetic.at("given", tensor.detach()) for name, tensor in self.state.items()}
+        given = {name: arithmetic.at("given", tensor.detach()) for name, tensor in self._operands.items()}
         with taken_apart(), RoundingMode(arithmetic):
-            found = self.run(state, lambda _, tensor: arithmetic.at("given", tensor))
+            found = self.run(given)
         return [arithmetic.at("result", tensor) for tensor in found]
 
 
@@ -205,7 +192,11 @@ def _likely_groups(names: Sequence[str]) -> list[list[str]]:
 
 def _in_words(names: Sequence[str]) -> str:
     more = len(names) - MOST_NAMED
-    return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(_named, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
+def _named(operand: str) -> str:
+    return operand if operand.startswith(INPUT.format("")) else f"`{operand}`"
 
 
 def _is_vector(tensor: Tensor) -> bool:
