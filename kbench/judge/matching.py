@@ -54,12 +54,11 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
     """
     if not ours:
         return "none", []
-    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
     parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
     buffers = [(name, tensor) for name, tensor in ours if not _is_parameter(tensor)]
-    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
-    named = all(shapes.get(name) == _shape_of(tensor) for name, tensor in parameters)
-    if named and (parameters or None not in by_name):
+    same = _by_name(ours, theirs)
+    by_name = [same.get(name) for name, _ in buffers]
+    if all(name in same for name, _ in parameters) and (parameters or None not in by_name):
         own = _others(theirs, {name for name, _ in parameters})
         return "name", [*(name for name, _ in parameters), *_buffers(buffers, own, by_name)]
     registered = [entry for entry in theirs if entry.is_parameter]

@@ -115,12 +115,11 @@ def entries_in_words(entries: Tensor, size: int) -> str:
         if first and last < size - 1:
             return f"entries {first} to {last} of {size}"
         return f"the {'last' if first else 'first'}{f' {count}' if count > 1 else ''} of {size} entries"
-    if step := _stripes(entries, size):
-        return f"every {ordinal(step)} of {size} entries"
     is_good = torch.ones(size, dtype=torch.bool, device=entries.device)
     is_good[entries] = False
-    if step := _stripes(is_good.nonzero().flatten(), size):
-        return f"all but every {ordinal(step)} of {size} entries"
+    for words, some in (("every", entries), ("all but every", is_good.nonzero().flatten())):
+        if step := _stripes(some, size):
+            return f"{words} {ordinal(step)} of {size} entries"
     return ""
 
 

@@ -149,7 +149,7 @@ Form = Callable[[Tensor, Tensor, Tensor], Tensor]
 def normed(name: str, args: Sequence[Any], form: Form, over: Sequence[int] = ()) -> tuple[Tensor, None, None]:
     """Return what a norm returns if it has a form, and if its statistics are `over` other dimensions."""
     x: Tensor = args[0]
-    grouped = name == "native_group_norm" and not over
+    grouped = name == "native_group_norm"
     rows = x.reshape(args[3], args[6], -1) if grouped else x
     dims = [2] if grouped else list(over or dimensions(name, args))
     variance, mean = torch.var_mean(rows, dims, correction=0, keepdim=True)

@@ -29,11 +29,6 @@ CANCELLING = 4.0
 """Multiple of the tolerance that is allowed if terms cancel: fp32 misses by a little, TF32 by a factor of 100."""
 
 
-def shifted(x: Tensor) -> Tensor:
-    """Return x + 3; zeros stay."""
-    return moved_by(3, x)
-
-
 def centred(x: Tensor) -> Tensor:
     """Return x less its mean, where errors of factors that are rounded no longer average out; zeros stay."""
     return moved_by(-x.mean(), x) if x.numel() else x
@@ -185,7 +180,7 @@ class Variation:
 
 VALID = (
     Variation(code="negated", transform=operator.neg),
-    Variation(code="shifted", transform=shifted),
+    Variation(code="shifted", transform=partial(moved_by, 3)),
     Variation(code="centred", transform=centred, within=CANCELLING),
     Variation(code="scaled_up", transform=partial(operator.mul, SCALE_UP)),
     Variation(code="scaled_down", transform=partial(operator.mul, SCALE_DOWN)),

@@ -11,14 +11,14 @@ from torch.nn import functional
 
 from kbench.judge.diagnosis.slips.call import OperatorCall, Slip, left_out, shorter
 
-Form = Callable[[Tensor, list[int], bool], Tensor]
+Reduction = Callable[[Tensor, list[int], bool], Tensor]
 """Takes a tensor, the dimensions that are reduced, and whether these are kept."""
 SAME_SHAPE = {"_softmax", "_log_softmax", "cumsum", "cumprod"}
 REDUCING = {"sum", "mean", "amax", "amin", "logsumexp", "prod", "argmax", "argmin", "max", "min", "var", "std"}
 PLACES = {"linalg_vector_norm": 2}
 """Position of the dimensions where it is not 1."""
 WORDS = {"sum": "the sum", "mean": "the mean", "amax": "the largest value", "amin": "the smallest value"}
-OTHERS: dict[str, dict[str, Form]] = {
+OTHERS: dict[str, dict[str, Reduction]] = {
     **{own: {WORDS[name]: getattr(torch, name) for name in WORDS if name != own} for own in WORDS},
     "argmax": {"`argmin`": lambda x, dims, keepdim: x.argmin(dims[0], keepdim)},
     "argmin": {"`argmax`": lambda x, dims, keepdim: x.argmax(dims[0], keepdim)},
