@@ -76,7 +76,7 @@ class LackingProperties(dict[str, RefusalError]):
         fatal = blocking(self, required, accepted)
         return [
             Finding(code=code, kind=FindingKind.LEVEL, message=why.explained, fatal=code in fatal, status=why.status)
-            for code, why in ((code, self[code]) for code in self.codes)
+            for code, why in sorted(self.items())
         ]
 
 
