@@ -100,19 +100,11 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError, OSError) as error:
             raise PeerGoneError(str(error)) from error
 
-    def receive(self, timeout_s: float | None = None) -> Message:
-        """Return the next message; descriptors that come with it are refused by the kernel (no room for them).
+    def receive(self, timeout_s: float | None = None, fds: list[int] | None = None) -> Message:
+        """Return the next message; descriptors that come with it go to `fds`, or are refused by the kernel.
 
         Raises WireError, PeerGoneError or DeadlineError.
         """
-        return self._receive(timeout_s, fds=None)
-
-    def receive_with_fds(self, timeout_s: float | None = None) -> tuple[Message, list[int]]:
-        """Return the next message and the descriptors that came with it. Only a worker calls this."""
-        fds: list[int] = []
-        return self._receive(timeout_s, fds=fds), fds
-
-    def _receive(self, timeout_s: float | None, fds: list[int] | None) -> Message:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             end = self._buffer.find(b"\n", self._scanned)

@@ -176,18 +176,14 @@ class Forms:
 
 def _likely_groups(names: Sequence[str]) -> list[list[str]]:
     """Return what may be kept together: all, those of one kind or module, one alone, and all but each of these."""
-    kinds: list[set[str]] = []
+    kinds = []
     for side in (2, 0):
-        by_part: dict[str, set[str]] = {}
-        for name in names:
-            by_part.setdefault(name.rpartition(".")[side], set()).add(name)
-        kinds += by_part.values()
-    alone = [{name} for name in names]
-    groups = [set(names)]
-    for some in (kinds, alone):
-        groups += [*some, *(set(names) - one for one in some)]
-    found = dict.fromkeys(tuple(name for name in names if name in group) for group in groups)
-    return [list(group) for group in found if group]
+        parts = [name.rpartition(".")[side] for name in names]
+        kinds += [[n for n, own in zip(names, parts, strict=True) if own == part] for part in dict.fromkeys(parts)]
+    groups = [[*names]]
+    for some in (kinds, [[name] for name in names]):
+        groups += [*some, *([name for name in names if name not in one] for one in some)]
+    return [list(group) for group in dict.fromkeys(map(tuple, groups)) if group]
 
 
 def _in_words(names: Sequence[str]) -> str:
