@@ -96,14 +96,9 @@ def _places(mask: Tensor) -> list[Tensor]:
 
 def _block_in_words(places: list[Tensor], shape: torch.Size) -> str:
     """Name the entries of each dimension that is not whole; empty where they follow no pattern."""
-    parts = []
-    for dim, (entries, size) in enumerate(zip(places, shape, strict=True)):
-        if len(entries) < size:
-            named = entries_in_words(entries, size)
-            if not named:
-                return ""
-            parts.append(f"{named} of dimension {dim}")
-    return " and ".join(parts)
+    sizes = [(dim, entries, size) for dim, (entries, size) in enumerate(zip(places, shape, strict=True))]
+    parts = [(dim, entries_in_words(entries, size)) for dim, entries, size in sizes if len(entries) < size]
+    return " and ".join(f"{words} of dimension {dim}" for dim, words in parts) if all(w for _, w in parts) else ""
 
 
 def entries_in_words(entries: Tensor, size: int) -> str:

@@ -329,21 +329,19 @@ class Reference:
         """Return the outputs of which all draws are within `within` tolerances, as a mean over a million terms is."""
 
         def small() -> dict[str, Tensor]:
-            leaves = self.expect(self.arguments(secrets.randbits(31))).leaves
-            tensors = [(path, leaf) for path, leaf in leaves if hasattr(leaf, "untyped_storage")]
-            return {path: t for path, t in tensors if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}
+            outputs = self.expect(self.arguments(secrets.randbits(31))).outputs
+            return {path: t for path, t in outputs if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}
 
         def near(one: Tensor, other: Tensor | None) -> bool:
             if other is None or one.shape != other.shape:
                 return False
             return elements.compare(one, other, self.tolerance(one)).ratio <= within
 
-        first = small()
-        same = set(first)
+        same = small()
         for _ in range(REPEAT_DRAWS):
             other = small() if same else {}
-            same = {path for path in same if near(first[path], other.get(path))}
-        return tuple(path for path in first if path in same)
+            same = {path: first for path, first in same.items() if near(first, other.get(path))}
+        return tuple(same)
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
