@@ -155,7 +155,9 @@ class Forms:
         """Yield the reference with some or all of its state as it was constructed."""
         old = {n: t for n, t in before.items() if n in self._state and not torch.equal(t, self._state[n])}
         for names in _likely_groups(list(old))[: 2 * MOST_TENSORS] if old else []:
-            which = "all weights" if len(names) == len(old) else _in_words(names)
+            more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+            some = ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + more
+            which = "all weights" if len(names) == len(old) else some
             sentence = "right with the weights it was constructed with, wrong once they change"
             run = functools.partial(self.run, {name: old[name] for name in names})
             yield Alternative("frozen_weights", sentence, f"with {which} as before", run)
@@ -184,11 +186,6 @@ def _likely_groups(names: Sequence[str]) -> list[list[str]]:
     for some in (kinds, [[name] for name in names]):
         groups += [*some, *([name for name in names if name not in one] for one in some)]
     return [list(group) for group in dict.fromkeys(map(tuple, groups)) if group]
-
-
-def _in_words(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(map(_named, names[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def _named(operand: str) -> str:
