@@ -178,7 +178,9 @@ def serve(channel: Channel, then: Callable[[], None] | None = None) -> ForkedChi
         if channel.fileno() not in {descriptor for descriptor, _ in poll.poll(timeout_ms)}:
             continue
         try:
-            message, (output, link, pipe) = channel.receive_with_fds(BIRTH_TIMEOUT_S)
+            fds: list[int] = []
+            message = channel.receive(BIRTH_TIMEOUT_S, fds)
+            output, link, pipe = fds
         except PeerGoneError:
             return None
         with contextlib.suppress(OSError):  # no room for a process now: the closed pipe tells it

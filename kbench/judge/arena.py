@@ -90,13 +90,10 @@ class Arena:
             "blocks": [self._block.descriptor],
             "arguments": self.arguments,
             "slots": [
-                {
-                    "inputs": [spec.to_json() for spec in inputs],
-                    "outputs": [] if self.lends else [spec.to_json() for spec in outputs or ()],
-                }
+                {"inputs": inputs, "outputs": [] if self.lends else outputs or []}
                 for inputs, outputs in zip_longest(self._inputs, self._outputs)
             ],
-            "weights": [spec.to_json() for spec in self._weights],
+            "weights": self._weights,
         }
         return message, [] if self._block.fd is None else [self._block.fd]
 
@@ -168,8 +165,7 @@ class Arena:
         backend(self._device).release_cached()
         self._lent = Block.allocate(self._output_span[0][1], self._device)
         poison(self._lent.bytes)
-        specs = [spec.to_json() for spec in self._outputs[0]]
-        message = {"op": "lend", "blocks": [self._lent.descriptor], "outputs": specs}
+        message = {"op": "lend", "blocks": [self._lent.descriptor], "outputs": self._outputs[0]}
         return message, [] if self._lent.fd is None else [self._lent.fd]
 
     def take_back(self) -> None:
@@ -188,7 +184,7 @@ class Arena:
 
     def inputs(self, slot: int) -> list[Any]:
         """Return the judge's views of a slot's inputs: what the worker may have written to."""
-        return [self._block.view(spec) for spec in self._inputs[slot]]
+        return [view(spec, self._block.bytes) for spec in self._inputs[slot]]
 
     def outputs(self, slot: int) -> list[Tensor]:
         """Return the judge's views of a slot's outputs."""
@@ -211,7 +207,7 @@ class Arena:
 
     def weight_views(self) -> list[Tensor]:
         """Return the judge's views of the shared parameter values."""
-        return [self._block.view(spec) for spec in self._weights]
+        return [view(spec, self._block.bytes) for spec in self._weights]
 
     def random_slot(self) -> int:
         """Return a random slot: results must not depend on where the inputs lie."""

@@ -183,7 +183,7 @@ class Evaluation:
 
     def _gradients(self, trial: Trial) -> None:
         if self._assignment.options.backward:
-            check_gradients(trial, self._candidate)
+            check_gradients(trial)
 
     def _diagnosis_of_small(self) -> Diagnosis | None:
         """Look for the reason why values are wrong in a smaller case, where outputs are too large to explain."""

@@ -253,7 +253,7 @@ class Trial:
             four = zip(range(len(names)), differences, outputs, wanted, strict=True)
             differences = [self._by_either(found, number, got, want, truth) for number, found, got, want in four]
             ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
-            self._try_trivial(ratios, expected, truth, names)
+            self._try_trivial(ratios, expected, truth)
         ruling = rule_all(ratios, self.reference.factor)
         if truth is not None and not ruling.right and all(d.ratio <= 1 for d in differences):
             number = ruling.output
@@ -286,8 +286,7 @@ class Trial:
         nearer = want.clone()
         for index, outputs in truth.pieces or ():
             if outputs[number].dtype == want.dtype:
-                place = index or ...
-                nearer[place] = elements.where_equal(got[place], outputs[number], nearer[place])
+                nearer[index] = elements.where_equal(got[index], outputs[number], nearer[index])
         name = found.mismatches[0].output if found.mismatches else "output"
         return elements.compare(got, nearer, tolerance, name)
 
@@ -327,9 +326,9 @@ class Trial:
                 return True
         return False
 
-    def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth, names: list[str]) -> None:
+    def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth) -> None:
         """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
-        for name, number, want in zip(names, range(len(names)), expected.judged.values(), strict=True):
+        for number, (name, want) in enumerate(expected.judged.items()):
             if self.tally.would_do.get(name, True) is False or not want.numel():
                 continue
             if self.reference.tolerance(want).exact:
@@ -345,8 +344,7 @@ class Trial:
     def _passes(self, got: Tensor, number: int, expected: Expected, truth: Truth) -> bool:
         want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
         for index, exact in truth.pieces or ():
-            pair = (got[index], want[index]) if index else (got, want)
-            found = against_oracle(found, *pair, exact[number], self.reference.tolerance(want))
+            found = against_oracle(found, got[index], want[index], exact[number], self.reference.tolerance(want))
         return rule(found, self.reference.factor).right
 
     @property

@@ -7,7 +7,7 @@ from kbench.children.worker_start import WorkerConfig
 from kbench.judge.arena import encoded
 from kbench.judge.reference.reference import Reference
 from kbench.wire.channel import encode_constants
-from kbench.wire.shared_memory import Block, lay_out
+from kbench.wire.shared_memory import Block, lay_out, view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
     example, blanks = encoded(reference.blank)
     block = Block.allocate(nbytes, config.device)
     for leaf, place in zip(leaves, specs, strict=True):
-        block.view(place).copy_(leaf)
+        view(place, block.bytes).copy_(leaf)
     request = {
         "op": "load",
         "path": spec.path,
@@ -50,9 +50,9 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "construct_on": reference.constructs_on,
         "seed": reference.init_seed,
         "blocks": [block.descriptor] if leaves else [],
-        "tensors": [place.to_json() for place in specs],
+        "tensors": specs,
         "arguments": tree["l"][0],
         "keywords": tree["l"][1],
-        "example": [example, [place.to_json() for place in lay_out(blanks)[0]]],
+        "example": [example, lay_out(blanks)[0]],
     }
     return request, block

@@ -54,12 +54,11 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
     """
     if not ours:
         return "none", []
-    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
     parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
     buffers = [(name, tensor) for name, tensor in ours if not _is_parameter(tensor)]
-    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
-    named = all(shapes.get(name) == _shape_of(tensor) for name, tensor in parameters)
-    if named and (parameters or None not in by_name):
+    same = _by_name(ours, theirs)
+    by_name = [same.get(name) for name, _ in buffers]
+    if all(name in same for name, _ in parameters) and (parameters or None not in by_name):
         own = _others(theirs, {name for name, _ in parameters})
         return "name", [*(name for name, _ in parameters), *_buffers(buffers, own, by_name)]
     registered = [entry for entry in theirs if entry.is_parameter]
@@ -113,16 +112,12 @@ def _left(
     """
     left = [(name, tensor) for name, tensor in ours if name not in places]
     others = _others(theirs, set(places.values()))
-    found: Sequence[str | None] | None = _in_order(left, others)
-    if found is None:
-        free: dict[tuple[str, tuple[int, ...]], list[str]] = {}
-        for entry in reversed(others):
-            free.setdefault((entry.dtype, entry.shape), []).append(entry.name)
-        found = [names.pop() if (names := free.get(_shape_of(tensor))) else None for _, tensor in left]
-        recurs = len({_shape_of(tensor) for _, tensor in left}) < len(left)
-        if None in found or len(others) != len(left) or (recurs and not repeated):
-            return None
-    return places | {name: place for (name, _), place in zip(left, found, strict=True) if place is not None}
+    recurs = len({_shape_of(tensor) for _, tensor in left}) < len(left)
+    if _in_order(left, others) is None and (repeated or not recurs):
+        left.sort(key=lambda own: repr(_shape_of(own[1])))
+        others.sort(key=lambda entry: repr((entry.dtype, entry.shape)))
+    found = _in_order(left, others)
+    return None if found is None else places | dict(zip([name for name, _ in left], found, strict=True))
 
 
 def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: list[str | None]) -> str:
@@ -177,9 +172,8 @@ def _buffers(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], by_name: 
     """Match buffers by name where all are found, else in order; counters, which change no result, may be missing."""
     if None not in by_name:
         return by_name
-    in_order = _in_order(ours, theirs)
-    if in_order is not None:
-        return in_order
+    if (in_order := _in_order(ours, theirs)) is not None:
+        return [*in_order]
     values = [(name, tensor) for name, tensor in ours if tensor.is_floating_point()]
     found = _in_order(values, [entry for entry in theirs if "float" in entry.dtype])
     if found is None:
@@ -188,7 +182,7 @@ def _buffers(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], by_name: 
     return [places.get(name, known) for (name, _), known in zip(ours, by_name, strict=True)]
 
 
-def _in_order(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str | None] | None:
+def _in_order(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str] | None:
     if [_shape_of(tensor) for _, tensor in ours] != [(entry.dtype, entry.shape) for entry in theirs]:
         return None
     return [entry.name for entry in theirs]

@@ -35,6 +35,16 @@ LONGEST_VALUE = 100
 """Characters of a value that travel as they are; of a longer one, its hash."""
 LONE_SURROGATE = re.compile(rb"\\u[dD]")
 
+LEAVES: dict[str, Callable[[Any, Any], Any]] = {
+    "v": lambda content, _: content,
+    "i": lambda content, _: int(content),
+    "f": lambda content, _: float.fromhex(content),
+    "c": lambda content, _: complex(*map(float.fromhex, content)),
+    "dtype": lambda content, torch: getattr(torch, content),
+    "device": lambda content, torch: torch.device(content),
+}
+"""How a leaf of a value tree is decoded, by its tag: what `encode_leaf` makes."""
+
 Message = dict[str, Any]
 T = TypeVar("T")
 
@@ -90,19 +100,11 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError, OSError) as error:
             raise PeerGoneError(str(error)) from error
 
-    def receive(self, timeout_s: float | None = None) -> Message:
-        """Return the next message; descriptors that come with it are refused by the kernel (no room for them).
+    def receive(self, timeout_s: float | None = None, fds: list[int] | None = None) -> Message:
+        """Return the next message; descriptors that come with it go to `fds`, or are refused by the kernel.
 
         Raises WireError, PeerGoneError or DeadlineError.
         """
-        return self._receive(timeout_s, fds=None)
-
-    def receive_with_fds(self, timeout_s: float | None = None) -> tuple[Message, list[int]]:
-        """Return the next message and the descriptors that came with it. Only a worker calls this."""
-        fds: list[int] = []
-        return self._receive(timeout_s, fds=fds), fds
-
-    def _receive(self, timeout_s: float | None, fds: list[int] | None) -> Message:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             end = self._buffer.find(b"\n", self._scanned)
@@ -249,25 +251,9 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
         case "n":
             names, items = content
             return named_tuple(*names)(*(decode_tree(item, tensors, torch_module) for item in items))
-    return decode_leaf(tag, content, torch_module)
-
-
-def decode_leaf(tag: str, content: Any, torch_module: Any) -> Any:
-    """Undo `encode_tree` of what holds nothing else. Raises WireError."""
-    match tag:
-        case "v":
-            return content
-        case "i":
-            return int(content)
-        case "f":
-            return float.fromhex(content)
-        case "c":
-            return complex(*map(float.fromhex, content))
-        case "dtype":
-            return getattr(torch_module, content)
-        case "device":
-            return torch_module.device(content)
-    raise WireError(f"unknown tag {tag!r} in a value tree")
+    if tag not in LEAVES:
+        raise WireError(f"unknown tag {tag!r} in a value tree")
+    return LEAVES[tag](content, torch_module)
 
 
 @functools.cache

@@ -7,8 +7,7 @@ survives the worker's death.
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbench.devices.backend import attach, backend
 from kbench.devices.interface import SharedMemory
@@ -20,18 +19,16 @@ ALIGNMENT = 256
 """Bytes; every tensor starts on such a boundary, as in torch's own allocator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TensorSpec:
-    """Where a tensor lies in a block: byte offset, dtype name (`float32`), shape and strides in elements."""
+class TensorSpec(NamedTuple):
+    """Where a tensor lies in a block: byte offset, dtype name (`float32`), shape and strides in elements.
+
+    In a message it is a JSON list of these.
+    """
 
     offset: int
     dtype: str
     shape: tuple[int, ...]
     stride: tuple[int, ...]
-
-    def to_json(self) -> list[Any]:
-        """Return the fields as a JSON list."""
-        return [self.offset, self.dtype, list(self.shape), list(self.stride)]
 
     @property
     def span(self) -> tuple[int, int]:
@@ -40,7 +37,7 @@ class TensorSpec:
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> "TensorSpec":
-        """Undo `to_json`."""
+        """Return what came as a JSON list."""
         offset, dtype, shape, stride = fields
         return cls(offset=offset, dtype=dtype, shape=tuple(shape), stride=tuple(stride))
 
@@ -112,10 +109,6 @@ class Block:
         """Map a judge's blocks in the worker; files come in the order of the blocks that are some."""
         files = iter(fds)
         return [cls(attach(each, next(files) if each["kind"] == "memfd" else None)) for each in descriptors]
-
-    def view(self, spec: TensorSpec) -> "Tensor":
-        """Return the tensor that lies at `spec`."""
-        return view(spec, self.bytes)
 
     def close(self) -> None:
         """Free the memory, or end the mapping of a judge's; views of it must not be used afterwards."""

@@ -23,7 +23,7 @@ from kbench.wire import precision_switches
 from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
-from kbench.wire.shared_memory import Block, TensorSpec
+from kbench.wire.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
 from kbench.worker.delivery import deliver, places_of
 from kbench.worker.extensions import record_builds, require_builds
@@ -63,7 +63,8 @@ class Worker:
         """Answer requests until the judge hangs up."""
         while True:
             try:
-                message, fds = self._channel.receive_with_fds()
+                fds: list[int] = []
+                message = self._channel.receive(fds=fds)
             except PeerGoneError:
                 return
             answer: Message
@@ -105,7 +106,7 @@ class Worker:
 
         require_builds()
         blocks = Block.attach_all(message["blocks"], message["fds"])
-        tensors = [blocks[0].view(TensorSpec.from_json(spec)).clone() for spec in message["tensors"]]
+        tensors = [view(TensorSpec.from_json(spec), blocks[0].bytes).clone() for spec in message["tensors"]]
         for block in blocks:
             block.close()
         arguments = decode_tree(message["arguments"], tensors, torch)
@@ -187,7 +188,7 @@ class Worker:
         self._block = block = Block.attach_all(message["blocks"], message["fds"])[0]
 
         def tensors(specs: list[Any]) -> "list[Tensor]":
-            return [block.view(TensorSpec.from_json(spec)) for spec in specs]
+            return [view(TensorSpec.from_json(spec), block.bytes) for spec in specs]
 
         for number, slot in enumerate(message["slots"]):
             self._tensors.append(tensors(slot["inputs"]))
@@ -209,7 +210,7 @@ class Worker:
     def do_lend(self, message: Message) -> None:
         """Map the memory for the outputs of the next call, where that is not the arena's."""
         self._lent = block = Block.attach_all(message["blocks"], message["fds"])[0]
-        self._outputs = [[block.view(TensorSpec.from_json(spec)) for spec in message["outputs"]]]
+        self._outputs = [[view(TensorSpec.from_json(spec), block.bytes) for spec in message["outputs"]]]
 
     def do_take_back(self, _message: Message) -> None:
         """Close that memory again."""

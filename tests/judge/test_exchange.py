@@ -86,7 +86,7 @@ def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
     """Both outputs meet the contract: the second is 0.001 of itself off, and near zero."""
     want = (torch.ones(4), torch.tensor([1e-3, 2e-3]))
     outputs = [want[0].clone(), want[1] * torch.tensor([1.0, 1.001])]
-    truth = Truth(pieces=[([], [t.double() for t in want])], vacuous=(False, False), scales=(1.0, 1.6e-3))
+    truth = Truth(pieces=[(..., [t.double() for t in want])], vacuous=(False, False), scales=(1.0, 1.6e-3))
     expected = Expected(arguments=[], leaves=[("output[0]", want[0]), ("output['near']", want[1])])
     trial: Any = object.__new__(Trial)
     trial.tally, trial.earlier = Tally(), []

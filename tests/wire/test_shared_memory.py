@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out
+from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, view
 
 
 def shared(tensors: list[torch.Tensor], offset: int = 0) -> tuple[Block, Block, list[TensorSpec]]:
@@ -19,7 +20,7 @@ def shared(tensors: list[torch.Tensor], offset: int = 0) -> tuple[Block, Block, 
     specs, end = lay_out(tensors, offset)
     block = Block.allocate(end, "cpu")
     for tensor, spec in zip(tensors, specs, strict=True):
-        block.view(spec).copy_(tensor)
+        view(spec, block.bytes).copy_(tensor)
     assert block.fd is not None
     return block, *Block.attach_all([block.descriptor], [os.dup(block.fd)]), specs
 
@@ -47,7 +48,7 @@ ODD = {
 def test_a_worker_sees_what_the_judge_wrote(name) -> None:
     tensor = ODD[name]()
     ours, theirs, (spec,) = shared([tensor])
-    seen = theirs.view(TensorSpec.from_json(spec.to_json()))
+    seen = view(TensorSpec.from_json(json.loads(json.dumps(spec))), theirs.bytes)
     assert (seen.shape, seen.dtype) == (tensor.shape, tensor.dtype)
     assert torch.equal(seen.to(torch.complex128), tensor.to(torch.complex128))
     ours.close()
@@ -72,7 +73,7 @@ def test_tensors_do_not_overlap() -> None:
     assert spans[-1][1] <= end
     ours, theirs, specs = shared(tensors)
     for tensor, spec in zip(tensors, specs, strict=True):
-        assert torch.equal(theirs.view(spec).to(torch.complex128), tensor.to(torch.complex128))
+        assert torch.equal(view(spec, theirs.bytes).to(torch.complex128), tensor.to(torch.complex128))
     ours.close()
     theirs.close()
 
@@ -83,9 +84,9 @@ def test_any_strides_hold_their_own_values(shape, stride) -> None:
     """Overlapping ones get room of their own, so that writing one element changes no other."""
     tensor = torch.randn(200).as_strided(shape, stride[: len(shape)])
     ours, theirs, (spec,) = shared([tensor])
-    assert torch.equal(theirs.view(spec), tensor)
-    theirs.view(spec).copy_(torch.arange(tensor.numel()).reshape(shape).float())
-    assert torch.equal(ours.view(spec).flatten(), torch.arange(tensor.numel()).float())
+    assert torch.equal(view(spec, theirs.bytes), tensor)
+    view(spec, theirs.bytes).copy_(torch.arange(tensor.numel()).reshape(shape).float())
+    assert torch.equal(view(spec, ours.bytes).flatten(), torch.arange(tensor.numel()).float())
     ours.close()
     theirs.close()
 
@@ -94,8 +95,8 @@ def test_a_misaligned_layout() -> None:
     tensor = torch.randn(5)
     ours, theirs, (spec,) = shared([tensor], offset=4)
     assert spec.offset == 4
-    assert theirs.view(spec).data_ptr() % ALIGNMENT == 4
-    assert torch.equal(theirs.view(spec), tensor)
+    assert view(spec, theirs.bytes).data_ptr() % ALIGNMENT == 4
+    assert torch.equal(view(spec, theirs.bytes), tensor)
     ours.close()
     theirs.close()
 

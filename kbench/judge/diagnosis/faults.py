@@ -42,25 +42,20 @@ def transposed(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diag
         read = want.reshape(turned.shape).transpose(first, second)
         if any(likeness.is_same(got, want, other, tolerance) for other in (turned.reshape(want.shape), read)):
             sentence = f"writes the output with dimensions {first} and {second} exchanged"
-            evidence = "equal to the reference's output turned so, within the tolerance"
-            return Diagnosis(code="transposed", sentence=sentence, evidence=evidence)
+            return _equal("transposed", sentence, "the reference's output turned so")
     return None
 
 
 def displaced(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
     """Return along which dimension an output lies one entry too far on, or back."""
     for dim, size in enumerate(got.shape):
-        here, there = (slice(1, None), slice(None, -1)) if size > 1 else (slice(0, 0),) * 2
-        for mine, theirs, words in ((here, there, "one entry too far on"), (there, here, "one entry too far back")):
-            kept, other = (t.movedim(dim, 0) for t in (got, want))
-            a, b, c = kept[mine], other[mine], other[theirs]
+        most = max(size - 1, 0)
+        for mine, theirs, words in ((size - most, 0, "on"), (0, size - most, "back")):
+            a, b, c = (t.narrow(dim, at, most) for t, at in ((got, mine), (want, mine), (want, theirs)))
             # One value everywhere lies nowhere: zeros equal all rows of a ReLU's output but the few that are not zero.
-            if a.numel() < likeness.SEVERAL or likeness.is_one_value(a):
-                continue
-            if likeness.is_same(a, b, c, tolerance):
-                evidence = "equal to the reference's output displaced so, within the tolerance"
-                sentence = f"writes the output {words} along dimension {dim}"
-                return Diagnosis(code="displaced", sentence=sentence, evidence=evidence)
+            if a.numel() >= likeness.SEVERAL and not likeness.is_one_value(a) and likeness.is_same(a, b, c, tolerance):
+                sentence = f"writes the output one entry too far {words} along dimension {dim}"
+                return _equal("displaced", sentence, "the reference's output displaced so")
     return None
 
 
@@ -69,13 +64,12 @@ def constant_error(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> 
     a, b = got.double().flatten(), want.double().flatten()
     if got.is_complex() or not a.numel() or not bool((a.isfinite() & b.isfinite()).all()) or not bool(b.any()):
         return None
-    factor, summand = (a * b).sum().item() / b.square().sum().item(), (a - b).mean().item()
-    forms = [(b * n, n, 0.0) for n in (-1.0, 2.0, 0.5)]
+    forms = [(n, 0.0) for n in (-1.0, 2.0, 0.5)]
     if a.numel() >= likeness.SEVERAL and a.var().item():
-        forms = [(b * factor, factor, 0.0), (b + summand, 1.0, summand)]
-    for form, times, plus in forms:
-        alike = likeness.is_same(got, want, form.view(want.shape), tolerance)
-        if alike and likeness.rest(got, want, form.view(want.shape)) <= likeness.GROSS_REST:
+        forms = [((a * b).sum().item() / b.square().sum().item(), 0.0), (1.0, (a - b).mean().item())]
+    for times, plus in forms:
+        form = (b * times + plus).view(want.shape)
+        if likeness.is_same(got, want, form, tolerance) and likeness.rest(got, want, form) <= likeness.GROSS_REST:
             words = f"the right one {'plus' if plus > 0 else 'less'} {abs(plus):.4g}" if plus else _times(times)
             return Diagnosis(code="constant_error", sentence=f"every value is {words}", evidence=CONSTANT)
     return None
@@ -86,13 +80,15 @@ def extra_function(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> 
     is_constant = got.numel() >= likeness.FEW and likeness.is_one_value(got)
     if not want.is_floating_point() or not got.numel() or is_constant:
         return None
-    for family in functions.FAMILIES:
-        for name, function in family.items():
-            if likeness.is_same(got, want, function(want), tolerance):
-                sentence = f"computes `{name}` of the right result, where the reference has none"
-                evidence = f"equal to `{name}` of the reference's output, within the tolerance"
-                return Diagnosis(code="other_function", sentence=sentence, evidence=evidence)
+    for name, function in itertools.chain.from_iterable(family.items() for family in functions.FAMILIES):
+        if likeness.is_same(got, want, function(want), tolerance):
+            sentence = f"computes `{name}` of the right result, where the reference has none"
+            return _equal("other_function", sentence, f"`{name}` of the reference's output")
     return None
+
+
+def _equal(code: str, sentence: str, what: str) -> Diagnosis:
+    return Diagnosis(code=code, sentence=sentence, evidence=f"equal to {what}, within the tolerance")
 
 
 def _times(factor: float) -> str:

@@ -1,6 +1,7 @@
 """Where a mask of bad elements lies, in words: a tail, every n-th row, a triangle, a block; None if scattered."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -26,82 +27,64 @@ class Region:
     """Share of its elements that are bad."""
 
 
+Hull = tuple[str, int, int]
+"""Elements in words (empty: they follow no pattern), how many of these are bad, and how many there are. Where all that
+is good is a hull itself, the words are for all others, and the numbers for the good ones."""
+
+
 def region_of(bad: Tensor) -> Region | None:
     """Return the region that holds all bad elements of a boolean tensor, or None where they are scattered."""
     count, total = int(bad.sum().item()), bad.numel()
-    if count in {0, total}:
-        return None
-    found = _flat_run(bad, count) or _triangle(bad, count) or _box(bad, count)
-    return found or _rest_of_a_box(bad, total - count) or _rows(bad, count)
-
-
-def _flat_run(bad: Tensor, count: int) -> Region | None:
-    """Find what is bad from some element on, or up to one, counted through the whole tensor."""
-    flat, total = bad.flatten(), bad.numel()
-    fewer = min(count, total - count)
-    if not _is_no_chance(fewer, fewer / total):
-        return None
-    whole_rows = bad.dim() > 1 and count % bad.shape[-1] == 0
-    if bool(flat[total - count :].all()):
-        if count >= total / 2:
-            return Region(words=f"all but the first {total - count:,} of {total:,} elements", filled=1.0)
-        return None if whole_rows else Region(words=f"the last {count:,} of {total:,} elements", filled=1.0)
-    if bool(flat[:count].all()) and not whole_rows:
-        return Region(words=f"the first {count:,} of {total:,} elements", filled=1.0)
+    for words, inside, size in _hulls(bad, count) if count not in {0, total} else ():
+        by_chance = inside * math.log(size / total) >= math.log(CHANCE)
+        if words and inside >= LEAST_FILLED * size and not by_chance:
+            return Region(words=words, filled=inside / size)
     return None
 
 
-def _triangle(bad: Tensor, count: int) -> Region | None:
-    """Find that all of it is above the diagonal of the last two dimensions, or below."""
-    if bad.dim() < 2:
-        return None
-    whole = torch.ones(bad.shape[-2:], dtype=torch.bool, device=bad.device)
-    for words, side in (("above", whole.triu(1)), ("below", whole.tril(-1))):
-        size = int(side.sum().item()) * (bad.numel() // side.numel())
-        if bool((bad & ~side).any()) or count < LEAST_FILLED * size or not _is_no_chance(count, size / bad.numel()):
-            continue
-        return Region(words=f"what is {words} the diagonal of the last two dimensions", filled=count / size)
-    return None
-
-
-def _box(bad: Tensor, count: int) -> Region | None:
-    """Find the entries of each dimension that hold all of it, if they are far fewer than chance would need."""
+def _hulls(bad: Tensor, count: int) -> Iterator[Hull]:
+    """Yield what may hold all of it, the simpler first."""
+    yield from _runs(bad, count)
+    yield from _triangles(bad, count)
     places = _places(bad)
-    size, total = math.prod(map(len, places)), bad.numel()
-    if size == total or count < LEAST_FILLED * size or not _is_no_chance(count, size / total):
-        return None
-    words = _block_in_words(places, bad.shape)
-    return Region(words=words, filled=count / size) if words else None
+    yield _block_in_words(places, bad.shape), count, math.prod(map(len, places))
+    yield from _rest_of_a_block(bad, bad.numel() - count)
+    if bad.dim() > 2:
+        rows = bad.flatten(0, -2)
+        entries = rows.any(dim=1).nonzero().flatten()
+        words = entries_in_words(entries, rows.shape[0]).replace("entries", "rows")
+        yield words, count, len(entries) * rows.shape[1]
 
 
-def _rest_of_a_box(bad: Tensor, good: int) -> Region | None:
-    """Find that what is good is a block, so that what is bad lies all around it."""
+def _runs(bad: Tensor, count: int) -> Iterator[Hull]:
+    """Yield what is from some element on, or up to one, counted through the whole tensor."""
+    flat, total = bad.flatten(), bad.numel()
+    good = total - count
+    whole_rows = bad.dim() > 1 and count % bad.shape[-1] == 0
+    if count >= good and bool(flat[good:].all()):
+        yield f"all but the first {good:,} of {total:,} elements", good, good
+    elif not whole_rows:
+        for words, run in (("last", flat[good:]), ("first", flat[:count])):
+            if bool(run.all()):
+                yield f"the {words} {count:,} of {total:,} elements", min(count, good), min(count, good)
+
+
+def _triangles(bad: Tensor, count: int) -> Iterator[Hull]:
+    """Yield what is above the diagonal of the last two dimensions, or below."""
+    whole = torch.ones(bad.shape[-2:], dtype=torch.bool, device=bad.device)
+    for words, side in (("above", whole.triu(1)), ("below", whole.tril(-1))) if bad.dim() > 1 else ():
+        if not bool((bad & ~side).any()):
+            size = int(side.sum().item()) * (bad.numel() // side.numel())
+            yield f"what is {words} the diagonal of the last two dimensions", count, size
+
+
+def _rest_of_a_block(bad: Tensor, good: int) -> Iterator[Hull]:
+    """Yield all but a block of the first entries: what a grid that is too small leaves."""
     places = _places(~bad)
-    total = bad.numel()
-    if good < LEAST_GOOD or math.prod(map(len, places)) != good or not _is_no_chance(good, good / total):
-        return None
-    if any(int(entries[-1]) != len(entries) - 1 for entries in places):
-        return None  # a grid that is too small leaves the first blocks; elsewhere a value is right by chance
-    words = _block_in_words(places, bad.shape)
-    return Region(words=f"all but {words}", filled=1.0) if words else None
-
-
-def _rows(bad: Tensor, count: int) -> Region | None:
-    """Find rows equally far apart, counted through all dimensions but the last."""
-    if bad.dim() < 3:
-        return None
-    rows = bad.flatten(0, -2)
-    entries = rows.any(dim=1).nonzero().flatten()
-    size = len(entries) * rows.shape[1]
-    if size == bad.numel() or count < LEAST_FILLED * size or not _is_no_chance(count, size / bad.numel()):
-        return None
-    words = entries_in_words(entries, rows.shape[0])
-    return Region(words=words.replace("entries", "rows"), filled=count / size) if words else None
-
-
-def _is_no_chance(count: int, share: float) -> bool:
-    """Return whether scattered elements would hardly all fall into this share of the whole by chance."""
-    return count * math.log(share) < math.log(CHANCE)
+    from_0 = all(int(entries[-1]) == len(entries) - 1 for entries in places)  # elsewhere a value is right by chance
+    if from_0 and good >= LEAST_GOOD and math.prod(map(len, places)) == good:
+        words = _block_in_words(places, bad.shape)
+        yield words and f"all but {words}", good, good
 
 
 def _places(mask: Tensor) -> list[Tensor]:
@@ -113,14 +96,9 @@ def _places(mask: Tensor) -> list[Tensor]:
 
 def _block_in_words(places: list[Tensor], shape: torch.Size) -> str:
     """Name the entries of each dimension that is not whole; empty where they follow no pattern."""
-    parts = []
-    for dim, (entries, size) in enumerate(zip(places, shape, strict=True)):
-        if len(entries) < size:
-            named = entries_in_words(entries, size)
-            if not named:
-                return ""
-            parts.append(f"{named} of dimension {dim}")
-    return " and ".join(parts)
+    sizes = [(dim, entries, size) for dim, (entries, size) in enumerate(zip(places, shape, strict=True))]
+    parts = [(dim, entries_in_words(entries, size)) for dim, entries, size in sizes if len(entries) < size]
+    return " and ".join(f"{words} of dimension {dim}" for dim, words in parts) if all(w for _, w in parts) else ""
 
 
 def entries_in_words(entries: Tensor, size: int) -> str:
@@ -132,12 +110,11 @@ def entries_in_words(entries: Tensor, size: int) -> str:
         if first and last < size - 1:
             return f"entries {first} to {last} of {size}"
         return f"the {'last' if first else 'first'}{f' {count}' if count > 1 else ''} of {size} entries"
-    if step := _stripes(entries, size):
-        return f"every {ordinal(step)} of {size} entries"
     is_good = torch.ones(size, dtype=torch.bool, device=entries.device)
     is_good[entries] = False
-    if step := _stripes(is_good.nonzero().flatten(), size):
-        return f"all but every {ordinal(step)} of {size} entries"
+    for words, some in (("every", entries), ("all but every", is_good.nonzero().flatten())):
+        if step := _stripes(some, size):
+            return f"{words} {ordinal(step)} of {size} entries"
     return ""
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -68,15 +68,15 @@ def by_products(
 class Rewriting(OperatorMode):
     """Runs operators with a change, if any, and notes what could be changed.
 
-    An `epsilon` takes the place of others, or is added to the root (`outside`). With `other_variance` variances divide
-    by n - 1 in place of n, and the reverse. One of `numbers` may be left out.
+    An `epsilon` takes the place of others; one that is `outside` is added to the root of a norm's variance. With
+    `other_variance` variances divide by n - 1 in place of n, and the reverse. One of `numbers` may be left out.
     """
 
     def __init__(
         self,
         *,
         epsilon: float | None = None,
-        outside: bool = False,
+        outside: float | None = None,
         other_variance: bool = False,
         without_mask: bool = False,
         without: tuple[str, float] | None = None,
@@ -109,7 +109,7 @@ class Rewriting(OperatorMode):
     def _epsilon(self, own: float) -> float:
         """Note an epsilon; return the one to be used in its place."""
         self.epsilons.add(own)
-        return own if self._new_epsilon is None or self._outside else self._new_epsilon
+        return own if self._new_epsilon is None else self._new_epsilon
 
     def _numbers(self, func: Any, args: list[Any]) -> None:
         """Note epsilons, summands and factors among the arguments of an operator, and change one."""
@@ -127,56 +127,47 @@ class Rewriting(OperatorMode):
                 args[place] = self._epsilon(args[place])
 
     def _norm(self, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """Run a norm with its epsilon changed; with another variance, of the mean and deviation that it returns."""
-        name, own = func.overloadpacket.__name__, args[-1]
+        """Run a norm with its epsilon changed, or by a form with another variance or deviation."""
+        own: float = args[-1]
         self.has_variance = True
         args[-1] = self._epsilon(own)
-        if not (self._other_variance or self._outside):
-            return func(*args, **kwargs)
-        x = args[0]
-        _, *statistics = func(*args[:-1], 0.0, **kwargs)
-        mean, inverse = (spread(name, args, each, x) for each in statistics)
-        variance = inverse**-2
-        if self._outside:
-            deviation = variance.sqrt() + (own if self._new_epsilon is None else self._new_epsilon)
-        else:
-            count = _terms(name, args)
-            deviation = (variance * (count / (count - 1) if count > 1 else math.nan) + own).sqrt()
-        return (scaled(name, args, (x - mean) / deviation), *statistics)
+
+        def other(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+            if self._outside is not None:
+                return (x - mean) / (variance.sqrt() + self._outside)
+            count = x.numel() // max(1, mean.numel())
+            return (x - mean) / (variance * (count / (count - 1) if count > 1 else math.nan) + own).sqrt()
+
+        changes = self._other_variance or self._outside is not None
+        return normed(func.overloadpacket.__name__, args, other) if changes else func(*args, **kwargs)
 
 
-def _terms(name: str, args: list[Any]) -> int:
-    x = args[0]
-    if name == "native_layer_norm":
-        return math.prod(args[1])
-    return int(x.numel() // (args[3] * args[6] if name == "native_group_norm" else x.shape[1]))
+Form = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""What is made of values, their means and their variances, before weight and bias."""
 
 
-def spread(name: str, args: Sequence[Any], inverse: Tensor, x: Tensor) -> Tensor:
-    """Return the means or inverse deviations of a norm in a shape that broadcasts with its values."""
-    if name == "native_layer_norm":
-        return inverse
-    if name == "native_group_norm":
-        per_channel = inverse.reshape(args[3], args[6], 1).expand(-1, -1, args[4] // args[6])
-        return per_channel.reshape(args[3], args[4], *[1] * (x.dim() - 2))
-    return inverse.reshape(_affine_shape(name, args))
-
-
-def scaled(name: str, args: Sequence[Any], values: Tensor) -> Tensor:
-    """Return normalised values times the norm's weight, plus its bias."""
+def normed(name: str, args: Sequence[Any], form: Form, over: Sequence[int] = ()) -> tuple[Tensor, None, None]:
+    """Return what a norm returns if it has a form, and if its statistics are `over` other dimensions."""
+    x: Tensor = args[0]
+    grouped = name == "native_group_norm"
+    rows = x.reshape(args[3], args[6], -1) if grouped else x
+    dims = [2] if grouped else list(over or dimensions(name, args))
+    variance, mean = torch.var_mean(rows, dims, correction=0, keepdim=True)
     weight, bias = affine(name, args)
+    values = form(rows, mean, variance).reshape(x.shape)
     values = values if weight is None else values * weight
-    return values if bias is None else values + bias
+    return values if bias is None else values + bias, None, None
+
+
+def dimensions(name: str, args: Sequence[Any]) -> list[int]:
+    """Return the dimensions that a norm of layers or batches has its statistics over."""
+    every = list(range(args[0].dim()))
+    return every[-len(args[1]) :] if name == "native_layer_norm" else [0, *every[2:]]
 
 
 def affine(name: str, args: Sequence[Any]) -> tuple[Tensor | None, Tensor | None]:
     """Return a norm's weight and bias, if any, in the shape in which they are applied."""
-    at, shape = NORMS[name], _affine_shape(name, args)
+    x, at = args[0], NORMS[name]
+    shape = args[1] if name == "native_layer_norm" else [1, x.shape[1], *[1] * (x.dim() - 2)]
     weight, bias = (None if each is None else each.reshape(shape) for each in args[at : at + 2])
     return weight, bias
-
-
-def _affine_shape(name: str, args: Sequence[Any]) -> list[int]:
-    if name == "native_layer_norm":
-        return list(args[1])
-    return [1, args[0].shape[1], *[1] * (args[0].dim() - 2)]

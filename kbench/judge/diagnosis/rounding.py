@@ -26,7 +26,7 @@ TF32_LOW = 13
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arithmetic:
-    """One way in which a solution may lose precision; each place has its rounding, or keeps fp32.
+    """One way in which a solution may lose precision: how it rounds, and at which places; others keep fp32.
 
     Places: the factors of products (`operands`) and their results (`products`), what all `others` read and return,
     inputs, parameters and buffers (`given`), and the `result` of the model.
@@ -34,11 +34,16 @@ class Arithmetic:
 
     code: str
     words: str
-    operands: Rounder | None = None
-    products: Rounder | None = None
-    others: Rounder | None = None
-    given: Rounder | None = None
-    result: Rounder | None = None
+    rounder: Rounder
+    places: tuple[str, ...]
+
+    def at(self, place: str, value: Any) -> Any:
+        """Return a value with every fp32 tensor in it rounded, if this is a place for it."""
+
+        def on_leaf(leaf: Any) -> Any:
+            return self.rounder(leaf) if isinstance(leaf, Tensor) and leaf.dtype == torch.float32 else leaf
+
+        return tree_map(on_leaf, value) if place in self.places else value
 
 
 COARSER: dict[str, tuple[str, ...]] = {
@@ -50,7 +55,7 @@ COARSER: dict[str, tuple[str, ...]] = {
     "products in {}, as autocast has them": ("operands", "products"),
     "every value in {}": ("operands", "products", "others", "given", "result"),
 }
-"""Ways to use a type of 16 bits, and the fields of Arithmetic that round to it."""
+"""Ways to use a type of 16 bits, and the places of an Arithmetic that do."""
 
 
 def _to_16_bits(dtype: torch.dtype, tensor: Tensor) -> Tensor:
@@ -72,12 +77,13 @@ cut_to_tf32 = functools.partial(to_tf32, half=0)
 
 def arithmetics() -> Iterator[Arithmetic]:
     """Yield what is tried, the simpler first: where two fit alike, the first one counts."""
-    yield Arithmetic(code="tf32", words="the factors of products rounded to 11 bits (TF32)", operands=to_tf32)
-    yield Arithmetic(code="tf32", words="the factors of products cut off to 11 bits (TF32)", operands=cut_to_tf32)
+    for does, rounder in (("rounded", to_tf32), ("cut off", cut_to_tf32)):
+        words = f"the factors of products {does} to 11 bits (TF32)"
+        yield Arithmetic(code="tf32", words=words, rounder=rounder, places=("operands",))
     for code, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
         to = functools.partial(_to_16_bits, dtype)
         for words, places in COARSER.items():
-            yield Arithmetic(code=code, words=words.format(code), **dict.fromkeys(places, to))
+            yield Arithmetic(code=code, words=words.format(code), rounder=to, places=places)
 
 
 class RoundingMode(OperatorMode):
@@ -88,27 +94,14 @@ class RoundingMode(OperatorMode):
         self._arithmetic = arithmetic
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        is_product = name in PRODUCTS
-        before = self._arithmetic.operands if is_product else self._arithmetic.others
-        kept = () if self._arithmetic.products is not None else (SUMMANDS.get(name),)
-        after = self._arithmetic.products if is_product else self._arithmetic.others
+        name, at, places = func.overloadpacket.__name__, self._arithmetic.at, self._arithmetic.places
+        before, after = ("operands", "products") if name in PRODUCTS else ("others", "others")
+        kept = () if "products" in places else (SUMMANDS.get(name),)
         aliases = [returned.alias_info for returned in func._schema.returns]  # noqa: SLF001 - its only description
         if any(alias is not None for alias in aliases):
             found = func(*args, **(kwargs or {}))  # a view, or in place: other tensors would break the alias
-            if after is not None and aliases[0] is not None and aliases[0].is_write:
-                found.copy_(rounded_by(after, found))
+            if after in places and aliases[0] is not None and aliases[0].is_write:
+                found.copy_(at(after, found))
             return found
-        given = [arg if place in kept else rounded_by(before, arg) for place, arg in enumerate(args)]
-        return rounded_by(after, func(*given, **rounded_by(before, kwargs or {})))
-
-
-def rounded_by(change: Rounder | None, value: Any) -> Any:
-    """Return a value with every fp32 tensor in it rounded, if at all."""
-    if change is None:
-        return value
-
-    def on_leaf(leaf: Any) -> Any:
-        return change(leaf) if isinstance(leaf, Tensor) and leaf.dtype == torch.float32 else leaf
-
-    return tree_map(on_leaf, value)
+        given = [arg if place in kept else at(before, arg) for place, arg in enumerate(args)]
+        return at(after, func(*given, **at(before, kwargs or {})))

@@ -81,6 +81,9 @@ class WrongOutput:
         return elements.compare(self.got, self.want, replace(self.tolerance, atol=least)).ratio > 1
 
 
+Fault = Callable[[Tensor, Tensor, elements.Tolerance], Diagnosis | None]
+
+
 def diagnose(wrong: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
     """Return the first explanation that fits wrong outputs, the surer kinds first; None where none does."""
     return Search(wrong, budget_s).run()
@@ -96,6 +99,8 @@ class Search:
         triples = zip(wrong.got, wrong.want, wrong.tolerances, strict=True)
         every = (WrongOutput(place=n, got=g, want=w, tolerance=t) for n, (g, w, t) in enumerate(triples))
         self._bad = [one for one in every if one.got.numel() <= MOST_LOOKED_AT and one.is_wrong()]
+        self._says_much = sum(bad.got.numel() for bad in self._bad) >= likeness.FEW
+        """Whether outputs have enough elements that two explanations hardly fit both: of a loss, dozens may."""
         self._forms: Forms | None = None
         self._run_s = 0.0
 
@@ -106,9 +111,9 @@ class Search:
         kinds: list[Callable[[], Diagnosis | None]]
         kinds = [lambda: next(filter(None, (faults.unwritten(bad.got) for bad in self._bad)), None)]
         if sum(bad.got.numel() for bad in self._bad) <= self._most_elements:
-            kinds += [self._stale, lambda: self._of_all(faults.transposed) or self._of_all(faults.displaced)]
+            kinds += [self._stale, lambda: self._of_all(faults.transposed, faults.displaced)]
             kinds += [self._other_forms, self._frozen, self._precision, self._slips]
-            kinds += [lambda: self._of_all(faults.constant_error) or self._of_all(faults.extra_function)]
+            kinds += [lambda: self._of_all(faults.constant_error, faults.extra_function)]
             # Inputs that stand out in one place make errors there alone larger than the tolerance.
             kinds += [lambda: self._of_all(faults.partial_block)] if self._wrong.plain else []
         for kind in kinds:
@@ -125,6 +130,14 @@ class Search:
     def _most_elements(self) -> int:
         return MOST_ELEMENTS[self._wrong.got[0].device.type]
 
+    def _of_all(self, *kinds: Fault) -> Diagnosis | None:
+        """Return the first fault that every wrong output has."""
+        for fault in kinds:
+            found = [fault(bad.got, bad.want, bad.tolerance) for bad in self._bad]
+            if all(found):
+                return found[0]
+        return None
+
     def _stale(self) -> Diagnosis | None:
         if self._is_constant or any(bad.got.numel() < likeness.FEW for bad in self._bad):
             return None  # a mean of many terms is much the same in every call, and so are zeros
@@ -134,10 +147,6 @@ class Search:
                 evidence = f"equal to what was right {back} verified {calls} before, within the tolerance"
                 return Diagnosis(code="stale_output", sentence=f"returns the answer to {when}", evidence=evidence)
         return None
-
-    def _of_all(self, fault: Callable[[Tensor, Tensor, elements.Tolerance], Diagnosis | None]) -> Diagnosis | None:
-        found = [fault(bad.got, bad.want, bad.tolerance) for bad in self._bad]
-        return found[0] if all(found) else None
 
     def _other_forms(self) -> Diagnosis | None:
         if self._is_constant or (forms := self._may_run()) is None:
@@ -156,7 +165,7 @@ class Search:
         return replace(found, evidence=found.evidence + more)
 
     def _precision(self) -> Diagnosis | None:
-        if any(not str(bad.want.dtype).endswith(("float32", "float64")) for bad in self._bad):
+        if any(bad.want.dtype not in {torch.float32, torch.float64} for bad in self._bad):
             return None
         switched = list(self._wrong.switched())
         size = max(likeness.relative_error(bad.got, bad.want) for bad in self._bad)
@@ -172,9 +181,8 @@ class Search:
     def _rounded(self) -> tuple[float, Diagnosis | None]:
         """Return the coarser arithmetic whose error is most like that of the outputs, and how alike they are."""
         forms = self._may_run()
-        if forms is None:
-            return 0.0, None
-        tried = [(self._alike(alternative), alternative) for alternative in self._in_time(forms.rounded())]
+        run = self._in_time(forms.rounded() if forms is not None else ())
+        tried = [(min(self._each(likeness.rounding_likeness, outputs)), each) for each, outputs in run]
         most = max((alike for alike, _ in tried), default=0.0)
         if not most:
             return 0.0, None
@@ -182,14 +190,8 @@ class Search:
         best, sentence = near[0], near[0].sentence
         if best.code == "tf32" and any(each.code == "fp16" for each in near):
             sentence += ", or fp16 factors, which have as many bits"
-        evidence = f"its error correlates by {most:.2f} with that of {best.evidence}"
+        evidence = f"its error correlates by {most:.2f} with that of the reference {best.how}"
         return most, Diagnosis(code=best.code, sentence=sentence, evidence=evidence)
-
-    def _alike(self, alternative: Alternative) -> float:
-        outputs = self._outputs(alternative)
-        if outputs is None:
-            return 0.0
-        return min(likeness.rounding_likeness(bad.got, bad.want, outputs[bad.place]) for bad in self._bad)
 
     def _stored(self) -> Diagnosis | None:
         for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
@@ -207,22 +209,18 @@ class Search:
     def _may_run(self) -> Forms | None:
         """Return the model's other forms, made once, where it may be run: its own form must give what is wanted."""
         wrong = self._wrong
-        if wrong.model is None:
-            return None
-        if self._forms is None:
-            state = [t for _, t in (*wrong.model.named_parameters(), *wrong.model.named_buffers())]
-            tensors = [*wrong.got, *state, *(a for a in wrong.arguments if hasattr(a, "numel"))]
-            if sum(t.numel() for t in tensors) > self._most_elements:
-                return None
+        if self._forms is not None or wrong.model is None:
+            return self._forms
+        state = [t for _, t in (*wrong.model.named_parameters(), *wrong.model.named_buffers())]
+        tensors = [*wrong.got, *state, *(a for a in wrong.arguments if hasattr(a, "numel"))]
+        if sum(t.numel() for t in tensors) <= self._most_elements:
             forms = Forms(wrong.model, wrong.arguments)
             began_s = time.monotonic()
             gives = forms.look()  # one that remembers its calls may give something else
-            if not self._has_all(gives):
-                return None
-            if not all(likeness.is_near(gives[bad.place], bad.want, bad.tolerance) for bad in self._bad):
-                return None
-            self._run_s = time.monotonic() - began_s
-            self._forms = forms
+            near = (likeness.is_near(gives[bad.place], bad.want, bad.tolerance) for bad in self._bad)
+            if self._has_all(gives) and all(near):
+                self._run_s = time.monotonic() - began_s
+                self._forms = forms
         return self._forms
 
     @functools.cached_property
@@ -232,29 +230,36 @@ class Search:
     def _has_all(self, outputs: Sequence[Tensor]) -> bool:
         return len(outputs) > max(bad.place for bad in self._bad)
 
+    def _each(self, measure: Callable[[Tensor, Tensor, Tensor], float], outputs: Sequence[Tensor]) -> list[float]:
+        """Measure how well outputs explain each one that is wrong."""
+        return [measure(bad.got, bad.want, outputs[bad.place]) for bad in self._bad]
+
+    def _fits(self, outputs: Sequence[Tensor]) -> bool:
+        return all(likeness.is_same(bad.got, bad.want, outputs[bad.place], bad.tolerance) for bad in self._bad)
+
     def _says_more_than_a_value(self, outputs: Sequence[Tensor]) -> bool:
         """Return whether each wrong output is clearly nearer to the one in its place than to the median of that."""
-        for bad in self._bad:
-            there = outputs[bad.place]
-            of_median = likeness.rest(bad.got, bad.want, likeness.median_of(there))
-            if not CLEARLY * likeness.rest(bad.got, bad.want, there) < of_median:
-                return False
-        return True
+        own = self._each(likeness.rest, outputs)
+        medians = self._each(lambda got, want, there: likeness.rest(got, want, likeness.median_of(there)), outputs)
+        return all(CLEARLY * one < other for one, other in zip(own, medians, strict=True))
 
-    def _in_time(self, alternatives: Iterable[Alternative]) -> Iterator[Alternative]:
-        for alternative in alternatives:
-            if time.monotonic() > self._deadline_s:
-                return
-            yield alternative
+    def _in_time(self, alternatives: Iterable[Alternative]) -> Iterator[tuple[Alternative, list[Tensor]]]:
+        """Run alternatives while there is time, and yield those that have all outputs."""
+        for alternative in itertools.takewhile(lambda _: time.monotonic() <= self._deadline_s, alternatives):
+            try:
+                outputs = alternative.run()
+            except Exception:  # noqa: BLE001, S112 - as in `run`
+                continue
+            if self._has_all(outputs):
+                yield alternative, outputs
 
     def _best(self, alternatives: Iterable[Alternative]) -> Diagnosis | None:
         """Return the alternative that the outputs are but for rounding: what leaves least, the first of like ones."""
         best: tuple[float, Alternative] | None = None
-        for alternative in self._in_time(alternatives):
-            outputs = self._outputs(alternative)
-            if outputs is None or not self._fits(outputs):
+        for alternative, outputs in self._in_time(alternatives):
+            if not self._fits(outputs):
                 continue
-            rest = max(likeness.rest(bad.got, bad.want, outputs[bad.place]) for bad in self._bad)
+            rest = max(self._each(likeness.rest, outputs))
             if best is None or CLEARLY * rest < best[0]:
                 best = rest, alternative
             if rest <= SURELY and self._says_much:
@@ -262,20 +267,5 @@ class Search:
         if best is None:
             return None
         rest, found = best
-        evidence = f"{found.evidence} explains {100 * (1 - rest):.2f} % of the error"
+        evidence = f"the reference {found.how} explains {100 * (1 - rest):.2f} % of the error"
         return Diagnosis(code=found.code, sentence=found.sentence, evidence=evidence)
-
-    @functools.cached_property
-    def _says_much(self) -> bool:
-        """Whether outputs have enough elements that two explanations hardly fit both: of a loss, dozens may."""
-        return sum(bad.got.numel() for bad in self._bad) >= likeness.FEW
-
-    def _outputs(self, alternative: Alternative) -> list[Tensor] | None:
-        try:
-            outputs = alternative.run()
-        except Exception:  # noqa: BLE001 - as in `run`
-            return None
-        return outputs if self._has_all(outputs) else None
-
-    def _fits(self, outputs: Sequence[Tensor]) -> bool:
-        return all(likeness.is_same(bad.got, bad.want, outputs[bad.place], bad.tolerance) for bad in self._bad)

@@ -30,15 +30,19 @@ class Expected:
     """Python numbers with a fraction that it returned, as tensors on the host, by path."""
 
     @property
-    def tensors(self) -> list[Tensor]:
+    def outputs(self) -> list[tuple[str, Tensor]]:
         """The tensor leaves, in order."""
-        return [leaf for _, leaf in self.leaves if isinstance(leaf, Tensor)]
+        return [(path, leaf) for path, leaf in self.leaves if isinstance(leaf, Tensor)]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The same without their paths."""
+        return [leaf for _, leaf in self.outputs]
 
     @property
     def judged(self) -> dict[str, Tensor]:
         """All that a solution's is held against, by name: tensors that are returned, changed inputs, numbers."""
-        tensors = {path: t for path, t in (*self.leaves, *self.changed) if isinstance(t, Tensor)}
-        return {**tensors, **self.numbers}
+        return {**dict(self.outputs), **dict(self.changed), **self.numbers}
 
     @property
     def is_finite(self) -> bool:
@@ -55,8 +59,7 @@ class Expected:
 def aliased_outputs(expected: Expected) -> frozenset[str]:
     """Return the paths of the outputs that lie in the memory of an argument."""
     inputs = {t.untyped_storage().data_ptr() for t in tensor_leaves(expected.arguments)}
-    outputs = [(path, leaf) for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
-    return frozenset(path for path, leaf in outputs if leaf.untyped_storage().data_ptr() in inputs)
+    return frozenset(path for path, leaf in expected.outputs if leaf.untyped_storage().data_ptr() in inputs)
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:

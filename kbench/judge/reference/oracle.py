@@ -20,7 +20,8 @@ COARSE = (torch.bfloat16, torch.float16)
 ROUNDED = 5.0
 """Median error of fp32 results, in tolerances, from which on it is of 16 bits (docs/verification.md)."""
 
-Oracle = Callable[[Expected], list[tuple[list[int], list[Tensor]]] | None]
+Pieces = list[tuple[Any, list[Tensor]]]
+"""Outputs in fp64, each list with the index of what it is of: `...` of the whole."""
 
 
 class Fp64Model:
@@ -103,7 +104,9 @@ def batch_size(expected: Expected) -> int | None:
     return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
 
 
-def inner_type(types: Collection[torch.dtype], results: Callable[[], Expected], oracle: Oracle) -> torch.dtype | None:
+def inner_type(
+    types: Collection[torch.dtype], results: Callable[[], Expected], oracle: Callable[[Expected], Pieces | None]
+) -> torch.dtype | None:
     """Return the 16-bit type among `types`, of intermediate results, that fp32 results are rounded to, or None."""
     seen = next((each for each in COARSE if each in types), None)
     if seen is None:
@@ -112,8 +115,7 @@ def inner_type(types: Collection[torch.dtype], results: Callable[[], Expected], 
     wide = [t.dtype == torch.float32 and t.numel() > 0 for t in expected.judged.values()]
     for index, exact in (oracle(expected) if any(wide) else None) or ():
         for want, double, is_wide in zip(expected.judged.values(), exact, wide, strict=True):
-            part = want[index] if index else want
-            if is_wide and tails.median_error(part, double, elements.tolerance_for(want.dtype)) > ROUNDED:
+            if is_wide and tails.median_error(want[index], double, elements.tolerance_for(want.dtype)) > ROUNDED:
                 return seen
     return None
 

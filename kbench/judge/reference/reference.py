@@ -30,7 +30,7 @@ from kbench.judge.reference.drawing import (
     transformed,
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
-from kbench.judge.reference.oracle import Fp64Model, batch_size, inner_type, number_dtype, numbers
+from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
@@ -246,8 +246,8 @@ class Reference:
             self.restore()
         self.keeps_weights = True
 
-    def oracle(self, expected: Expected) -> list[tuple[list[int], list[Tensor]]] | None:
-        """Return (index, fp64 outputs) for the whole batch (index empty) or for sampled entries of it.
+    def oracle(self, expected: Expected) -> Pieces | None:
+        """Return fp64 outputs for the whole batch or for sampled entries of it.
 
         None where it has no meaning in fp64, or is large and its batch entries depend on each other.
         """
@@ -255,11 +255,11 @@ class Reference:
         total += sum(a.numel() for a in expected.arguments if hasattr(a, "numel"))
         if total <= ORACLE_ELEMENTS:
             outputs = self._run_double(expected.arguments, [*expected.judged.values()])
-            return None if outputs is None else [([], outputs)]
+            return None if outputs is None else [(..., outputs)]
         batch = batch_size(expected)
         if batch is None or expected.changed or expected.numbers:
             return None
-        sampled = []
+        sampled: Pieces = []
         for index in secrets.SystemRandom().sample(range(batch), min(ORACLE_SAMPLES, batch)):
             part = [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in expected.arguments]
             try:
@@ -270,12 +270,9 @@ class Reference:
                 return None
             alone = [t for _, t in found if hasattr(t, "shape")]
             parts = [whole[index : index + 1] for whole in expected.tensors]
-            if [t.shape for t in alone] != [t.shape for t in parts]:  # equal sizes that are no batch: `a.T @ b`
-                return None
-            for mine, part_of_whole in zip(alone, parts, strict=True):
-                if elements.compare(mine, part_of_whole, elements.tolerance_for(mine.dtype)).ratio > 1:
-                    return None
-            outputs = self._run_double(part, alone)
+            is_batch = [t.shape for t in alone] == [t.shape for t in parts]  # else equal sizes by chance: `a.T @ b`
+            near = (elements.compare(a, b, elements.tolerance_for(a.dtype)) for a, b in zip(alone, parts, strict=True))
+            outputs = self._run_double(part, alone) if is_batch and all(each.ratio <= 1 for each in near) else None
             if outputs is None:
                 return None
             sampled.append(([index], outputs))
@@ -332,21 +329,19 @@ class Reference:
         """Return the outputs of which all draws are within `within` tolerances, as a mean over a million terms is."""
 
         def small() -> dict[str, Tensor]:
-            leaves = self.expect(self.arguments(secrets.randbits(31))).leaves
-            tensors = [(path, leaf) for path, leaf in leaves if hasattr(leaf, "untyped_storage")]
-            return {path: t for path, t in tensors if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}
+            outputs = self.expect(self.arguments(secrets.randbits(31))).outputs
+            return {path: t for path, t in outputs if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}
 
         def near(one: Tensor, other: Tensor | None) -> bool:
             if other is None or one.shape != other.shape:
                 return False
             return elements.compare(one, other, self.tolerance(one)).ratio <= within
 
-        first = small()
-        same = set(first)
+        same = small()
         for _ in range(REPEAT_DRAWS):
             other = small() if same else {}
-            same = {path for path in same if near(first[path], other.get(path))}
-        return tuple(path for path in first if path in same)
+            same = {path: first for path, first in same.items() if near(first, other.get(path))}
+        return tuple(same)
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""

@@ -192,7 +192,7 @@ class Battery:
             trial.call([expected], slots=[slot])
             trial.judge_values(slot, expected)
             outputs = trial.arena.outputs(slot)
-            paths = [path for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
+            paths = [path for path, _ in expected.outputs]
             prints.add(tuple(elements.fingerprint(t) for t in outputs))
             del expected  # before the next one is made: at full size each is a large share of the memory
             if slot:
@@ -281,12 +281,12 @@ class Battery:
     @staticmethod
     def _valid(trial: Trial, expected: Expected, truth: Truth, within: float) -> bool:
         """Return whether the reference is finite and itself accurate on these inputs."""
-        whole = truth.pieces is not None and all(not index for index, _ in truth.pieces)
+        whole = truth.pieces is not None and all(index is ... for index, _ in truth.pieces)
         if not expected.is_finite and (not whole or trial.reference.is_finite()):
             return False  # out of what the reference is defined for, as a logarithm of negative values is
         for index, exact in truth.pieces or []:
             for want, double in zip(expected.judged.values(), exact, strict=True):
-                part = want[index] if index else want
+                part = want[index]
                 tolerance = tolerance_within(trial.reference.rounds_to, want, trial.reference.tolerance(want))
                 if tolerance.exact or not double.is_floating_point():
                     continue

@@ -11,6 +11,7 @@ from kbench.core.model import Mismatch
 from kbench.core.values import Ratios
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.oracle import Pieces
 from kbench.numerics import elements, tails
 
 SMALL_CHANGE = 2e-3
@@ -25,8 +26,8 @@ REHEARSED = 4 * tails.SURE
 class Truth:
     """What tells right from near for one set of arguments."""
 
-    pieces: list[tuple[list[int], list[Tensor]]] | None
-    """Index and fp64 outputs of what was computed so; None where nothing could be."""
+    pieces: Pieces | None
+    """What was computed in fp64; None where nothing could be."""
     vacuous: tuple[bool, ...]
     """Of each output, whether a trivial one would pass the contract."""
     scales: tuple[float, ...]
@@ -48,27 +49,25 @@ class Truth:
                 tolerance = tolerance_of(want)
                 if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
                     continue
-                pair = (got[index], want[index]) if index else (got, want)
-                found[number] = against_oracle(found[number], *pair, double, tolerance)
-                if not index and not tolerance.coarse:
-                    change = change_errors(expected.recalled(), *pair, double, tolerance)
+                found[number] = against_oracle(found[number], got[index], want[index], double, tolerance)
+                if index is ... and not tolerance.coarse:
+                    change = change_errors(expected.recalled(), got, want, double, tolerance)
                     found[number] = replace(found[number], change=change)
-        for number, own in enumerate(self.own_at_least or (0.0,) * len(found)):
-            before = found[number]
-            scaled = before.scaled[0], max(own, before.scaled[1])
-            found[number] = replace(before, reference=max(own, before.reference or 0.0), scaled=scaled)
-        return found
+        return [
+            replace(each, reference=max(own, each.reference or 0.0), scaled=(each.scaled[0], max(own, each.scaled[1])))
+            for each, own in zip(found, self.own_at_least or (0.0,) * len(found), strict=True)
+        ]
 
     def furthest(self, output: Tensor, number: int, tolerance: elements.Tolerance, name: str) -> tuple[Mismatch, ...]:
         """Return the place of an output that is furthest from fp64, as a mismatch; none where fp64 is not known."""
         found: dict[float, Mismatch] = {}
         for index, exact in self.pieces or ():
-            got, oracle = output[index] if index else output, exact[number]
+            got, oracle = output[index], exact[number]
             errors = elements.errors(got, oracle, tolerance, tolerance.near_zero(self.scales[number]))
             if errors.numel():
                 worst = errors.max()
                 (one,) = elements.mismatches(0, got, oracle, errors == worst, name, oracle.shape, most=1)
-                found[worst.item()] = replace(one, index=(index[one.index[0]], *one.index[1:])) if index else one
+                found[worst.item()] = one if index is ... else replace(one, index=(*index, *one.index[1:]))
         return (found[max(found)],) if found else ()
 
 

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from kbench.core.model import Status
 from kbench.core.values import Ratios, rule
 from kbench.judge.arena import Arena
-from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import widened, widening
@@ -23,18 +22,19 @@ from kbench.wire.autograd import differentiable, owned
 DRAWS = 3
 
 
-def check_gradients(trial: Trial, candidate: Candidate) -> None:
+def check_gradients(trial: Trial) -> None:
     """Compare the gradients of random linear functions of the outputs with fp64. Raises RefusalError."""
+    candidate = trial.candidate
     if candidate.weights == "seed":
         reason = "its parameters match the reference's by seed only, so their gradients cannot be told apart"
         raise RefusalError(Status.NOT_VERIFIED, reason, candidate.log)
     for _ in range(DRAWS):
         candidate.vary_weights(trial.reference, secret_seed())
-        _check_draw(trial, candidate)
+        _check_draw(trial)
 
 
-def _check_draw(trial: Trial, candidate: Candidate) -> None:
-    reference = trial.reference
+def _check_draw(trial: Trial) -> None:
+    reference, candidate = trial.reference, trial.candidate
     arguments = reference.arguments(secret_seed())
     expected = reference.expect(arguments)
     torch.manual_seed(secret_seed())
@@ -54,26 +54,21 @@ def _check_draw(trial: Trial, candidate: Candidate) -> None:
         results = arena.outputs(0)[len(seeds) :]
         given = candidate.backward(0, names, len(seeds), len(results))
         for label, delivered, got, want, exact in zip(labels, given, results, ours, truth, strict=True):
-            judge_gradient(reference, candidate, label, delivered, (got, want, exact))
+            if fault := fault_of(reference, label, delivered, got, want, exact):
+                raise RefusalError(Status.WRONG_GRADIENT, fault, candidate.log)
     finally:
         arena.close()
         candidate.bind(reference, trial.arena)
 
 
-def judge_gradient(
-    reference: Reference, candidate: Candidate, label: str, delivered: bool, values: tuple[Any, Any, Any]
-) -> None:
-    """Apply the rule for outputs to one gradient."""
-    got, want, exact = values
-    if not delivered:
-        if not want.any():
-            return  # the reference has none either
-        raise RefusalError(Status.WRONG_GRADIENT, f"no gradient, or one of another shape, for {label}", candidate.log)
+def fault_of(reference: Reference, label: str, delivered: bool, got: Tensor, want: Tensor, exact: Tensor) -> str:
+    """Return in words what is wrong with one gradient by the rule for outputs; empty where nothing is."""
+    if not delivered:  # the reference may have none either
+        return f"no gradient, or one of another shape, for {label}" if want.any() else ""
     tolerance = reference.tolerance(want)
     ratios = Ratios(contract=elements.compare(got, want, tolerance, label).ratio)
     ruling = rule(against_oracle(ratios, got, want, exact, tolerance), reference.factor)
-    if not ruling.right:
-        raise RefusalError(Status.WRONG_GRADIENT, f"the gradient of {label} is wrong: {ruling.reason}", candidate.log)
+    return "" if ruling.right else f"the gradient of {label} is wrong: {ruling.reason}"
 
 
 def gradients(
@@ -83,7 +78,6 @@ def gradients(
     model = copy.deepcopy(model)
     if double:
         model, seeds = model._apply(widened), [widened(seed) for seed in seeds]  # noqa: SLF001 - as in `oracle.Double`
-
     leaves = list(arguments)
     places = [n for n, a in enumerate(arguments) if isinstance(a, Tensor) and a.is_floating_point()]
     for n in places:

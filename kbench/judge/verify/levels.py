@@ -76,7 +76,7 @@ class LackingProperties(dict[str, RefusalError]):
         fatal = blocking(self, required, accepted)
         return [
             Finding(code=code, kind=FindingKind.LEVEL, message=why.explained, fatal=code in fatal, status=why.status)
-            for code, why in ((code, self[code]) for code in self.codes)
+            for code, why in sorted(self.items())
         ]
 
 
@@ -264,12 +264,11 @@ class Levels:
         """Return what a check (see `decided`) tells to be lacking, and how; that leaves no trace in the figures."""
 
         def traceless() -> None:
-            before = copy.copy(self.tally)
+            before = copy.deepcopy(self.tally)
             try:
                 trial = self._bound.on(reference)
                 if reference is self._own:
                     trial.tally = self.tally
-                    before = copy.deepcopy(self.tally)
                 check(trial)
             except RefusalError:
                 self.tally = before

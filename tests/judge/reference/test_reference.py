@@ -10,7 +10,7 @@ from kbench.core.errors import PluginError
 from kbench.judge.reference import reference as judged
 from kbench.judge.reference.drawing import is_constant_mask, is_labels, is_number, is_value, over_tensors
 from kbench.judge.reference.reference import Reference
-from kbench.judge.verify.variations import centred, flipped, shifted
+from kbench.judge.verify.variations import centred, flipped, moved_by
 
 
 def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *, parameters: str = "x") -> Reference:
@@ -230,8 +230,8 @@ def test_labels_are_not_varied(tmp_path) -> None:
 
 
 def test_zeros_among_others_are_structure() -> None:
-    assert shifted(torch.tensor([0.0, 1.0])).tolist() == [0.0, 4.0]
-    assert shifted(torch.zeros(2)).tolist() == [3.0, 3.0]
+    assert moved_by(3, torch.tensor([0.0, 1.0])).tolist() == [0.0, 4.0]
+    assert moved_by(3, torch.zeros(2)).tolist() == [3.0, 3.0]
 
 
 def test_tensors_are_found_wherever_they_are() -> None:

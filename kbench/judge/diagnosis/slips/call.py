@@ -45,9 +45,13 @@ class OperatorCall:
             args[0] = args[0].clone()
         return self.func(*args, **self.kwargs)
 
+    def argument(self, place: int, default: Any = None) -> Any:
+        """Return an argument by its position, or a default where it is not given."""
+        return self.args[place] if place < len(self.args) else default
+
     def tensor(self, place: int) -> Tensor | None:
         """Return an argument if it is a tensor of floating point numbers."""
-        found = self.args[place] if place < len(self.args) else None
+        found = self.argument(place)
         return found if isinstance(found, Tensor) and found.is_floating_point() else None
 
 

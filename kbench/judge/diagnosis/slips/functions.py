@@ -59,17 +59,12 @@ def slips(call: OperatorCall) -> Iterator[Slip]:
         other_form = functools.partial(functional.gelu, x, approximate="none" if other == "erf" else "tanh")
         yield "gelu_form", sentence, other_form
     yield "missing_function", f"leaves out `{call.shown}`", x.clone
-    if call.name in BOUNDS and len(call.args) > 2:
-        for place, bound, one_sided in ((1, "lower", torch.clamp_max), (2, "upper", torch.clamp_min)):
-            if call.args[3 - place] is not None and call.args[place] is not None:
-                sentence = f"leaves out the {bound} bound of `{call.shown}`"
-                run = functools.partial(one_sided, x, call.args[3 - place])
-                yield "missing_function", sentence, run
+    low, high = call.argument(1), call.argument(2)
+    if call.name in BOUNDS and low is not None and high is not None:
+        yield "missing_function", f"leaves out the lower bound of `{call.shown}`", lambda: x.clamp_max(high)
+        yield "missing_function", f"leaves out the upper bound of `{call.shown}`", lambda: x.clamp_min(low)
     for name, function in {**family, **MORE.get(call.name, {})}.items():
         if name != call.name:
-            sentence = f"computes {_quoted(name)} where the reference computes `{call.shown}`"
+            quoted = f"`{name}`" if name.isidentifier() else name
+            sentence = f"computes {quoted} where the reference computes `{call.shown}`"
             yield "other_function", sentence, functools.partial(function, x)
-
-
-def _quoted(name: str) -> str:
-    return f"`{name}`" if name.isidentifier() else name

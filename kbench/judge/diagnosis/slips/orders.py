@@ -36,10 +36,8 @@ def slips(call: OperatorCall) -> Iterator[Slip]:
 
 
 def _operands(call: OperatorCall) -> Iterator[Slip]:
-    if call.name not in BINARY or len(call.args) < 2:
-        return
     a, b = call.tensor(0), call.tensor(1)
-    if a is not None and b is not None and bool(a.dim()) == bool(b.dim()) and a is not b:
+    if call.name in BINARY and a is not None and b is not None and bool(a.dim()) == bool(b.dim()) and a is not b:
         for number, kept, other in ((2, a, b), (1, b, a)):
             if _has_shape_of_both(kept, other):
                 sentence = f"leaves out operand {number} of what the reference {BINARY[call.name]}"
@@ -54,7 +52,7 @@ def _has_shape_of_both(kept: Tensor, other: Tensor) -> bool:
 
 def _diagonals(call: OperatorCall) -> Iterator[Slip]:
     if call.name in {"tril", "triu"}:
-        own = call.args[1] if len(call.args) > 1 else 0
+        own = call.argument(1, 0)
         for other in (own - 1, own + 1):
             sentence = f"cuts `{call.name}` at diagonal {other}, where the reference cuts at {own}"
             yield "other_window", sentence, functools.partial(getattr(torch, call.name), call.args[0], other)
@@ -65,7 +63,7 @@ def _bias(call: OperatorCall) -> OperatorCall | None:
     while call.name in VIEWS and call.before is not None:
         call = call.before
     place = WITH_BIAS.get(call.name)
-    return call if place is not None and place < len(call.args) and call.args[place] is not None else None
+    return call if place is not None and call.argument(place) is not None else None
 
 
 def _bias_last(call: OperatorCall, product: OperatorCall, x: Tensor) -> Tensor:

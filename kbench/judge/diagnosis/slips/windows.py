@@ -13,21 +13,15 @@ from kbench.judge.diagnosis.slips.call import OperatorCall, Slip, left_out, shor
 MODES = ("reflect", "replicate", "circular")
 MAX_POOLS = {f"max_pool{n}d_with_indices": getattr(functional, f"max_pool{n}d") for n in (2, 3)}
 AVG_POOLS = {f"avg_pool{n}d" for n in (2, 3)}
-AVG_DEFAULTS: list[Any] = [[], 0, False, True, None]
+AVG_DEFAULTS: list[Any] = [[], [0], False, True, None]
 """Stride, padding, whether sizes are rounded up, whether padding counts, and the divisor."""
 
 
 def slips(call: OperatorCall) -> Iterator[Slip]:
     """Yield what may be done in place of a convolution or a pool."""
-    forms: Windows = iter(())
-    if call.name == "convolution":
-        forms = _transposed(call) if call.args[6] else _convolution(call)
-    elif call.name in AVG_POOLS:
-        forms = _averaging(call)
-    elif call.name in MAX_POOLS:
-        forms = _largest(call)
-    for sentence, run in forms:
-        yield "other_window", sentence, run
+    for names, forms in (({"convolution"}, _convolution), (AVG_POOLS, _averaging), (MAX_POOLS, _largest)):
+        for sentence, run in forms(call) if call.name in names else ():
+            yield "other_window", sentence, run
     if call.name == "convolution":
         yield from _without_tail(call)
 
@@ -36,9 +30,13 @@ Windows = Iterator[tuple[str, Callable[[], Any]]]
 
 
 def _convolution(call: OperatorCall) -> Windows:
-    x, weight, _, stride, padding, dilation, _, _, groups = call.args
+    x, weight, _, stride, padding, dilation, transposed, _, groups = call.args
     space = list(range(2, x.dim()))
     yield "takes the kernel in the reverse order", lambda: call.having({1: weight.flip(space)})
+    if transposed:
+        if any(padding):
+            yield "ignores the padding", lambda: _cut(call, {4: [0] * len(space)})
+        return
     if any(n > 1 for n in dilation):
         yield "ignores the dilation", lambda: _cut(call, {4: _narrower(weight, padding, dilation), 5: [1] * len(space)})
     if any(n > 1 for n in stride):
@@ -55,14 +53,6 @@ def _convolution(call: OperatorCall) -> Windows:
         yield "pads before the first values only", functools.partial(padded, (2, 0))
         for mode in MODES:
             yield f"pads by `{mode}` in place of zeros", functools.partial(padded, (1, 1), mode)
-
-
-def _transposed(call: OperatorCall) -> Windows:
-    x, weight, _, _, padding, *_ = call.args
-    space = list(range(2, x.dim()))
-    yield "takes the kernel in the reverse order", lambda: call.having({1: weight.flip(space)})
-    if any(padding):
-        yield "ignores the padding", lambda: _cut(call, {4: [0] * len(space)})
 
 
 def _without_tail(call: OperatorCall) -> Iterator[Slip]:
@@ -95,7 +85,7 @@ def _averaging(call: OperatorCall) -> Windows:
     pool = getattr(torch.ops.aten, call.name)
     known = (x, size, stride or size, padding, ceil)
     if divisor is None:
-        if any(padding if isinstance(padding, Sequence) else [padding]):
+        if any(padding):
             words = "leaves out" if counts else "counts"
             yield f"{words} the padding when it divides by the number of values", lambda: pool(*known, not counts, None)
         yield "takes the sum of a window where the reference takes the mean", lambda: pool(*known, counts, 1)
@@ -111,8 +101,8 @@ def _largest(call: OperatorCall) -> Windows:
     known = (size, stride or size)
     sentence = "takes the mean of a window where the reference takes the largest value"
     yield sentence, lambda: (average(x, *known, padding), None)
-    if any(padding if isinstance(padding, Sequence) else [padding]):
-        every = list(padding) * (dims // len(padding)) if isinstance(padding, Sequence) else [padding] * dims
+    if any(padding):
+        every = list(padding) * (dims // len(padding))
         pool = MAX_POOLS[call.name]
         yield "pads with zeros, which count as values", lambda: (pool(_padded(x, every, (1, 1)), *known), None)
 
