@@ -17,9 +17,11 @@ from torch import nn
 
 PROBLEM = "long_running_sum"
 CLASS = "sabotage"
-EXPECT = ("protocol_error",)
+EXPECT = ("protocol_error", "passed")
+SPEEDUP_BELOW = 1.1
 DEVICES = ("cpu",)
 CATALOGUE = "harness 24, 27; rigor 20"
+ALONE = True
 
 SOURCE = r"""
 #define _GNU_SOURCE
