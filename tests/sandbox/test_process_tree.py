@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from waiting import wait_until
@@ -432,6 +433,35 @@ def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs_or_has_run(spinn
     assert tree.has_run(), "it ran since, and is stopped again"
     process_tree.kill_tree(spinning)
     assert not tree.has_run(), "it was killed"
+
+
+MS = 1_000_000
+BEFORE = {(7, 7): (10 * MS, 100), (7, 8): (20 * MS, 200)}
+
+
+@pytest.mark.parametrize(
+    ("now", "computed_ns", "living", "has_run"),
+    [
+        (BEFORE, 0, {7}, False),
+        ({**BEFORE, (7, 8): (25 * MS, 200)}, 5 * MS, {7}, False),  # counted late
+        ({**BEFORE, (7, 8): (25 * MS, 200)}, 0, {7}, False),  # late, and the process's time had it already
+        ({**BEFORE, (7, 8): (20 * MS + 9_000, 201)}, 9_000, {7}, False),  # its last steps into sleep
+        ({**BEFORE, (7, 8): (21 * MS, 201)}, 1 * MS, {7}, True),
+        ({**BEFORE, (7, 8): (20 * MS + 9_000, 202)}, 9_000, {7}, True),  # it went on, and stopped again
+        ({(7, 7): BEFORE[7, 7]}, 0, {7}, True),  # a thread ended
+        ({**BEFORE, (7, 9): (60 * MS, 9)}, 60 * MS, {7}, True),  # one began
+        (BEFORE, 60 * MS, {7}, True),  # one began and ended
+        (BEFORE, 0, {7, 11}, True),  # a process began
+        ({}, -30 * MS, set(), False),  # it was killed
+    ],
+)
+def test_a_stopped_tree_has_run_whatever_of_it_did(monkeypatch, now, computed_ns, living, has_run) -> None:
+    times, computed = iter([BEFORE, now]), iter([30 * MS, 30 * MS + computed_ns])
+    monkeypatch.setattr(process_tree.StoppedTree, "_times", lambda _: next(times))
+    monkeypatch.setattr(process_tree, "_computed_ns", lambda _: next(computed))
+    monkeypatch.setattr(process_tree, "_rests", lambda _: True)
+    tree = process_tree.StoppedTree(SimpleNamespace(living=lambda: living), {7}, 0)
+    assert tree.has_run() is has_run
 
 
 def test_a_stranger_is_never_killed():
