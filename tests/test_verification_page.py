@@ -15,7 +15,6 @@ NOT_OF_THE_RULE = {
     *("numerics.elements.CHUNK_ELEMENTS", "numerics.elements.CPU_CHUNK_ELEMENTS"),
     *(
         "numerics.elements.SHOWN_MISMATCHES",
-        "judge.verify.battery.MOST_OF_A_REASON",
         "judge.reference.reference.SMALL_STATE",
     ),
     *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS"),  # memory, messages

@@ -5,7 +5,10 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from kbench.core.printable import printable
+
 MOST_FRAMES = 8
+MOST_OF_A_SUMMARY = 200
 OWN = Path(__file__).parent.parent
 CONTENT = tuple(str(OWN / name) for name in ("solutions", "kernels", "attacks", "problems"))
 """Folders within kbench whose code is a solution's or a problem's."""
@@ -46,6 +49,11 @@ def trace_of(error: BaseException) -> str:
         said = f": {frame.line}" if frame.line else ""
         lines.append(f"{'  called from ' if number else ''}{frame.filename}:{frame.lineno}, in {frame.name}{said}\n")
     return "".join([*lines, *told.format_exception_only()])
+
+
+def summary_of(error: BaseException) -> str:
+    """Return an exception's type and the first line of what it says."""
+    return f"{type(error).__name__}: {printable(str(error)).partition(chr(10))[0]}"[:MOST_OF_A_SUMMARY]
 
 
 def without_machinery(lines: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kbench.core.traces import summary_of
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import Expected
@@ -30,6 +31,8 @@ class Fp64Model:
     def __init__(self, model: nn.Module):
         self._original = model
         self._model: nn.Module | None = None
+        self.failure = ""
+        """What happened in the last run that gave no outputs; empty if there was none."""
 
     def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Tensor]) -> list[Tensor] | None:
         """Return tensors of the result, then inputs that it changes, then its numbers.
@@ -43,12 +46,16 @@ class Fp64Model:
             with torch.no_grad(), widening():
                 given = [over_tensors(a, widened) for a in arguments]
                 leaves = flatten(self._model(*given))
-        except Exception:  # noqa: BLE001 - the problem's code may raise anything in a precision it was not written for
+        except Exception as error:  # noqa: BLE001 - its code may raise anything in a precision it was not written for
+            self.failure = f"in fp64 the reference raises {summary_of(error)}"
             return None
         after = tensor_leaves(given)
         found = [*(leaf for _, leaf in leaves if isinstance(leaf, Tensor)), *(after[number] for number in changed)]
         found += numbers(leaves, torch.float64).values()
-        return found if [t.shape for t in found] == [t.shape for t in like] else None
+        if [t.shape for t in found] != [t.shape for t in like]:
+            self.failure = "in fp64 the reference's results have other shapes"
+            return None
+        return found
 
 
 def numbers(leaves: Sequence[tuple[str, Any]], dtype: torch.dtype) -> dict[str, Tensor]:

@@ -278,6 +278,12 @@ class Reference:
             sampled.append(([index], outputs))
         return sampled
 
+    @property
+    def why_no_oracle(self) -> str:
+        """Why the last call of `oracle` returned None, if it did."""
+        too_large = "it is too large to be computed as a whole, and samples of a batch do not stand for themselves"
+        return (self._double.failure if self._double is not None else "") or too_large
+
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
             self._double = Fp64Model(self.model)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kbench.core.levels import Level
 from kbench.core.model import Finding, Status
-from kbench.core.printable import printable
+from kbench.core.traces import summary_of
 from kbench.core.values import UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
@@ -39,7 +39,6 @@ FEW, FEW_DRAWS = 64, 8
 UNEXPLAINED = 3
 """Wrong answers under other weights that nothing explains, after which no more are asked for (chosen): to look for a
 reason takes 3 s of a chain of 36 layers."""
-MOST_OF_A_REASON = 200
 COARSELY = 1.0
 """Largest median error of a 16-bit reference, in tolerances from fp64, on inputs that decide a verdict."""
 LONG_CALL_BYTES = 1 << 28
@@ -115,7 +114,7 @@ class Battery:
             self.note("ties", "indices differ from the reference's where they point at equal values of an input")
         self.unchanged(trial)
         if trial.tally.oracle is None and any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0)):
-            self.note("no_oracle", "no fp64 reference could be computed; the contract alone decided")
+            self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
 
     def unchanged(self, trial: Trial) -> None:
         """Check that the parameters are those that the reference has."""
@@ -328,8 +327,8 @@ class Battery:
             arena.close()
 
     def _refused_by_reference(self, code: str, error: Exception) -> None:
-        reason = f"{type(error).__name__}: {printable(str(error)).partition(chr(10))[0]}"[:MOST_OF_A_REASON]
-        self.note(f"skipped_{code}", f"the reference raises on {code.replace('_', ' ')} inputs: {reason}")
+        why = summary_of(error)
+        self.note(f"skipped_{code}", f"the reference raises on {code.replace('_', ' ')} inputs: {why}")
 
     def note(self, code: str, message: str) -> None:
         """Record what could not be checked, or is worth knowing, once per code."""

@@ -389,6 +389,13 @@ def test_equal_sizes_that_are_no_batch_leave_no_oracle(tmp_path, monkeypatch) ->
     inputs = "[torch.randn(6, 6), torch.randn(6, 6)]"
     found = reference(tmp_path, "return x.T @ y", inputs, parameters="x, y")
     assert found.oracle(found.expect(found.arguments(1))) is None
+    assert found.why_no_oracle.startswith("it is too large")
+
+
+def test_why_there_is_no_oracle(tmp_path) -> None:
+    found = reference(tmp_path, "return x.view(torch.int32).view(torch.float32)")
+    assert found.oracle(found.expect(found.arguments(1))) is None
+    assert found.why_no_oracle.startswith("in fp64 the reference raises TypeError: the bits")
 
 
 def test_a_batch_too_large_for_the_oracle_is_sampled(tmp_path, monkeypatch) -> None:
