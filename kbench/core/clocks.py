@@ -43,7 +43,7 @@ REFUTED_BELOW = 0.9
 CLOCK_FLOOR_NS = 10_000
 """Differences of two clocks' readings below this say nothing about either."""
 PROVED_FROM = 0.9
-"""Share of the judge's time on a CPU that a claim must reach to be reported, unless it is short by very little."""
+"""Share of the judge's time on a CPU that a claim must reach to be `held`; it is quoted from QUOTED_FROM on."""
 OVERHEADS_DIFFER = 0.1
 """Share by which a request's overhead differs between two workers of `eager`: measured, 0.3 to 11 %."""
 DOUBTFUL_FROM = 0.7
@@ -293,7 +293,7 @@ def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -
     """Return what a claim on a CPU is short of the judge's time (congested: of the quietest burst); 0 if believed."""
     judge_ns = attested.least_ns if overhead.congested else attested.ns
     unsure_ns = CLOCK_FLOOR_NS + OVERHEADS_DIFFER * overhead.ns
-    believed = claim_ns >= PROVED_FROM * judge_ns or judge_ns - claim_ns <= unsure_ns
+    believed = claim_ns >= QUOTED_FROM * judge_ns or judge_ns - claim_ns <= unsure_ns
     return 0.0 if believed else judge_ns - claim_ns
 
 

@@ -145,7 +145,8 @@ def test_honest_claims(call_us: float, reference_us: float, attestation: str) ->
 @pytest.mark.parametrize(
     ("share", "slots", "ends"),
     [
-        (0.95, 16, ("host", "held")),
+        (0.98, 16, ("host", "held")),
+        (0.95, 16, ("judge", "held")),  # not doubted, and not quoted
         (0.88, 16, ("judge", "weak")),  # not refuted, and not believed
         (0.72, 16, ("judge", "weak")),
         (0.68, 16, None),
@@ -199,7 +200,7 @@ def test_a_claim_of_what_cannot_be_refuted_is_not_believed() -> None:
 
 def test_a_result_that_takes_longer_to_copy_is_no_lie() -> None:
     found = proved(Worker(1000, delivery_us=DELIVERY_US + 95, fetches=False), Worker(1000))
-    assert (found.clock, found.attestation) == ("host", "held")
+    assert (found.clock, found.attestation) == ("judge", "held")
     found = proved(Worker(1000, delivery_us=3000, result_bytes=1 << 24, fetches=False), Worker(1000, delivery_us=1000))
     assert (found.clock, found.attestation) == ("judge", "weak")
 
