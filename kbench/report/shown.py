@@ -117,6 +117,8 @@ def _measured(case: CaseSummary) -> str:
     what = f"what this {device} can do"
     if case.percent_of_limit > 100 and "beats_limit" in case.flags:
         what = f"the limit that full precision sets on this {device}"
+    elif case.percent_of_limit > 100 and "limit_too_low" in case.flags:
+        what = f"the limit by peaks that were measured too low on this {device}"
     elif case.percent_of_limit > 100:
         what += " with data from memory: here caches are not flushed"
     return f"{text}, {units.percent(case.percent_of_limit)} of {what}."

@@ -10,7 +10,6 @@ from kbench.build import sources
 from kbench.core import roofline
 from kbench.core.events import RunOptions
 from kbench.core.model import SCHEMA_VERSION, Case, Failed, Outcome, Passed, ResultRow, Timing
-from kbench.core.stats import summarise_arm
 from kbench.core.version import __version__
 from kbench.plugins.registry import Entry
 from kbench.storage.rows import figures, git_state
@@ -54,7 +53,8 @@ def make_row(
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else NOT_TIMED
     failed = outcome if isinstance(outcome, Failed) else None
     errors, here, cost = result.outcome.correctness, result.environment, result.cost
-    median_ns = summarise_arm(timing.samples).median_ns if timing.samples else 0
+    times = figures(timing.samples)
+    median_ns, reference_ns = times["time_ns_median"] or 0, times["ref_time_ns_median"] or 0
     bound = None
     if cost is not None and result.peaks is not None:
         bound = roofline.limit(cost, result.peaks, tf32=options.allow_tf32)
@@ -79,7 +79,7 @@ def make_row(
         timer=timing.timer,
         l2=timing.l2,
         mode=options.mode,
-        **figures(timing.samples),
+        **times,
         speedup_low=None,
         speedup_high=None,
         attested_ns=_whole(timing.attested_ns),
@@ -98,7 +98,7 @@ def make_row(
         percent_of_limit=100 * bound.limit_ns / median_ns if bound and median_ns > 0 else None,
         own_share=outcome.own_share if isinstance(outcome, Passed) else None,
         **_fields(here, OF_THE_ENVIRONMENT, ""),
-        flags=" ".join(_flags(timing, bound, median_ns)),
+        flags=" ".join(_flags(timing, bound, median_ns, reference_ns)),
         samples_sha256="",
         kbench_version=__version__,
     )
@@ -112,8 +112,10 @@ def _whole(ns: float | None) -> int | None:
     return None if ns is None else round(ns)
 
 
-def _flags(timing: Timing, bound: roofline.Limit | None, median_ns: float) -> list[str]:
+def _flags(timing: Timing, bound: roofline.Limit | None, median_ns: float, reference_ns: float) -> list[str]:
     """Return the flags of a row; a limit of memory binds only data that comes from memory."""
     beaten = bound is not None and 0 < median_ns < bound.limit_ns
     binds = bound is not None and (timing.l2 == "flushed" or bound.bound_by == "compute")
-    return [*timing.flags, *(["beats_limit"] if beaten and binds else [])]
+    if not (bound and beaten and binds):
+        return [*timing.flags]
+    return [*timing.flags, "limit_too_low" if reference_ns < bound.limit_ns else "beats_limit"]

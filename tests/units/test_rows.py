@@ -13,7 +13,7 @@ from kbench.units.rows import make_row, provenance_of
 from kbench.units.unit import UnitResult
 
 MEMORY = Cost(dram_bytes=10**9, flops=1)
-ARITHMETIC = Cost(dram_bytes=1, flops=10**12)
+ARITHMETIC = Cost(dram_bytes=1, flops=10**9)
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,22 @@ ARITHMETIC = Cost(dram_bytes=1, flops=10**12)
     ],
 )
 def test_a_limit_of_memory_binds_only_data_that_comes_from_memory(l2: str, cost: Cost, flagged: bool) -> None:
-    """524 us are faster than 1 GB of copies at 1 TB/s or 10**12 FLOPs at 1 TFLOP/s, both 1 ms or more."""
+    """524 us are faster than 1 GB of copies at 1.75 TB/s or 10**9 FLOPs at 1.75 TFLOP/s, 571 us or more."""
+    assert flags(l2, cost, 1.75e12) == (["beats_limit"] if flagged else [])
+
+
+@pytest.mark.parametrize(
+    ("peak", "flag"), [(1e12, "limit_too_low"), (1.6e12, "limit_too_low"), (1.75e12, "beats_limit")]
+)
+def test_a_limit_that_the_reference_beats_says_nothing_of_a_solution(peak: float, flag: str) -> None:
+    """The reference took 611 us."""
+    assert flags("flushed", MEMORY, peak) == [flag]
+
+
+def flags(l2: str, cost: Cost, peak: float) -> list[str]:
     passed = Passed(correctness=CORRECT, timings=(replace(timing(), l2=l2),))
-    peaks = Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=1e12)
-    result = UnitResult(outcome=passed, cost=cost, peaks=peaks)
+    result = UnitResult(outcome=passed, cost=cost, peaks=Peaks(copy_bytes_per_s=peak, fp32_flops_per_s=peak))
     problem = registry.find_problem("group_norm", Settings())
     solution = registry.find_solution(problem, "eager", Settings())
     row = make_row(provenance_of(problem, "run"), solution, Case(name="small"), 0, RunOptions(), result)
-    assert ("beats_limit" in row.flags.split()) == flagged
+    return row.flags.split()
