@@ -272,8 +272,9 @@ def attest_bursts(
     """Return the time per call that the judge's clock leaves of bursts whose claims have the median `claim_ns`.
 
     Bursts of both arms take turns, so the same overhead surrounds both. Each is held against its own claim, and a
-    quarter that claims less widens the interval. The least is of the quietest burst, those `before` included, because
-    one turn of another program doubles a burst of a few ms. Raises ValueError for none.
+    quarter that claims less widens the interval, and so does the reference's stretch, of which a candidate may have
+    none. The least is of the quietest burst, those `before` included, because one turn of another program doubles a
+    burst of a few ms. Raises ValueError for none.
     """
 
     def seen_ns(each: Burst) -> float:
@@ -282,9 +283,10 @@ def attest_bursts(
     excess = sorted(seen_ns(each) / max(1.0, each.median_ns) for each in candidate)
     middle, upper = median(excess), excess[3 * len(excess) // 4]
     unsure_ns = overhead.half_width_ns / overhead.stretch
+    own = max(median_half_width(excess), upper - middle) + overhead.stretch - 1
     return Attested(
         ns=max(1.0, claim_ns * middle),
-        half_width_ns=claim_ns * max(median_half_width(excess), upper - middle) + unsure_ns + overhead.saved_ns,
+        half_width_ns=claim_ns * own + unsure_ns + overhead.saved_ns,
         least_ns=min(map(seen_ns, [*candidate, *before])) - unsure_ns,
     )
 

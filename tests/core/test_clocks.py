@@ -323,7 +323,7 @@ def test_each_burst_is_held_against_its_own_claim(shares, median_us, judge_us, l
     found = attest_bursts(1e3 * median_us, claims, OVERHEAD)
     assert found.ns == pytest.approx(1e3 * judge_us)
     assert found.least_ns == pytest.approx(1e3 * (least_us - 2))
-    assert found.half_width_ns == pytest.approx(1e3 * (unsure_us + 32))
+    assert found.half_width_ns == pytest.approx(1e3 * (unsure_us + 32 + (OVERHEAD.stretch - 1) * median_us))
 
 
 def test_what_other_programs_take_of_a_burst_is_in_its_claim_and_its_wall_time():
