@@ -43,7 +43,7 @@ def region_of(bad: Tensor) -> Region | None:
 
 
 def _hulls(bad: Tensor, count: int) -> Iterator[Hull]:
-    """Yield what may hold all of it, the simpler first."""
+    """Yield hulls of all wrong elements, the simpler first."""
     yield from _runs(bad, count)
     yield from _triangles(bad, count)
     places = _places(bad)
