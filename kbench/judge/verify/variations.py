@@ -170,6 +170,8 @@ class Variation:
     """To which leaves of the inputs."""
     within: float = UNATTAINABLE_ABOVE
     """How far from fp64, in tolerances, the reference may be for a fault to be told from its own rounding."""
+    may_overflow: bool = False
+    """Whether they decide also where the reference is inaccurate on them or not finite."""
     words: str = ""
     """Which inputs these are, where the code does not say it."""
     is_last: bool = True
@@ -212,7 +214,11 @@ ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
     "planted_nan": partial(planted, math.nan),
     "planted_inf": partial(planted, math.inf),
 }
-EXTREME = tuple(Variation(code=c, level=Level.GENERAL, transform=change) for c, change in ILL_CONDITIONED.items())
+EXTREME = tuple(
+    # A reference of positive values alone, as a logarithm is, has no value far below zero.
+    Variation(code=code, level=Level.GENERAL, transform=change, may_overflow=change is not far_below)
+    for code, change in ILL_CONDITIONED.items()
+)
 VARIATIONS = (*VALID, *EXTREME)
 SAMPLED, PLACES = (
     "that a few samples cannot tell from the last call's",
