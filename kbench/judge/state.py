@@ -1,6 +1,7 @@
 """What the judge has for its evaluations: the references of the open case, workers, the device."""
 
 import contextlib
+import platform
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
@@ -92,6 +93,7 @@ class JudgeState:
 
     def _observe(self, problem: Path) -> None:
         """Record from now on what a problem's code reads and starts here."""
+        platform.processor()  # starts `uname` once; it is asked for the name of this machine
         folders = (self._config.scratch, self._config.cache, self._config.leases)
         self._observation.begin(problem, [Path(folder) for folder in folders if folder])
 

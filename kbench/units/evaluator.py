@@ -1,12 +1,13 @@
 """Judges units, one after the other, on one device: holds the judge, the open case and the device's health."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kbench.build import manifest
+from kbench.build import hints, manifest
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions, StageEvent, Waiting
@@ -64,6 +65,8 @@ class Bench:
     opened: tuple[Case, OpenedCase] | None = None
     stuck: dict[str, Failed] = field(default_factory=dict)
     """By constants, why the problem cannot be opened with them: it took too long, and would again."""
+    is_tried: bool = False
+    """Whether a build of the problem's own model was tried."""
     units: int = 0
     first_bytes: int = 0
 
@@ -116,7 +119,15 @@ class Evaluator:
                 bench.judge.admit(files)
                 return
         bench.close()
-        self._ready(solutions)
+        if not self._problem_may_compile():
+            self._ready(solutions)
+
+    def _problem_may_compile(self) -> bool:
+        """Return whether the problem's own model seems to need a build, and has none yet."""
+        bench = self._present
+        if not hints.may_compile(bench.problem.path, None):
+            return False
+        return not built(registry.builtin(bench.problem, "eager"), bench.context).is_built
 
     def _rest(self) -> None:
         """Let the present judge rest where there is room for it, else end it."""
@@ -270,17 +281,19 @@ class Evaluator:
 
     def _build(self, entry: Entry, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, Failed | None]:
         """Rehearse a solution that was seen to need it, while no worker computes here; return its failure."""
-        context = self._present.context
-        timed = context.options.wait_for_device and not context.options.verify_only
-        turn = Turn(Admission(uuid=self._device.uuid) if timed else None)
-        job = job_of(unit.problem, entry, [unit.case], unit.derived.cases, context, anew=True)
+        job = job_of(unit.problem, entry, [unit.case], unit.derived.cases, self._present.context, anew=True)
         yield unit.started("build")
         began = time.monotonic()
-        failed = Builder(unit.problem, context, turn=turn).build(entry, job.rehearsals, calls=True)
+        failed = self._builder().build(entry, job.rehearsals, calls=True)
         elapsed_s = time.monotonic() - began
         stage_s["build"] = stage_s.get("build", 0.0) + elapsed_s
         yield unit.ended("build", elapsed_s, ok=failed is None)
         return failed
+
+    def _builder(self) -> Builder:
+        context = self._present.context
+        timed = context.options.wait_for_device and not context.options.verify_only
+        return Builder(self._present.problem, context, turn=Turn(Admission(uuid=self._device.uuid) if timed else None))
 
     def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
         """Have one more worker tell whose kernels a call of a timed solution launches; None if there is nothing to add.
@@ -397,6 +410,12 @@ class Evaluator:
         bench = self._present
         if bench.judge is None or bench.judge.has_ended:
             bench.close()
+            if self._problem_may_compile() and not bench.is_tried:
+                bench.is_tried = True  # its failure is the judge's to find
+                small = case_selection.small_case(bench.problem, bench.context.options) or Case(name="default")
+                eager = registry.builtin(bench.problem, "eager")
+                job = job_of(bench.problem, eager, [small], (), bench.context)
+                self._builder().build(eager, dict(itertools.islice(job.rehearsals.items(), 1)))
             bench.judge = JudgeProcess(bench.context, problem=bench.problem, files=bench.files, expected=expected)
         return bench.judge
 

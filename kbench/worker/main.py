@@ -142,6 +142,8 @@ class Worker:
 
     def _observe(self, message: Message, on_compile: Callable[[], None] | None = None) -> None:
         """Record from now on what the solution reads and starts; `on_compile`: its extensions may be compiled."""
+        import kbench.kernels  # noqa: F401 - not the solution's choice
+
         if not self._observation.home:
             self._observation.begin(Path(message["path"]), self._private)
         if on_compile is None or message.get("built"):
