@@ -1,4 +1,4 @@
-"""Rewrite README's tables and the plot from the results in `results/h200`: `make evidence`.
+"""Rewrite README's table and the plot from the results in `results/h200`: `make evidence`.
 
 Everything shown is computed from the raw samples of the committed files. What failed, what was not measured and what
 was measured with a source that has changed since is shown as that. `results/h200/stale.toml` lists the last kind, each
@@ -55,7 +55,6 @@ class Panel:
     """One problem: its limit on the device, and every solution that can run there."""
 
     problem: str
-    heading: str
     limit_ns: float | None
     lines: tuple[Line, ...]
 
@@ -117,7 +116,6 @@ def panel(run: Run, solutions: Sequence[str], stale: Iterable[SourceKey]) -> Pan
     costs = next((row for row in run.rows if row.case == CASE and row.limit_ns), None)
     return Panel(
         problem=run.rows[0].problem,
-        heading=_heading(run.rows[0], costs),
         limit_ns=float(costs.limit_ns) if costs and costs.limit_ns else None,
         lines=tuple(lines),
     )
@@ -141,33 +139,39 @@ def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     )
 
 
-def _heading(row: ResultRow, costs: ResultRow | None) -> str:
-    heading = f"`{row.problem}` on one {row.gpu_name}, torch {row.torch}"
-    if costs is None or costs.limit_ns is None or costs.dram_bytes is None:
-        return heading
-    flops = f" and {units.number(costs.flops / 1e9)} GFLOP" if costs.flops else ""
-    return f"{heading}; limit {units.duration(costs.limit_ns)} for {units.byte_size(costs.dram_bytes)}{flops}"
+HEAD = (
+    "| problem | fastest solution | time | against eager | `compile` | eager | of limit | |",
+    "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+)
+BESIDE = ("compile", "eager")
+"""Built-in solutions whose times stand beside the fastest one's."""
 
 
-def tables(panels: Iterable[Panel]) -> str:
-    """Write the panels as Markdown tables."""
-    parts = []
+def table(panels: Iterable[Panel]) -> str:
+    """Write the fastest solution of every problem as one Markdown table; the plot has all solutions."""
+    lines = list(HEAD)
     for each in panels:
-        unit = units.unit_for([line.time_ns for line in each.lines])
-        head = f"| solution | time, {unit.name} | against eager | of limit | |"
-        parts += [f"{each.heading}:\n", head, "| --- | ---: | ---: | ---: | --- |"]
-        for line in each.lines:
-            ratio = line.speedup
-            cells = (
-                line.solution,
-                units.time_cell(line.time_ns, unit, line.half_width_ns),
-                units.speedup(ratio.centre, ratio.low, ratio.high, weak=line.weak) if ratio else units.ABSENT,
-                units.percent(line.percent_of_limit),
-                line.remark,
-            )
-            parts.append(f"| {' | '.join(cells)} |")
-        parts.append("")
-    return "\n".join(parts)
+        fastest, others = each.lines[0], {line.solution: line for line in each.lines}
+        ratio = fastest.speedup
+        cells = (
+            f"`{each.problem}`",
+            f"`{fastest.solution}`",
+            _time(fastest),
+            units.speedup(ratio.centre, ratio.low, ratio.high, weak=fastest.weak) if ratio else units.ABSENT,
+            *(_time(others[name]) if name in others else units.ABSENT for name in BESIDE),
+            units.percent(fastest.percent_of_limit),
+            fastest.remark,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _time(line: Line) -> str:
+    """Write a time with its unit, in the digits that its interval confirms."""
+    if line.time_ns is None:
+        return units.ABSENT
+    unit = units.unit_for([line.time_ns])
+    return f"{units.time_cell(line.time_ns, unit, line.half_width_ns)} {unit.name}"
 
 
 # --- the plot ------------------------------------------------------------------------
@@ -255,12 +259,12 @@ def fill(page: str, text: str) -> str:
 
 
 def make(folder: Path) -> tuple[str, str, list[str]]:
-    """Return the tables, the plot, and complaints about the list of stale sources."""
+    """Return the table, the plot, and complaints about the list of stale sources."""
     runs, listed = read_runs(folder), read_stale(folder)
     solutions = shipped(dict.fromkeys(run.rows[0].problem for run in runs))
     panels = [panel(run, [entry.name for entry in solutions[run.rows[0].problem]], listed) for run in runs]
     stale = stale_sources((row for run in runs for row in run.rows), solutions)
-    return tables(panels), plot(panels), complaints(stale, listed)
+    return table(panels), plot(panels), complaints(stale, listed)
 
 
 def main() -> int:
