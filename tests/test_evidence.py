@@ -111,7 +111,7 @@ def test_a_panel_hides_nothing(run):
 def test_the_table_has_the_fastest_solution_of_each_problem(run):
     panel = evidence.panel(run, ["fast", "compile"], ())
     text = evidence.table([panel])
-    assert "| `group_norm` | `fast` | 37.5 ms | 4.00× | – | 150.0 ms | 200 % | faster than fp32" in text
+    assert "| `group_norm` | `fast` | 37.5 ms | 4.00× | – | 150 ms | 200 % | faster than fp32" in text
     alone = replace(panel, lines=tuple(line for line in panel.lines if line.solution == "broken"))
     assert "| `broken` | – | – | – | – | – | failed: crashed (1 of 1 processes) |" in evidence.table([alone])
 
