@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 from records import make_row, make_run
 
-from kbench.plugins import registry
-from kbench.storage.settings import Settings
-
 ROOT = Path(__file__).parent.parent
 GROUP_NORM = "group_norm"
 
@@ -46,27 +43,46 @@ def test_a_source_that_changed_since_its_measurement_is_listed_and_nothing_else_
 
 
 @pytest.fixture
-def solutions():
-    return {GROUP_NORM: registry.solutions(registry.find_problem(GROUP_NORM, Settings()), Settings())}
+def measured_file(tmp_path, monkeypatch):
+    """Stand in for a checkout with one source, which is recorded as measured."""
+    monkeypatch.setattr(evidence, "ROOT", tmp_path)
+    path = tmp_path / "fast.cu"
+    path.write_text("one")
+    return path
 
 
-def current_row(entries, name):
-    entry = next(entry for entry in entries if entry.name == name)
-    problem = next(entry for entry in entries if entry.name == "eager")
-    return make_row(
-        solution=name,
-        source_sha256=evidence.sources.source_sha256(entry.path, entry.variant),
-        problem_sha256=evidence.sources.source_sha256(problem.path),
-    )
-
-
-@pytest.mark.parametrize("name", ["two_kernel", "single_pass", "eager", "compile"])
-def test_only_an_unchanged_source_counts_as_measured(name, solutions):
-    row = current_row(solutions[GROUP_NORM], name)
-    assert evidence.stale_sources([row], solutions) == set()
-    for change in ({"source_sha256": "0" * 64}, {"problem_sha256": "0" * 64}, {"solution": "gone"}):
+def test_only_an_unchanged_source_counts_as_measured(measured_file):
+    row = make_row(solution="fast")
+    key = (row.problem, "fast", row.source_sha256)
+    recorded = {key: evidence.Recorded(files=("fast.cu",), sha256=evidence.content_digest(["fast.cu"]))}
+    assert evidence.stale_sources([row], recorded) == set()
+    for change in ({"source_sha256": "0" * 64}, {"solution": "gone"}):
         changed = replace(row, **change)
-        assert evidence.stale_sources([changed], solutions) == {(GROUP_NORM, changed.solution, changed.source_sha256)}
+        assert evidence.stale_sources([changed], recorded) == {(row.problem, changed.solution, changed.source_sha256)}
+    measured_file.write_text("two")
+    assert evidence.stale_sources([row], recorded) == {key}
+    measured_file.unlink()
+    assert evidence.stale_sources([row], recorded) == {key}
+
+
+def test_a_new_measurement_records_the_files_of_the_checkout(measured_file, tmp_path):
+    old = make_row(solution="fast")
+    recorded = {(old.problem, "fast", old.source_sha256): evidence.Recorded(files=("fast.cu",), sha256="")}
+    measured_file.write_text("two")
+    new = replace(old, source_sha256="7" * 64)
+    (tmp_path / evidence.SOURCES).write_text(evidence.record([new, new], recorded))
+    again = evidence.read_recorded(tmp_path)
+    assert list(again) == [(old.problem, "fast", "7" * 64)]
+    assert evidence.stale_sources([new], again) == set()
+    with pytest.raises(KeyError):
+        evidence.record([replace(new, solution="unknown")], recorded)
+
+
+def test_every_solution_of_a_run_has_its_own_file_and_its_problem_recorded():
+    for (problem, solution, _), each in evidence.read_recorded(evidence.RESULTS).items():
+        assert f"kbench/problems/{problem}.py" in each.files
+        own = f"kbench/solutions/{problem}/{solution}.py"
+        assert own in each.files or not (ROOT / own).exists()
 
 
 OLD, OTHER = ("p", "s", "1" * 64), ("p", "s", "2" * 64)
