@@ -287,10 +287,10 @@ def test_a_hash_of_kbench_changes_with_its_sources_and_not_with_the_folder_left_
 
     def digest() -> str:
         sources.package_sha256.cache_clear()
-        return sources.package_sha256(left_out="attacks")
+        return sources.package_sha256(left_out="selftest/corpus")
 
     first = digest()
-    write(tmp_path, {"attacks/one.py": "", "notes.md": ""})
+    write(tmp_path, {"selftest/corpus/one.py": "", "notes.md": ""})
     assert digest() == first
     write(tmp_path, {"core/values.py": "x = 1\n"})
     second = digest()
