@@ -159,12 +159,19 @@ def written(sizes: Sizes) -> str:
     return HEAD + "\n".join(lines) + "\n"
 
 
+def is_far_below(kind: str, number: int, budget: int) -> bool:
+    """Return whether a number must be written down, so that what was saved is not spent again."""
+    return budget - number > max(MAX_SHARE_BELOW * budget, MAX_BELOW.get(kind, 1))
+
+
 def lowered(budgets: Sizes, now: Sizes) -> Sizes:
-    """Return the budgets with every number that has become smaller, and with rooms that came or went."""
-    return {
-        room: {kind: min(number, budgets.get(room, {}).get(kind, number)) for kind, number in kinds.items()}
-        for room, kinds in now.items()
-    }
+    """Return the budgets with every number that has become much smaller, and with rooms that came or went."""
+    found: Sizes = {}
+    for room, kinds in now.items():
+        old = budgets.get(room, {})
+        kept = {kind: old.get(kind, number) for kind, number in kinds.items()}
+        found[room] = {kind: kinds[kind] if is_far_below(kind, kinds[kind], n) else n for kind, n in kept.items()}
+    return found
 
 
 def complaints(budgets: Sizes, now: Sizes, chosen: Callable[[str], bool] = lambda _: True) -> list[str]:
@@ -177,6 +184,6 @@ def complaints(budgets: Sizes, now: Sizes, chosen: Callable[[str], bool] = lambd
                 found.append(f"{room}: {number:,} {kind}, and no budget")
             elif number > budget:
                 found.append(f"{room}: {number:,} {kind}, {number - budget:,} above the budget of {budget:,}")
-            elif budget - number > max(MAX_SHARE_BELOW * budget, MAX_BELOW.get(kind, 1)):
+            elif is_far_below(kind, number, budget):
                 found.append(f"{room}: {number:,} {kind}, {budget - number:,} below the budget of {budget:,}")
     return found

@@ -1,9 +1,9 @@
 """kbench grows no room: lines, files, classes, constants, flags, codes and words stay within tests/budget.toml.
 
 Run `python tests/test_budget.py --lower` after a change that removes something. It lowers the numbers that have become
-smaller, gives a new room what the room has, and drops rooms that are gone. The numbers of `kbench`, the sum of its
-rooms, are only lowered: a move from one room to another may raise a room's number by hand, and pays in the other room.
-After a merge conflict in the file, keep the larger number of each pair and run the command.
+much smaller (3 %, or 30 lines), gives a new room what the room has, and drops rooms that are gone. The numbers of
+`kbench`, the sum of its rooms, are only lowered: a move from one room to another may raise a room's number by hand, and
+pays in the other room. After a merge conflict in the file, keep the larger number of each pair and run the command.
 """
 
 import ast
@@ -47,6 +47,8 @@ def test_what_is_said_of_a_budget(budgets: budget.Sizes, said: list[str]) -> Non
 def test_numbers_are_only_lowered() -> None:
     budgets = {"kbench": {"lines": 900, "flags": 12}, "gone": {"lines": 5}}
     assert budget.lowered(budgets, NOW) == {"kbench": {"lines": 900, "flags": 10}, "cli": {"lines": 400}}
+    near = {"kbench": {"lines": 1_030, "flags": 11}, "cli": {"lines": 430}}
+    assert budget.lowered(near, NOW) == near
 
 
 def test_the_file_is_as_it_is_written() -> None:
