@@ -31,11 +31,9 @@ PRODUCTS = {
     "dot": -1,
 }
 """Operators that tensor cores compute, with the position of what they add to a product (-1: nothing)."""
-TF32_LOW_BITS = 13
-"""Bits of an fp32 mantissa that TF32 lacks."""
 
-Change = Callable[[str, list[Any], dict[str, Any]], None]
-"""Changes the arguments and keyword arguments of the operator that it is given by name."""
+Change = Callable[[str, Callable[..., Any], list[Any], dict[str, Any]], Any]
+"""Computes an operator otherwise: (name, function, arguments, keyword arguments) to its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +56,7 @@ class _Changing(OperatorMode):
         self._change = change
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given, named = list(args), dict(kwargs or {})
-        self._change(func.overloadpacket.__name__, given, named)
-        return func(*given, **named)
+        return self._change(func.overloadpacket.__name__, func, list(args), dict(kwargs or {}))
 
 
 class Recomputing:
@@ -77,22 +73,19 @@ class Recomputing:
         self,
         others: Mapping[str, Tensor] | None = None,
         *,
-        change: Change = lambda *_: None,
+        change: Change = lambda _name, func, args, kwargs: func(*args, **kwargs),
         result: Callable[[Tensor], Tensor] = lambda tensor: tensor,
-        autocast: torch.dtype | None = None,
         flips_mode: bool = False,
     ) -> list[Tensor]:
-        """Run the model with other operands, changed operators or results, under autocast, or in its other mode."""
+        """Run the model with other operands, changed operators or results, or in its other mode."""
         # Copies of all: a call in training mode changes statistics in place.
         given = {name: tensor.detach().clone() for name, tensor in (self.operands | dict(others or {})).items()}
         inputs, state = (given[name] for name in self.inputs), {name: given[name] for name in self.state}
         arguments = tuple(over_tensors(a, lambda _: next(inputs)) for a in self._arguments)
-        device = next((tensor.device.type for tensor in given.values()), "cpu")
-        cast = torch.autocast(device, autocast, enabled=autocast is not None)
         trains = self.model.training
         self.model.train(trains != flips_mode)
         try:
-            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), cast, _Changing(change):
+            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Changing(change):
                 return [*map(result, tensor_leaves(torch.func.functional_call(self.model, state, arguments)))]
         finally:
             self.model.train(trains)
@@ -129,19 +122,22 @@ def alternatives(
 
 
 def _left_out(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alternative]:
-    """Yield the reference without one bias or scale."""
+    """Yield the reference without one bias, scale or affine."""
     largest = max((tensor.numel() for tensor in model.inputs.values()), default=0)
     vectors = {
         n: t for n, t in model.operands.items() if t.is_floating_point() and t.numel() == max(t.shape, default=1)
     }
-    names = [name for name, tensor in vectors.items() if name in model.state or tensor.numel() < largest]
-    ways = ("missing_bias", 0, torch.zeros_like), ("missing_scale", 1, torch.ones_like)
-    for name, (code, value, like) in itertools.product(names[:MAX_OPERANDS], ways):
-        other = like(model.operands[name])
-        is_kept = name in constructed and torch.equal(constructed[name], other)
-        sentence = f"leaves out {_named(name)}{', or keeps it as it was constructed' if is_kept else ''}"
-        run = functools.partial(model.run, {name: other})
-        yield Alternative(code=code, sentence=sentence, how=f"with {_named(name)} = {value}", run=run)
+    names = [name for name, t in vectors.items() if name in model.state or t.numel() < largest][:MAX_OPERANDS]
+    zeros, ones = ({n: like(model.operands[n]) for n in names} for like in (torch.zeros_like, torch.ones_like))
+    changes = [(code, {n: to[n]}) for n in names for code, to in (("missing_bias", zeros), ("missing_scale", ones))]
+    affine = {name: name.removesuffix("weight") + "bias" for name in names if name.endswith("weight")}
+    changes += [("missing_scale", {w: ones[w], b: zeros[b]}) for w, b in affine.items() if b in zeros]
+    for code, others in changes:
+        named, values = " and ".join(map(_named, others)), " and ".join(f"{t.flatten()[0]:g}" for t in others.values())
+        is_kept = all(name in constructed and torch.equal(constructed[name], t) for name, t in others.items())
+        sentence = f"leaves out {named}{', or keeps the values of construction' if is_kept else ''}"
+        run = functools.partial(model.run, others)
+        yield Alternative(code=code, sentence=sentence, how=f"with {named} = {values}", run=run)
 
 
 def _kept(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alternative]:
@@ -168,19 +164,20 @@ def _rounded(model: Recomputing) -> Iterator[Alternative]:
     """Yield the reference in coarser arithmetics."""
     for words, rounder in (("rounded", to_tf32), ("cut off", functools.partial(to_tf32, half=0))):
         sentence = f"multiplies in TF32{', or in fp16, which has as many bits' if words == 'rounded' else ''}"
-        run = functools.partial(model.run, change=functools.partial(_round_factors, rounder))
+        run = functools.partial(model.run, change=functools.partial(_round_products, rounder, False))
         how = f"with the factors of products {words} to 11 bits"
         yield Alternative(code="tf32", sentence=sentence, how=how, run=run, rounds=True)
     for code, dtype in (("fp16", torch.float16), ("bf16", torch.bfloat16)):
         to = functools.partial(_through, dtype)
         rounded = {name: to(tensor.detach()) for name, tensor in model.operands.items()}
         stored = {n: t.detach().to(dtype) for n, t in model.operands.items() if t.is_floating_point()}
+        factors, products = (functools.partial(_round_products, to, both) for both in (False, True))
         ways: dict[str, Callable[[], list[Tensor]]] = {
-            "the factors of products in": functools.partial(model.run, change=functools.partial(_round_factors, to)),
+            "the factors of products in": functools.partial(model.run, change=factors),
+            "the factors and results of products in": functools.partial(model.run, change=products),
             "the result in": functools.partial(model.run, result=to),
             "inputs and weights in": functools.partial(model.run, rounded),
             "inputs, weights and the result in": functools.partial(model.run, rounded, result=to),
-            "products in, as autocast has them,": functools.partial(model.run, autocast=dtype),
             "every value in": functools.partial(model.run, stored),
         }
         for words, run in ways.items():
@@ -190,24 +187,24 @@ def _rounded(model: Recomputing) -> Iterator[Alternative]:
 
 def rearranged(want: Sequence[Tensor]) -> Iterator[Alternative]:
     """Yield the outputs with two dimensions exchanged in memory, or an image's channels last or first."""
+
+    def written(order: Sequence[int]) -> list[Tensor]:
+        return [t.permute(*order).reshape(t.shape) if t.dim() == len(order) else t for t in want]
+
     own = tuple(range(max((t.dim() for t in want), default=0)))
     orders = [tuple({a: b, b: a}.get(d, d) for d in own) for a, b in itertools.combinations(own, 2)]
     orders += [(0, *own[2:], 1), (0, own[-1], *own[1:-1])] if len(own) > 2 else []
     for order in orders:
         sentence = f"writes the output with its dimensions in the order {', '.join(map(str, order))}"
-        run = functools.partial(_in_order, want, order)
+        run = functools.partial(written, order)
         yield Alternative(code="transposed", sentence=sentence, how="with its output written so", run=run)
 
 
-def _in_order(tensors: Sequence[Tensor], order: Sequence[int]) -> list[Tensor]:
-    return [t.permute(*order).reshape(t.shape) if t.dim() == len(order) else t for t in tensors]
-
-
-def to_tf32(tensor: Tensor, half: int = 1 << (TF32_LOW_BITS - 1)) -> Tensor:
-    """Round fp32 to the nearest TF32 value; with 0 for half a unit, cut it off, as tensor cores do."""
+def to_tf32(tensor: Tensor, half: int = 1 << 12) -> Tensor:
+    """Round fp32 to TF32, which lacks 13 bits; with 0 for half a unit, cut them off, as tensor cores do."""
     if tensor.dtype != torch.float32:
         return tensor
-    kept = torch.bitwise_and(tensor.contiguous().view(torch.int32) + half, -(1 << TF32_LOW_BITS)).view(torch.float32)
+    kept = torch.bitwise_and(tensor.contiguous().view(torch.int32) + half, -(1 << 13)).view(torch.float32)
     return torch.where(tensor.isfinite(), kept, tensor)
 
 
@@ -215,14 +212,19 @@ def _through(dtype: torch.dtype, tensor: Tensor) -> Tensor:
     return tensor.to(dtype).to(tensor.dtype) if tensor.dtype == torch.float32 else tensor
 
 
-def _round_factors(to: Callable[[Tensor], Tensor], name: str, args: list[Any], _kwargs: dict[str, Any]) -> None:
-    if name in PRODUCTS:
-        args[:] = [to(a) if isinstance(a, Tensor) and n != PRODUCTS[name] else a for n, a in enumerate(args)]
+def _round_products(to: Any, results: bool, name: str, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Round the factors of a product; with `results` its summand and result as well."""
+    if name not in PRODUCTS:
+        return func(*args, **kwargs)
+    exact = -1 if results else PRODUCTS[name]
+    found = func(*(to(a) if isinstance(a, Tensor) and n != exact else a for n, a in enumerate(args)), **kwargs)
+    return to(found) if results else found
 
 
-def _other_gelu(name: str, _args: list[Any], kwargs: dict[str, Any]) -> None:
+def _other_gelu(name: str, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if name == "gelu":
         kwargs["approximate"] = "none" if kwargs.get("approximate") == "tanh" else "tanh"
+    return func(*args, **kwargs)
 
 
 def _named(operand: str) -> str:

@@ -1,7 +1,4 @@
-"""Why an answer is wrong: the alternative reference that explains its error, the region it lies in, or nothing.
-
-Pure functions of what the judge knows; they change no verdict.
-"""
+"""Why an answer is wrong: the alternative reference that explains its error, or its region. It changes no verdict."""
 
 import contextlib
 import itertools
@@ -14,26 +11,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.core.diagnosis import UNWRITTEN, Diagnosis
-from kbench.devices.poison import is_poison
+from kbench.core.diagnosis import Diagnosis
 from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
 from kbench.numerics import elements
 
 BUDGET_S = 3.0
 """Time for all alternatives together (chosen): about what verifying a small problem takes."""
 MIN_ELEMENTS, MIN_ELEMENTS_ROUNDED = 8, 64
-"""Elements of an output below which an alternative, or a coarser arithmetic, may fit by chance."""
+"""Fewest elements of an output: below, an alternative or a coarser arithmetic may fit by chance (chosen)."""
 MAX_REST, MAX_REST_ROUNDED = 0.1, 0.31
 """Root mean square that an alternative may leave of the error's: 99 % of its square is explained; 90 % by a coarser
 arithmetic. TF32 explained up to 76 % of an error that GELU by tanh had made."""
-NEGLIGIBLE_REST = 3e-3
-"""The same, below which the rest need not look like rounding (chosen)."""
-MAX_ROUNDING = 2.0
-"""Tolerances, as a root mean square, between two honest computations: a product of 576 terms is 3 at its worst."""
-CHANCE = 1e-6
-"""Probability that scattered elements would all fall into a region by chance (chosen)."""
-MIN_FILLED, MAX_WRONG = 0.3, 0.75
-"""Least share of a region that is wrong; largest share of an output, whose rest may be right by chance (chosen)."""
+NEGLIGIBLE_REST, MAX_ROUNDING = 3e-3, 2.0
+"""The same, below which the rest need not look like rounding; tolerances between two honest computations (chosen)."""
+CHANCE, MIN_FILLED, MAX_WRONG = 1e-6, 0.3, 0.75
+"""Probability that scattered elements all fall into a region; least share of a region that is wrong; largest share of
+an output, whose rest may be right by chance (chosen)."""
 MIN_RELATIVE_ERROR, MAX_ROUNDING_ELSEWHERE = 0.02, 16.0
 """Share of the right values that half of a region's errors must exceed; tolerances by which other elements may miss."""
 
@@ -68,9 +61,8 @@ class WrongAnswer:
 
 def explain(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
     """Return why outputs are wrong; None where nothing explains it."""
-    wrong = answer.wrong
-    found = next(filter(None, (unwritten(answer.got[place]) for place in wrong)), None)
-    if wrong and found is None and not any(is_one_value(answer.got[place]) for place in wrong):
+    wrong, found = answer.wrong, None
+    if wrong and not any(is_one_value(answer.got[place]) for place in wrong):
         with contextlib.suppress(Exception):  # a model that cannot be copied, a worker that does not answer
             found = _alternative(answer, wrong, time.monotonic() + budget_s)
     if found is None and answer.plain:  # else inputs that stand out in one place make errors large there alone
@@ -174,18 +166,6 @@ def _rms(values: Tensor) -> float:
     return float(values.square().mean().sqrt().item()) if values.numel() else 0.0
 
 
-def unwritten(got: Tensor) -> Diagnosis | None:
-    """Name the region of an output that still holds the poison that kbench filled it with."""
-    bad = is_poison(got)
-    count, total, region = int(bad.sum().item()), bad.numel(), region_of(bad)
-    if not count or (count < total and not region):
-        return None
-    sentence = f"never writes {region}" if region else "writes nothing of the output"
-    return Diagnosis(
-        code=UNWRITTEN, sentence=sentence, evidence=f"{count:,} of {total:,} elements hold kbench's filling"
-    )
-
-
 def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
     """Name the region outside of which an output is right, where it is wrong by much inside."""
     if tolerance.exact:
@@ -205,25 +185,26 @@ def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> D
 def region_of(bad: Tensor) -> str:
     """Name the region that holds all true elements of a mask: a tail, every n-th row, a block; empty if scattered."""
     count, total = int(bad.sum().item()), bad.numel()
-    for words, size in _regions(bad, count) if count not in {0, total} else ():
-        if words and count >= MIN_FILLED * size and count * math.log(size / total) < math.log(CHANCE):
+    for words, inside, size in _regions(bad, count) if count not in {0, total} else ():
+        if words and inside >= MIN_FILLED * size and inside * math.log(size / total) < math.log(CHANCE):
             return words
     return ""
 
 
-def _regions(bad: Tensor, count: int) -> Iterator[tuple[str, int]]:
-    """Yield what holds all true elements, in words and elements, the simpler first; empty where it has no pattern."""
-    flat, total, width = bad.flatten(), bad.numel(), bad.shape[-1]
-    for words, run in (("last", flat[total - count :]), ("first", flat[:count])):
+def _regions(bad: Tensor, count: int) -> Iterator[tuple[str, int, int]]:
+    """Yield what holds all true elements: in words, how many, of how many; words are empty where it has no pattern."""
+    in_a_row, total, width = bad.flatten(), bad.numel(), bad.shape[-1]
+    few = min(count, total - count)
+    for words, run in (("last", in_a_row[total - count :]), ("first", in_a_row[:count])):
         if bool(run.all()) and (bad.dim() == 1 or count % width):
-            yield f"the {words} {count:,} of {total:,} elements", count
+            yield f"the {words} {count:,} of {total:,} elements", few, few
     sides = [bad.unsqueeze(-1).transpose(0, dim).flatten(1) for dim in range(bad.dim())]
     places = [side.any(dim=1).nonzero()[:, 0] for side in sides]
     named = [(dim, entries_in_words(entries, bad.shape[dim])) for dim, entries in enumerate(places)]
     parts = [f"{words} of dimension {dim}" for dim, words in named if len(places[dim]) < bad.shape[dim]]
-    yield " and ".join(parts) if all(words for _, words in named) else "", math.prod(map(len, places))
+    yield " and ".join(parts) if all(words for _, words in named) else "", count, math.prod(map(len, places))
     rows = bad.reshape(-1, width).any(dim=1).nonzero()[:, 0]
-    yield entries_in_words(rows, total // width).replace("entries", "rows"), len(rows) * width
+    yield entries_in_words(rows, total // width).replace("entries", "rows"), count, len(rows) * width
 
 
 def entries_in_words(entries: Tensor, size: int) -> str:

@@ -7,7 +7,7 @@ import torch
 from planted import NAMELESS, OF_OUTPUTS, PROBLEMS, Planted, faults
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.judge.verify.wrong_answers import earlier_answer
+from kbench.judge.verify.wrong_answers import earlier_answer, unwritten
 from kbench.judge.why import WrongAnswer, explain
 from kbench.numerics import elements
 from kbench.plugins.problem import randomise, variable
@@ -71,7 +71,8 @@ def named(problem: Planted, code: str, fault: str, draw: int = 0) -> tuple[str, 
     tolerance = wrong.tolerances[0]
     scaled = elements.compare(wrong.got[0], wrong.want[0], tolerance).ratio
     assert scaled > 1, f"{problem.name}: {fault} is no fault"
-    found = earlier_answer(wrong, earlier) or explain(wrong, budget_s=20.0)
+    found = next(filter(None, map(unwritten, wrong.got)), None) or earlier_answer(wrong, earlier)
+    found = found or explain(wrong, budget_s=20.0)
     said = found.code if found is not None else ""
     if said == code or (code, said) in ALIKE:
         return "right", found

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from planted import no_first_block, no_tail, no_third_row, poison, to_bf16, to_fp16, to_tf32
+from planted import to_bf16, to_fp16, to_tf32
 from torch import nn
 from torch.nn import functional
 
@@ -145,7 +145,7 @@ def test_weights_that_are_kept_are_named_unless_a_call_refutes_it(model, kept, w
         assert found.evidence.endswith("before it is right") == (confirmed is True)
 
 
-@pytest.mark.parametrize(("first", "words"), [(1.0, ", or keeps it as it was constructed"), (2.0, "")])
+@pytest.mark.parametrize(("first", "words"), [(1.0, ", or keeps the values of construction"), (2.0, "")])
 def test_what_had_no_effect_at_first_may_be_kept_from_there(first, words) -> None:
     model, x = nn.BatchNorm1d(8).eval(), torch.randn(64, 8)
     model.running_var.uniform_(0.5, 2)
@@ -312,31 +312,6 @@ def test_what_is_scattered_is_no_region() -> None:
     torch.manual_seed(0)
     for share in (0.001, 0.01, 0.1, 0.5, 0.9, 0.99):
         assert why.region_of(torch.rand(64, 80) < share) == "", share
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32])
-def test_what_was_never_written_is_known_by_its_bits(dtype) -> None:
-    want = torch.arange(240).view(8, 30).to(dtype)
-    assert why.unwritten(want) is None
-    assert why.unwritten(poison(want)).sentence == "writes nothing of the output"
-
-
-UNWRITTEN = [
-    (no_first_block, "never writes the last 206 of 270 elements"),
-    (no_tail, "never writes the last 7 of 270 elements"),
-    (no_third_row, "never writes 1 in 3 of 9 entries of dimension 0"),
-    (torch.clone, None),
-    (torch.zeros_like, None),
-    (lambda want: torch.full_like(want, torch.nan), None),
-    (lambda want: torch.where(torch.rand(want.shape) < 0.5, want, poison(want)), None),
-]
-
-
-@pytest.mark.parametrize(("make", "sentence"), UNWRITTEN)
-def test_unwritten(make, sentence) -> None:
-    torch.manual_seed(0)
-    found = why.unwritten(make(torch.randn(9, 30)))
-    assert (found.sentence if found is not None else None) == sentence
 
 
 def with_block(want, index, change):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from kbench.core.diagnosis import Diagnosis
+from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.devices.backend import backend
 from kbench.devices.poison import is_poison
 from kbench.judge import why
@@ -56,15 +56,25 @@ def _answer(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: b
 
 
 def _unwritten(trial: Trial, answer: why.WrongAnswer, expected: Expected) -> Diagnosis | None:
-    """Call again in memory that is filled, unless poison was found already; return what is never written."""
+    """Return what is never written; call again in memory that is filled, unless poison was found already."""
+    got = answer.got
     able = backend(trial.reference.device).fills_memory and not trial.candidate.has_ended and not trial.arena.lends
-    if not able or any(bool(is_poison(t).any()) for t in answer.got):
+    if able and not any(bool(is_poison(t).any()) for t in got):
+        with contextlib.suppress(RefusalError):
+            reply = trial.call([expected], filled=True)
+            got = trial.results(reply.slots[0])[: len(got)]
+    return next(filter(None, map(unwritten, got)), None)
+
+
+def unwritten(got: Tensor) -> Diagnosis | None:
+    """Name the region of an output that still holds the poison that kbench filled it with."""
+    bad = is_poison(got)
+    count, total, region = int(bad.sum().item()), bad.numel(), why.region_of(bad)
+    if not count or (count < total and not region):
         return None
-    with contextlib.suppress(RefusalError):
-        reply = trial.call([expected], filled=True)
-        found = map(why.unwritten, trial.results(reply.slots[0])[: len(answer.got)])
-        return next(filter(None, found), None)
-    return None
+    sentence = f"never writes {region}" if region else "writes nothing of the output"
+    evidence = f"{count:,} of {total:,} elements hold kbench's filling"
+    return Diagnosis(code=UNWRITTEN, sentence=sentence, evidence=evidence)
 
 
 def earlier_answer(answer: why.WrongAnswer, earlier: Sequence[Sequence[Tensor]]) -> Diagnosis | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from planted import no_first_block, no_tail, no_third_row, poison
 
 from kbench.core.model import Status
 from kbench.judge.exchange import Tally
@@ -114,3 +115,28 @@ def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
     found = wrong_answers.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
     assert (found.code if found is not None else None) == code
     assert calls == [{"filled": True}] * asked
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32])
+def test_what_was_never_written_is_known_by_its_bits(dtype) -> None:
+    want = torch.arange(240).view(8, 30).to(dtype)
+    assert wrong_answers.unwritten(want) is None
+    assert wrong_answers.unwritten(poison(want)).sentence == "writes nothing of the output"
+
+
+UNWRITTEN = [
+    (no_first_block, "never writes the last 206 of 270 elements"),
+    (no_tail, "never writes the last 7 of 270 elements"),
+    (no_third_row, "never writes 1 in 3 of 9 entries of dimension 0"),
+    (torch.clone, None),
+    (torch.zeros_like, None),
+    (lambda want: torch.full_like(want, torch.nan), None),
+    (lambda want: torch.where(torch.rand(want.shape) < 0.5, want, poison(want)), None),
+]
+
+
+@pytest.mark.parametrize(("make", "sentence"), UNWRITTEN)
+def test_unwritten(make, sentence) -> None:
+    torch.manual_seed(0)
+    found = wrong_answers.unwritten(make(torch.randn(9, 30)))
+    assert (found.sentence if found is not None else None) == sentence
