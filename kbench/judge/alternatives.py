@@ -154,8 +154,8 @@ def _kept(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alt
 def likely_groups(names: Sequence[str]) -> list[list[str]]:
     """Return what may be kept together: all, those of one kind or module, one alone, and all but each of these."""
     groups = [[*names]]
-    for key in (lambda name: name.rpartition(".")[2], lambda name: name.rpartition(".")[0], lambda name: name):
-        some = [[name for name in names if key(name) == part] for part in dict.fromkeys(map(key, names))]
+    for parts in ([n.rpartition(".")[2] for n in names], [n.rpartition(".")[0] for n in names], names):
+        some = [[n for n, own in zip(names, parts, strict=True) if own == part] for part in dict.fromkeys(parts)]
         groups += [*some, *([name for name in names if name not in one] for one in some)]
     return [list(group) for group in dict.fromkeys(map(tuple, groups)) if group]
 
@@ -180,9 +180,9 @@ def _rounded(model: Recomputing) -> Iterator[Alternative]:
             "inputs, weights and the result in": functools.partial(model.run, rounded, result=to),
             "every value in": functools.partial(model.run, stored),
         }
-        for words, run in ways.items():
+        for words, way in ways.items():
             sentence, how = f"computes in {code}, or stores values in it", f"with {words} {code}"
-            yield Alternative(code=code, sentence=sentence, how=how, run=run, rounds=True)
+            yield Alternative(code=code, sentence=sentence, how=how, run=way, rounds=True)
 
 
 def rearranged(want: Sequence[Tensor]) -> Iterator[Alternative]:
