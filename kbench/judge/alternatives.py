@@ -94,10 +94,7 @@ class Recomputing:
 def alternatives(
     model: Recomputing, constructed: Mapping[str, Tensor], held: Callable[[], Mapping[str, Tensor]]
 ) -> Iterator[Alternative]:
-    """Yield the table, usual mistakes first.
-
-    `constructed`: weights of construction that have changed since; `held` returns what the solution has of them now.
-    """
+    """Yield the table, usual mistakes first. `held` returns the weights that the solution has now."""
     run = functools.partial(model.run, change=_other_gelu)
     sentence = "computes GELU by tanh where the reference has erf, or the reverse"
     yield Alternative(code="gelu_form", sentence=sentence, how="with the other form of GELU", run=run)
@@ -110,8 +107,11 @@ def alternatives(
         sentence = f"computes as in {other} mode, and both sides run in {now} mode"
         run = functools.partial(model.run, statistics, flips_mode=True)
         yield Alternative(code="other_mode", sentence=sentence, how=f"in {other} mode", run=run)
-    in_order = {name: torch.empty(tensor.shape, device="meta").stride() for name, tensor in model.inputs.items()}
-    flat = {n: t.as_strided(t.shape, in_order[n]) for n, t in model.inputs.items() if not t.is_contiguous()}
+    flat = {
+        name: t.as_strided(t.shape, torch.empty(t.shape, device="meta").stride())
+        for name, t in model.inputs.items()
+        if not t.is_contiguous() and t.untyped_storage().nbytes() >= t.nbytes + t.storage_offset() * t.element_size()
+    }
     if flat:
         sentence, run = "reads its inputs as if they were contiguous", functools.partial(model.run, flat)
         yield Alternative(code="layout", sentence=sentence, how="on inputs read so", run=run)

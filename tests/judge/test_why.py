@@ -103,6 +103,13 @@ def test_inputs_that_are_read_as_if_they_were_contiguous(lay_out) -> None:
         assert said(model(x) + 0.1 * torch.randn(2, 4, *model(x).shape[2:]), model(x), model=model, arguments=[x]) == ""
 
 
+def test_an_input_whose_memory_is_smaller_than_its_shape_hides_no_later_row() -> None:
+    model, x = nn.Linear(24, 24), torch.randn(1, 24).expand(24, 24)
+    with torch.no_grad():
+        got = functional.linear(x, model.weight.T, model.bias)
+        assert said(got, model(x), model=model, arguments=[x]) == "transposed: takes `weight` transposed"
+
+
 class Scaled(nn.Module):
     """A product, a scale and a norm, as published 2/39."""
 
