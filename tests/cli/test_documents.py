@@ -37,7 +37,7 @@ def document(kbench, *arguments):
         (("list", "group_norm", "--cases"), "ok"),
         (("config",), "ok"),
         (("explain",), "ok"),
-        (("explain", "fragile"), "ok"),
+        (("explain", "crashed"), "ok"),
         (("show", "new"), "passed"),
         (("export", "new"), "passed"),
         (("export", "new", "--to", "md", "-o", "out.md"), "ok"),

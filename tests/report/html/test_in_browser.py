@@ -20,7 +20,7 @@ PAGES = {
         "All verdicts",
     ),
     "results/published/cuda_l1_h100_again.csv": ("Claimed and measured", "1,000×"),
-    "results/calibration/sweep_level1.csv": (
+    "results/calibration/sweep_h100.csv": (
         "24 of 24 pass",
         "24_LogSoftmax",
         "right, above 1.5×",
