@@ -47,7 +47,6 @@ class Options(TypedDict, total=False):
     sanitize: bool | None
     allow_tf32: bool
     eval_mode: bool
-    crosscheck: Literal["cupti"] | None
     wait_for_device: bool
     results_dir: Path | str
     save: bool

@@ -94,7 +94,6 @@ class RunFlags(VerifyFlags):
         "--mode", "Cache state before each timed call (default cold)"
     )
     lock_clocks: int | None = option("--lock-clocks MHZ", "Lock the SM clock while measuring (needs privileges)", min=1)
-    crosscheck: Literal["cupti"] | None = option("--crosscheck", "Compare with kernel times from the profiler")
 
 
 @command(RunFlags)
@@ -182,7 +181,6 @@ def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
         "budget_s": flags.budget,
         "mode": flags.mode,
         "lock_clocks_mhz": flags.lock_clocks,
-        "crosscheck": flags.crosscheck,
     }
 
 

@@ -79,8 +79,6 @@ class RunOptions(MeasuringOptions):
     """Allow TF32 on both sides."""
     eval_mode: bool = False
     """Run both sides in eval mode. Otherwise in training mode, unless the reference is random there."""
-    crosscheck: str | None = None
-    """`cupti`: also take kernel times from the profiler."""
     wait_for_device: bool = True
     """Queue for the device. False if times do not matter: other processes may compute on the device meanwhile, and a
     judge on a CPU uses a quarter of the processors."""

@@ -238,7 +238,7 @@ class Evaluator:
         """
         source = share_source(
             names_kernels=backend(self._device.kind).names_kernels,
-            is_asked=unit.options.require_custom or unit.options.crosscheck is not None,
+            is_asked=unit.options.require_custom,
             is_builtin=unit.solution.builtin is not None,
             processes=unit.options.max_processes,
         )

@@ -357,7 +357,7 @@ def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path)
     [
         ({"processes": 1, "max_processes": 1}, passed(0)),
         ({"verify_only": True}, Passed(correctness=CORRECT, timings=())),
-        ({**TWO, "crosscheck": "cupti"}, passed(0)),
+        ({**TWO, "require_custom": True}, passed(0)),
     ],
     ids=["quick", "verify", "asked"],
 )
