@@ -29,13 +29,6 @@ COMPILES = re.compile(
     r"\bsubprocess\b|\bos\.system\b|\bsetuptools\b|" + JUST_IN_TIME.pattern
 )
 """Mentions that make a build step worth its process; a program that is started may be a compiler."""
-UNFOLLOWED_BARRIERS = re.compile(
-    r"\bmbarrier\b|\bbar(rier)?(\.cta)?\.arrive\b|\bcuda::(barrier|pipeline)\b|"
-    r"\b(cutlass|cute|helion|tilelang|triton)\b"
-)
-"""Barriers that compute-sanitizer's racecheck does not always follow, and languages whose compilers write such ones. It
-takes accesses for a race where one lane arrives at an mbarrier for its warp, and where one side of a named barrier only
-arrives (CUDA 13.0 on an H200, `tests/gpu/test_racecheck_cuda.py`)."""
 INCLUDE_FOLDERS = ("", "include")
 MOST_BYTES, MOST_TOGETHER, MOST_FILES = 4 << 20, 32 << 20, 5_000
 """Of one file, of all files of a solution, and their number; what is beyond is not followed."""
@@ -224,11 +217,6 @@ def has_extension(path: Path, builtin: str | None) -> bool:
 def declares_kernels(path: Path, builtin: str | None) -> bool:
     """Return whether a solution's sources hold a kernel or an extension, used or not."""
     return builtin is None and _mentions(path, OWN_KERNELS)
-
-
-def names_unfollowed_barriers(path: Path) -> bool:
-    """Return whether a solution's sources name barriers that racecheck does not always follow."""
-    return _mentions(path, UNFOLLOWED_BARRIERS)
 
 
 def compiles(path: Path, builtin: str | None) -> bool:

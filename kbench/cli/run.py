@@ -66,7 +66,7 @@ class VerifyFlags(OutputFlags):
     backward: bool = switch("--backward", "Verify gradients as well")
     require_custom: bool = switch("--require-custom", "Fail a solution without a kernel of its own")
     sanitize: bool | None = option(
-        "--sanitize/--no-sanitize", "Run compute-sanitizer first (default: only after an illegal access)"
+        "--sanitize/--no-sanitize", "Run memcheck first (default: only after an illegal access)"
     )
     allow_tf32: bool = switch("--allow-tf32", "Allow TF32 on both sides")
     eval_mode: bool = switch("--eval", "Run both sides in eval mode")

@@ -74,7 +74,7 @@ class RunOptions(MeasuringOptions):
     require_custom: bool = False
     """Fail a solution that launches no kernel of its own."""
     sanitize: bool | None = None
-    """Run compute-sanitizer first, on a small case; absent: memcheck only, after an illegal access."""
+    """Run memcheck of compute-sanitizer first, on a small case; absent: only after an illegal access."""
     allow_tf32: bool = False
     """Allow TF32 on both sides."""
     eval_mode: bool = False

@@ -38,7 +38,6 @@ class Status(StrEnum):
     LIBRARY_ONLY = "library_only"
     LAUNCH_FAILED = "launch_failed"
     ILLEGAL_ACCESS = "illegal_access"
-    DATA_RACE = "data_race"
     CRASHED = "crashed"
     EXITED = "exited"
     CALL_TIMEOUT = "call_timeout"

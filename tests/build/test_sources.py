@@ -37,23 +37,6 @@ FILES = {
 WANTED = {"solution.py", "beside.py", "further.py", "kernel.cu", "tile.cuh", "deepest.cuh", "include/inner/shared.h"}
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ('asm("mbarrier.arrive.shared.b64 _, [%0];");', True),
-        ('asm("bar.arrive 1, 64;");', True),
-        ('asm("barrier.cta.arrive 1, 64;");', True),
-        ("__shared__ cuda::barrier<cuda::thread_scope_block> full;", True),
-        ("#include <cute/tensor.hpp>", True),
-        ("__syncthreads(); __syncwarp();", False),
-        ('asm("bar.sync 1, 64;");', False),
-    ],
-)
-def test_barriers_that_racecheck_does_not_always_follow_are_named(tmp_path, text, named) -> None:
-    path = write(tmp_path, {"solution.py": 'load("x", ["kernel.cu"])\n', "kernel.cu": text})
-    assert sources.names_unfollowed_barriers(path) is named
-
-
 # --- what a solution is made of ------------------------------------------------
 
 
