@@ -163,14 +163,14 @@ class Session:
         asked = self._cases if small is None else (*self._cases, small)
         sizes, memory_bytes = self.evaluator.call_bytes(asked, self._solutions)
         known = [
-            Forecast(case=case.name, device=self._device.kind, call_bytes=size, took_s=self._took_s(case))
+            Forecast(case=case.name, device=self._device.kind, call_bytes=size, about_s=self._last_s(case))
             for case, size in zip(asked, sizes, strict=True)
         ]
         large, way_out = worth_telling(known[: len(self._cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 
-    def _took_s(self, case: Case) -> float | None:
+    def _last_s(self, case: Case) -> float | None:
         return last_duration_s(
             self._options.results_dir,
             problem_sha256=self._provenance["problem_sha256"],
