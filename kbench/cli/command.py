@@ -17,7 +17,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "Is it right": (("level", "accept", "backward"), ("require_custom", "sanitize", "allow_tf32", "eval_mode")),
     "How fast": (("quick", "precision", "budget"), ("processes", "max_processes", "mode", "lock_clocks")),
-    "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "isolation", "trusted")),
+    "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "trusted")),
     "Output": (
         ("name", "json", "verbose"),
         ("quiet", "format", "color", "results", "no_save", "strict", "junit", "config"),

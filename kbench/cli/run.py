@@ -57,7 +57,6 @@ class VerifyFlags(OutputFlags):
     timeout: float | None = shared_flags.seconds(
         "--timeout SECONDS", "Timeout of each solution in total (default none)"
     )
-    isolation: int | None = option("--isolation RUNG", "Fail unless the sandbox reaches this rung", min=0)
     trusted: bool = shared_flags.trusted()
     level: Level | None = option("--level", "Level that a solution must hold (default module)", case_sensitive=False)
     accept: list[str] | None = option(

@@ -46,7 +46,7 @@ def main(flags: _ServeFlags) -> int:
         jobs=flags.jobs,
         config=flags.config,
         verify_only=flags.verify_only,
-        isolation=max(settings.run.isolation or 1, 1),  # strangers send sources: without any sandbox there is no server
+        require_sandbox=True,  # clients send sources
         **options,
     ) as judge:
         told = ServerOptions(

@@ -42,8 +42,6 @@ class MeasuringOptions:
     """Seconds to measure each solution and case; absent: 20."""
     mode: str = "cold"
     """`cold`, `warm` or `graph`: cache state before each timed call, or launch by CUDA graph."""
-    isolation: int | None = None
-    """Fail unless the sandbox reaches this rung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +63,8 @@ class RunOptions(MeasuringOptions):
     """Timeouts, a `kbench.core.events.TimeLimits`."""
     trusted: bool = False
     """Trust the solution: run it with a lighter sandbox."""
+    require_sandbox: bool = False
+    """Refuse to run where no sandbox works."""
     level: Level = Level.MODULE
     """Level that a solution must hold; with `task`, higher levels are not tried."""
     accept: tuple[str, ...] = ()

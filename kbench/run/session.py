@@ -88,14 +88,14 @@ def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, w
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
-    """Return the highest rung that works here, 0 if trusted. Raises MachineError or UsageError (`--isolation`)."""
-    if options.trusted and options.isolation:
-        told = f"`--trusted` runs without a sandbox, and isolation {options.isolation} was asked for"
-        raise UsageError(told, "leave out one of them")
+    """Return the highest rung that works here, 0 if trusted. Raises MachineError or UsageError (`require_sandbox`)."""
+    if options.trusted and options.require_sandbox:
+        raise UsageError("`trusted` runs without a sandbox, and one is required", "leave out one of them")
     if options.trusted:
         return 0
     rung = rung_probe.reached(device, cache_dir())
-    rungs.require(rung, options.isolation)
+    if options.require_sandbox and rung is rungs.Rung.NONE:
+        raise MachineError("no sandbox works on this machine", "`kbench doctor` says what is missing")
     return int(rung)
 
 

@@ -18,6 +18,9 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
     )
 
 
+OF_WHAT = "inputs, outputs and parameters"
+
+
 @pytest.mark.parametrize(
     ("event", "verbosity", "line"),
     [
@@ -34,8 +37,7 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
                 memory_bytes=24_000_000_000,
             ),
             0,
-            "case full is large: 7.52 GB inputs, outputs and parameters (the device has 24.0 GB); "
-            "`--case small`: 25.0 MB",
+            f"case full is large: 7.52 GB {OF_WHAT} (the device has 24.0 GB); `--case small`: 25.0 MB",
         ),
         (
             LargeCases(
@@ -44,7 +46,7 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
                 memory_bytes=None,
             ),
             0,
-            "case full is large: 7.52 GB inputs, outputs and parameters, about 61.0 s",
+            f"case full is large: 7.52 GB {OF_WHAT}, about 61.0 s",
         ),
     ],
 )

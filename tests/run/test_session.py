@@ -14,6 +14,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from verdicts import written
 
 from kbench.children.child_error import ChildError
+from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
 from kbench.core.kernel_names import OwnShare
@@ -23,6 +24,7 @@ from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run import session as verb
+from kbench.sandbox import rungs
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 from kbench.units import evaluator
@@ -479,3 +481,18 @@ def test_the_time_of_a_profile_is_not_the_solutions(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(FakeJudge, "told_share", slow)
     judge(tmp_path, "a", cases=("*",), **TWO, limits=replace(RunOptions().limits, total_s=100.0))
     assert [one["left_s"] for one in requests()] == [100.0, 99.5, 99.0, 98.5]
+
+
+@pytest.mark.parametrize(
+    ("rung", "options", "refused"),
+    [
+        (rungs.Rung.FULL, {"require_sandbox": True}, None),
+        (rungs.Rung.NONE, {}, None),
+        (rungs.Rung.NONE, {"require_sandbox": True}, MachineError),
+        (rungs.Rung.FULL, {"require_sandbox": True, "trusted": True}, UsageError),
+    ],
+)
+def test_a_sandbox_can_be_required(monkeypatch: pytest.MonkeyPatch, rung: Any, options: Any, refused: Any) -> None:
+    monkeypatch.setattr(verb.rung_probe, "reached", lambda *_: rung)
+    with contextlib.nullcontext() if refused is None else pytest.raises(refused):
+        assert verb.sandbox_rung(RunOptions(**options), "cpu") == rung
