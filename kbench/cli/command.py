@@ -12,7 +12,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "What to judge": (("self_", "pair", "case", "set_", "device"), ("entry",)),
     "What to do again": (("resume", "retry_failed", "only"), ()),
     "How far to go": (
-        ("until", "exit_first", "max_failures"),
+        ("until", "max_failures"),
         ("lanes", "jobs", "executor", "address", "verify_limit", "time_limit"),
     ),
     "Is it right": (("level", "accept", "backward"), ("require_custom", "sanitize", "allow_tf32", "eval_mode")),

@@ -19,7 +19,7 @@ NO_SAMPLES = "the raw samples are missing, so the figures could not be checked a
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportFlags(DocumentFlags):
     run: str = shared_flags.run()
-    file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
+    file: Path | None = shared_flags.file("File to write, - for stdout (default: beside the CSV)")
     baseline: str | None = option("--baseline RUN", "Compare with this run, or baseline, instead")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
@@ -89,4 +89,4 @@ def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
     thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
     found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
-    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, shown_path(path))
+    return render_comparison(chosen(found, None), thresholds.margin, shown_path(path))

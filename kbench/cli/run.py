@@ -44,7 +44,7 @@ class VerifyFlags(OutputFlags):
         autocompletion=completion.solutions,
     )
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
-    entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
+    entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
     device: str | None = shared_flags.device()
     import_timeout: float | None = shared_flags.seconds(
@@ -67,13 +67,13 @@ class VerifyFlags(OutputFlags):
     sanitize: bool | None = option(
         "--sanitize/--no-sanitize", "Run memcheck first (default: only after an illegal access)"
     )
-    allow_tf32: bool = switch("--allow-tf32", "Allow TF32 on both sides")
+    allow_tf32: bool = shared_flags.allow_tf32()
     eval_mode: bool = switch("--eval", "Run both sides in eval mode")
     name: str | None = option("--name NAME", "Name of the saved run")
     no_save: bool = switch("--no-save", "Write no files")
     results: Path | None = shared_flags.results()
     help_all: bool = switch("--help-all", "Show all options and exit", is_eager=True, callback=show_all)
-    strict: bool = switch("--strict", "Exit 4 when a result is inconclusive")
+    strict: bool = shared_flags.strict()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class RunFlags(VerifyFlags):
     budget: float | None = shared_flags.seconds(
         "--budget SECONDS", "Time to measure each solution and case (default 20s)"
     )
-    quick: bool = switch("--quick", "Measure in one process only")
+    quick: bool = shared_flags.quick()
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
     )
