@@ -130,7 +130,7 @@ def findings(log: Log, sources: Mapping[SourcePlace, str]) -> tuple[Finding, ...
         found.append(_fatal(f"memcheck counted {log.counted} errors and described none that could be read: {why}"))
     elif log.complaints:
         notes.append(f"memcheck says of itself: {'; '.join(log.complaints)}")
-    return (*found, *(Finding.note("sanitizer", words[:500]) for words in notes))
+    return (*found, *(Finding.note("memcheck", words[:500]) for words in notes))
 
 
 def _words(report: SanitizerReport, count: int, sources: Mapping[SourcePlace, str]) -> str:

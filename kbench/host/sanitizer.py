@@ -125,7 +125,7 @@ class Sanitizer:
         return self._known[looked_at]
 
     def _run(self, entry: Entry, case: Case, small: Case | None) -> tuple[Finding, ...]:
-        note = functools.partial(Finding.note, "sanitizer")
+        note = functools.partial(Finding.note, "memcheck")
         path = toolkit.find(NAME)
         if path is None:
             return (note(f"{NAME} is not installed, so the line is unknown"),)

@@ -108,7 +108,7 @@ def strangers(context: RunContext) -> tuple[Finding, ...]:
     if not found or in_use(device.uuid):
         return ()
     message = f"other processes computed on the device when the run began: {', '.join(found)}"
-    return (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
+    return (Finding(code="interference", kind=FindingKind.TIMING, message=message),)
 
 
 class Session:

@@ -107,7 +107,7 @@ def judge(text: str, *, sources=None) -> list:
     return list(findings(parse(text), sources or {}))
 
 
-FATAL, NOTE = ("memcheck", "integrity", Status.ILLEGAL_ACCESS), ("sanitizer", "note", None)
+FATAL, NOTE = ("memcheck", "integrity", Status.ILLEGAL_ACCESS), ("memcheck", "note", None)
 VERDICTS = [
     (OUT_OF_BOUNDS, [FATAL]),
     (CUDA_12_WITH_LINES, [FATAL]),

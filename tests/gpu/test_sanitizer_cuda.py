@@ -78,7 +78,7 @@ def test_memcheck_finds_nothing_in_a_clean_kernel(outcome, trusted):
     """The one that shows whether the tool attaches within the sandbox: a note of another kind says why not."""
     found = outcome("clean", sanitize=True, trusted=trusted)
     assert isinstance(found, Passed), found
-    notes = [finding.message for finding in found.findings if finding.code == "sanitizer"]
+    notes = [finding.message for finding in found.findings if finding.code == "memcheck"]
     assert notes == ["memcheck found nothing in case default"]
 
 

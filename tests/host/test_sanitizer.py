@@ -189,8 +189,8 @@ def test_what_was_looked_at_is_in_the_record_of_a_pass(tmp_path, tool, monkeypat
     problem, entry = entries(tmp_path, "return 2 * x")
     judged = verdicts(problem, [entry], cases=("small",), sanitize=True)["mine"]
     assert isinstance(judged.outcome, Passed)
-    assert "sanitizer" in judged.rows[0].findings.split()
-    (found,) = [finding for finding in judged.outcome.findings if finding.code == "sanitizer"]
+    assert "memcheck" in judged.rows[0].findings.split()
+    (found,) = [finding for finding in judged.outcome.findings if finding.code == "memcheck"]
     assert found.kind is FindingKind.NOTE
     assert found.message == "memcheck found nothing in case small"
 

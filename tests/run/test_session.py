@@ -180,9 +180,7 @@ def test_strangers_on_the_device_are_named_that_were_there_before_this_run(
     (judged,) = judge(tmp_path, "eager", **asked)
     assert isinstance(judged.outcome, Passed)
     begun = "other processes computed on the device when the run began: "
-    assert [
-        one.message.removeprefix(begun) for one in judged.outcome.findings if one.code == "foreign_processes"
-    ] == told
+    assert [one.message.removeprefix(begun) for one in judged.outcome.findings if one.code == "interference"] == told
 
 
 def turns() -> list[tuple[Any, ...]]:
@@ -436,7 +434,7 @@ def test_a_profile_that_fails_changes_no_verdict_and_no_other_solution(
         assert len(one.outcome.timings) == 2
         assert {(row.status, row.own_share) for row in one.rows} == {("passed", None)}
         assert {row.speedup_low is None for row in one.rows} == {False}
-        (note,) = [finding for finding in one.outcome.findings if finding.code == "own_share"]
+        (note,) = [finding for finding in one.outcome.findings if finding.code == "kernels"]
         assert reason in note.message
         assert (note.kind, note.fatal) == (FindingKind.NOTE, False)
     assert len(FakeJudge.every) == judges, "a judge whose next answer is not known is replaced"
