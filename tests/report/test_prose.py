@@ -37,9 +37,9 @@ CASES = {
         "warn  gpu    none found: problems run on the processor, not checked   fix: install a driver for it soon",
         60,
         [
-            "warn  gpu    none found: problems run on the processor,",
-            "                not checked",
-            "                fix: install a driver for it soon",
+            "warn  gpu    none found: problems run on the processor, not",
+            "             checked",
+            "             fix: install a driver for it soon",
         ],
     ),
     "no room beside the cells": (
