@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kbench.build.sources import judged_sha256, package_sha256
+from kbench.build import manifest
+from kbench.build.interpreter import package_sha256
 from kbench.core.errors import KbenchError, NothingSelectedError
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
@@ -137,9 +138,9 @@ def conditions_on(device: DeviceChoice) -> dict[str, str]:
 
 
 def source_of(fixture: Fixture, staged: Path) -> str:
-    """Return a hash of a fixture and its problem, and of what these are built from."""
+    """Return a hash of a fixture and its problem."""
     paths = corpus.fixture_path(staged, fixture), corpus.problem_path(staged, fixture.problem)
-    return "-".join(judged_sha256(path)[:12] for path in paths)
+    return "-".join(manifest.own_hash(path)[:12] for path in paths)
 
 
 def judge_twice(
