@@ -17,7 +17,9 @@ MAX_CONSTANTS = 12
 MAX_ELEMENTS = 1 << 25
 """Largest number of elements of derived inputs; never more than the problem's own."""
 MAX_CALLED_ELEMENTS = 1 << 20
-"""Largest inputs on which the reference is called here, in elements; parameters may have 16 times as many."""
+"""Largest integer inputs on which the reference is called here, in elements."""
+MAX_CPU_ELEMENTS, MAX_CPU_PARAMETERS = 1 << 16, 1 << 20
+"""Largest inputs and model, in elements, for which a call on the CPU takes less than importing the compiler."""
 CALLED_ELEMENTS = 1 << 12
 """Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
 MAX_CALLS = 100
@@ -132,20 +134,22 @@ class _Probe:
     def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
         """Return the device on which to call the reference, and the number of calls.
 
-        Small calls are made on the CPU. An integer out of range raises there, and would end the judge on a GPU; a first
-        call without memory imports the compiler, which takes 1.3 s.
+        Small inputs with integers go to the CPU: an index out of range raises there, and ends the judge on a GPU. So do
+        small calls, because a first call without memory imports the compiler, which takes 1.3 s.
         """
         seen = self.look(changed)
-        if seen is None or not 0 < seen.elements <= MAX_CALLED_ELEMENTS or not self._has_small_model(changed):
+        if seen is None or not 0 < seen.elements <= MAX_CALLED_ELEMENTS:
             return "meta", 1
-        return "cpu", min(1 + CALLED_ELEMENTS // seen.elements, MAX_CALLS) if seen.integers else 1
+        if seen.integers:
+            return "cpu", min(1 + CALLED_ELEMENTS // seen.elements, MAX_CALLS)
+        return "cpu" if seen.elements <= MAX_CPU_ELEMENTS and self._has_small_model(changed) else "meta", 1
 
     def _has_small_model(self, changed: Mapping[str, Any]) -> bool:
         try:
             model = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell).model(seed=0)
         except Exception:  # noqa: BLE001 - as above
             return False
-        return sum(parameter.numel() for parameter in model.parameters()) <= 16 * MAX_CALLED_ELEMENTS
+        return sum(parameter.numel() for parameter in model.parameters()) <= MAX_CPU_PARAMETERS
 
     @property
     def holds_integers(self) -> bool:
