@@ -65,11 +65,11 @@ def kernels_of(path: Path) -> Path:
 
 
 @functools.cache
-def package_sha256(*, left_out: str = "") -> str:
+def package_sha256(*, left_out: Path | None = None) -> str:
     """Return one hash over kbench's own sources, which tells checkouts of one version apart; `left_out`: a folder."""
     found = hashlib.sha256()
     for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in PACKAGE_SUFFIXES and path.is_file()):
-        place = path.relative_to(PACKAGE)
-        if place.parts[0] != left_out:
+        if left_out is None or not path.is_relative_to(left_out):
+            place = path.relative_to(PACKAGE)
             found.update(f"{place} ".encode() + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
