@@ -147,5 +147,5 @@ class CaseState:
         if interval is not None and interval.half_width > math.log1p(options.precision):
             processes = len(self.outcome.timings)
             message = advice(interval.half_width, options.precision, self.stage_s["time"], processes)
-            found = Finding(code="budget", kind=FindingKind.TIMING, message=message)
+            found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
             self.outcome = replace(self.outcome, findings=(*self.outcome.findings, found))
