@@ -3,7 +3,6 @@
 import torch
 from require import WITH_CUDA
 
-from kbench.build import sources
 from kbench.core import kernel_names
 from kbench.core.events import Judged, RunOptions
 from kbench.core.kernel_names import KernelOrigin
@@ -12,6 +11,7 @@ from kbench.devices.profiler import profile
 from kbench.judge.timing.profile import activities
 from kbench.plugins import registry
 from kbench.run.session import run
+from kbench.selftest.fixtures import CORPUS
 from kbench.storage.settings import Settings
 
 pytestmark = WITH_CUDA
@@ -70,9 +70,9 @@ def test_preparation_is_not_in_the_profile():
 
 def test_numbers_among_the_results_of_a_profiled_call_are_its_own():
     """The sum of other inputs would be wrong, and each call has other inputs."""
-    corpus = sources.PACKAGE / "selftest" / "corpus"
-    problem = registry.find_problem(corpus / "problems" / "sum_as_number.py", Settings())
-    entry = registry.find_solution(problem, corpus / "honest" / "sum_in_double.py", Settings())
+    problem = registry.find_problem(CORPUS / "problems" / "sum_as_number.py", Settings())
+    path = CORPUS / "honest" / "precision.py"
+    entry = registry.find_solution(problem, path, Settings(), entry="sum_in_double")
     options = RunOptions(device="cuda", save=False, processes=1, max_processes=1, require_custom=True)
     (judged,) = [event for event in run(problem, [entry], options) if isinstance(event, Judged)]
     assert isinstance(judged.outcome, Failed), judged.outcome
