@@ -17,9 +17,9 @@ MAX_CONSTANTS = 12
 MAX_ELEMENTS = 1 << 25
 """Largest number of elements of derived inputs; never more than the problem's own."""
 MAX_CALLED_ELEMENTS = 1 << 20
-"""Largest integer inputs on which the reference is called here, in elements."""
-MAX_CPU_ELEMENTS, MAX_CPU_PARAMETERS = 1 << 16, 1 << 20
-"""Largest inputs and model, in elements, for which a call on the CPU takes less than importing the compiler."""
+"""Largest integer inputs on which the reference is called here, in elements. Other inputs may have a sixteenth, and
+their model this many parameters: such a call takes less on a CPU than importing the compiler.
+"""
 CALLED_ELEMENTS = 1 << 12
 """Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
 MAX_CALLS = 100
@@ -142,14 +142,15 @@ class _Probe:
             return "meta", 1
         if seen.integers:
             return "cpu", min(1 + CALLED_ELEMENTS // seen.elements, MAX_CALLS)
-        return "cpu" if seen.elements <= MAX_CPU_ELEMENTS and self._has_small_model(changed) else "meta", 1
+        is_small = 16 * seen.elements <= MAX_CALLED_ELEMENTS and self._has_small_model(changed)
+        return "cpu" if is_small else "meta", 1
 
     def _has_small_model(self, changed: Mapping[str, Any]) -> bool:
         try:
             model = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell).model(seed=0)
         except Exception:  # noqa: BLE001 - as above
             return False
-        return sum(parameter.numel() for parameter in model.parameters()) <= MAX_CPU_PARAMETERS
+        return sum(parameter.numel() for parameter in model.parameters()) <= MAX_CALLED_ELEMENTS
 
     @property
     def holds_integers(self) -> bool:
