@@ -17,9 +17,7 @@ MAX_CONSTANTS = 12
 MAX_ELEMENTS = 1 << 25
 """Largest number of elements of derived inputs; never more than the problem's own."""
 MAX_CALLED_ELEMENTS = 1 << 20
-"""Largest integer inputs on which the reference is called here, in elements. Other inputs may have a sixteenth, and
-their model this many parameters: such a call takes less on a CPU than importing the compiler.
-"""
+"""Largest integer inputs of a call on the CPU, in elements. Others may have a sixteenth, and as many parameters."""
 CALLED_ELEMENTS = 1 << 12
 """Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
 MAX_CALLS = 100
