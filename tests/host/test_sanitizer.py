@@ -170,8 +170,9 @@ def test_a_wild_access_decides_before_any_judge_does(tmp_path, tool, monkeypatch
     monkeypatch.setattr(sanitizer, "require", lambda *_: None)
     problem, entry = entries(tmp_path, "return 2 * x")
     (tmp_path / "mine.cu").write_text("void twice(float* y) {\n  y[n] = 0;  // one too far\n}\n")
-    reads = "open(__file__.replace('.py', '.cu')).read()\n"
-    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + reads)
+    (tmp_path / "mine.py").write_text(
+        (tmp_path / "mine.py").read_text() + "open(__file__.replace('.py', '.cu')).read()\n"
+    )
     options = RunOptions(device="cpu", verify_only=True, save=False, cases=("small",), sanitize=True)
     events = list(run(problem, [entry], options))
     (judged,) = [event for event in events if isinstance(event, Judged)]
