@@ -92,7 +92,6 @@ KINDS = {
     "flag": "Flags: what to know about a time",
     "verdict": "Verdicts on a change",
     "bottleneck": "Bottlenecks that `kbench profile` names",
-    "check": "Checks of `kbench doctor`",
 }
 
 

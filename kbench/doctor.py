@@ -46,23 +46,14 @@ class Health(StrEnum):
 class Check:
     """One finding about the machine; `fix` says what to do unless it is `ok`."""
 
-    code: str
     name: str
     status: Health
     detail: str
     fix: str = ""
 
 
-NAMES = (
-    *("gpu", "driver", "torch", "nvcc", "c++", "ninja", "clocks"),
-    *("sandbox", "cache", "disk", "peaks", "health", "languages"),
-)
-"""Of the checks, in the order of their codes: `D01`, `D02` and so on; a new one comes last."""
-
-
 def _made(status: Health, name: str, detail: str, fix: str = "") -> Check:
-    code = f"D{NAMES.index(name) + 1:02d}"
-    return Check(code=code, name=name, status=status, detail=detail, fix=fix)
+    return Check(name=name, status=status, detail=detail, fix=fix)
 
 
 ok = functools.partial(_made, Health.OK)

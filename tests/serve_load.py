@@ -387,7 +387,8 @@ def overhead(rounds: int, folder: Path) -> None:
     path = folder / "plus_one.py"
     path.write_text(PROBLEM)
     (folder / "pyproject.toml").write_text('[tool.kbench]\npaths = ["."]\n')
-    with Judge(device="cpu", verify_only=True, isolation=1, lanes=1, config=folder / "pyproject.toml") as judge:
+    settings = folder / "pyproject.toml"
+    with Judge(device="cpu", verify_only=True, require_sandbox=True, lanes=1, config=settings) as judge:
         options = ServerOptions(token=TOKEN, state=folder / "state", port=free_port())
         server, store = make_server(judge, options)
         thread = threading.Thread(target=server.run)

@@ -65,7 +65,7 @@ class FakeJudge:
         self.watch = watch
         self.judged: list[tuple[str, int]] = []
         self.turned: list[str] = []
-        self.problems: list[str] = []
+        self.problem_path = ""
         self.interrupted = threading.Event()
         self.hangs: set[str] = set()
         self.waits_for: list[str] = []
@@ -73,7 +73,7 @@ class FakeJudge:
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         self.turned.append(problem.name)
-        self.problems = [str(problem.path)]
+        self.problem_path = str(problem.path)
 
     problem_s = 0.0
 

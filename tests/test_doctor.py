@@ -55,7 +55,7 @@ def warns_with_a_fix(check: Check, *words: str) -> None:
 
 def test_an_idle_gpu_is_fit():
     check = doctor.check_gpu(H200, ())
-    assert (check.code, check.status, check.fix) == ("D01", Health.OK, "")
+    assert (check.name, check.status, check.fix) == ("gpu", Health.OK, "")
     assert check.detail == "NVIDIA H200, 150 GiB, nothing else running"
 
 
@@ -231,9 +231,9 @@ def machine(tmp_path, monkeypatch):
 
 
 def test_this_machine_is_examined_for_the_processor(machine):
-    checks = {check.code: check for check in doctor.examine("cpu", machine)}
-    assert list(checks) == ["D03", "D05", "D06", "D08", "D09", "D10", "D11", "D13"]
-    assert checks["D03"].status == checks["D09"].status == Health.OK
+    checks = {check.name: check for check in doctor.examine("cpu", machine)}
+    assert list(checks) == ["torch", "c++", "ninja", "sandbox", "cache", "disk", "peaks", "languages"]
+    assert checks["torch"].status == checks["cache"].status == Health.OK
     assert all(check.fix for check in checks.values() if check.status == Health.FAIL)
 
 
@@ -253,8 +253,9 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
     monkeypatch.setattr(doctor, "read_gpu", lambda _: H200)
     monkeypatch.setattr(devices, "foreign_processes", lambda _: ())
     monkeypatch.setattr(rung_probe, "reached", lambda *_: Rung.FULL)
-    codes = [check.code for check in doctor.examine("cuda", machine)]
-    assert codes == [f"D{n:02}" for n in range(1, 14)]
+    names = [check.name for check in doctor.examine("cuda", machine)]
+    assert names[:7] == ["gpu", "driver", "torch", "nvcc", "c++", "ninja", "clocks"]
+    assert names[7:] == ["sandbox", "cache", "disk", "peaks", "health", "languages"]
 
 
 def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monkeypatch):
@@ -262,8 +263,8 @@ def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monke
     quarantine.impose(machine, uuid=cpu.uuid, name=cpu.name, reason="it went silent")
     measured = []
     monkeypatch.setattr(peaks, "load_peaks", lambda *_: measured.append(1))
-    found = {check.code: check for check in doctor.examine("cpu", machine)}
-    fails_with_a_fix(found["D12"], "it went silent", "kbench doctor --clear-quarantine")
+    found = {check.name: check for check in doctor.examine("cpu", machine)}
+    fails_with_a_fix(found["health"], "it went silent", "kbench doctor --clear-quarantine")
     assert not measured, "nothing is measured on a device that is out of use"
 
     monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.WRONG, "holds [0]"))
@@ -282,5 +283,5 @@ def test_doctor_imports_no_torch():
 
 def test_languages_are_told_with_their_versions_and_are_nobodys_fault():
     check = doctor.check_languages({"triton": "3.5.1", "helion": None})
-    assert (check.code, check.status, check.fix) == ("D13", Health.OK, "")
+    assert (check.name, check.status, check.fix) == ("languages", Health.OK, "")
     assert check.detail == "triton 3.5.1, helion not installed"

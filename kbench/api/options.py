@@ -20,7 +20,7 @@ AS_COMMAND_LINE = {
     "budget": "`budget_s=...`",
 }
 """What to write here for options of `kbench run` that have another name."""
-OF_THE_POOL = ("device", "isolation", "trusted", "wait_for_device")
+OF_THE_POOL = ("device", "require_sandbox", "trusted", "wait_for_device")
 """Options that are fixed when judges start; a single call cannot change them."""
 
 
@@ -34,12 +34,12 @@ class Options(TypedDict, total=False):
     precision: float
     budget_s: float | None
     mode: Literal["cold", "warm", "graph"]
-    isolation: int | None
     cases: str | Sequence[str]
     overrides: Mapping[str, Any]
     verify_only: bool
     limits: TimeLimits
     trusted: bool
+    require_sandbox: bool
     level: Literal["task", "module", "general"]
     accept: str | Sequence[str]
     backward: bool
@@ -47,7 +47,6 @@ class Options(TypedDict, total=False):
     sanitize: bool | None
     allow_tf32: bool
     eval_mode: bool
-    crosscheck: Literal["cupti"] | None
     wait_for_device: bool
     results_dir: Path | str
     save: bool

@@ -20,10 +20,8 @@ class _CompareFlags(OutputFlags):
     base: str | None = option("--base SOLUTION", "Solution that the others are compared with")
     case: list[str] | None = shared_flags.cases()
     only: Literal["changed", "slower"] | None = option("--only", "Show only these lines")
-    sort: Literal["verdict", "change", "name"] = option("--sort", "Order of the lines", default="verdict")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
-    confidence: float | None = shared_flags.share("--confidence SHARE", "Confidence level of each bound (default 99%)")
     any_gpu: bool = switch("--any-gpu", "Show ratios between different GPUs")
     results: Path | None = shared_flags.results()
 
@@ -42,7 +40,7 @@ def main(flags: _CompareFlags) -> int:
         by=flags.by,
         base=flags.base,
         cases=tuple(flags.case or ()),
-        thresholds=Thresholds(**shared_flags.given(margin=flags.slower, confidence=flags.confidence)),
+        thresholds=Thresholds(**shared_flags.given(margin=flags.slower)),
         any_gpu=flags.any_gpu,
         time=flags.time or Time.DEVICE,
     )
@@ -51,7 +49,7 @@ def main(flags: _CompareFlags) -> int:
             f"`{found.base}` is all there is: nothing to compare it with",
             "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
         )
-    shown = report.chosen(found, flags.only, flags.sort)
+    shown = report.chosen(found, flags.only)
     output.show(
         text=lambda: report.render_text(shown, verbosity=output.verbosity, width=output.width),
         json=lambda: report.render_json(shown),

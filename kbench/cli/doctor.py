@@ -41,11 +41,8 @@ def main(flags: _DoctorFlags) -> int:
     failing = [check for check in unfit if check.status is Health.FAIL]
     reason = "; ".join(f"{check.name}: {check.detail}" for check in failing)
     status, code = ("failed", ExitCode.ENVIRONMENT) if failing else ("passed", ExitCode.OK)
-    rows = [
-        {"status": one.status.value, "code": one.code, "check": one.name, "detail": one.detail, "fix": one.fix}
-        for one in checks
-    ]
-    findings = [{"code": one.code, "kind": one.status, "message": f"{one.name}: {one.detail}"} for one in unfit]
+    rows = [{"status": one.status.value, "check": one.name, "detail": one.detail, "fix": one.fix} for one in checks]
+    findings = [{"code": one.name, "kind": one.status, "message": one.detail} for one in unfit]
     output.show(
         text=str,  # each check was printed when it was made
         json=lambda: render_document(
@@ -59,4 +56,4 @@ def main(flags: _DoctorFlags) -> int:
 
 def _line(check: Check) -> str:
     fix = f"   fix: {check.fix}" if check.fix else ""
-    return f"{check.status.value:<4}  {check.code}  {check.name:<9}  {one_line(check.detail)}{fix}"
+    return f"{check.status.value:<4}  {check.name:<9}  {one_line(check.detail)}{fix}"

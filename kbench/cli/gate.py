@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
@@ -36,13 +36,11 @@ class _GateFlags(OutputFlags):
     baseline: str | None = option("--baseline NAME", "Baseline: a name or the path of a CSV (default main)")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
-    unclear: Literal["pass", "warn", "fail"] | None = option("--unclear", "Effect of an unclear case")
-    missing: Literal["warn", "fail"] | None = option("--missing", "Effect of a missing case")
     confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")
     github: bool = switch("--github", "Print GitHub annotations and write the step summary")
-    junit: Path | None = option("--junit FILE", "Write JUnit XML")
+    junit: Path | None = shared_flags.junit()
     summary: Path | None = option("--summary FILE", "Append Markdown to a file")
-    strict: bool = switch("--strict", "Same as --unclear fail")
+    strict: bool = shared_flags.strict()
     results: Path | None = shared_flags.results()
 
 
@@ -120,9 +118,8 @@ def _against_commit(flags: _GateFlags, settings: Settings, output: Output) -> "G
 
 def make_policy(settings: GateSettings, flags: _GateFlags) -> GateSettings:
     """Let a flag win over the settings."""
-    unclear = "fail" if flags.strict else flags.unclear
-    told = shared_flags.given(slower=flags.slower, unclear=unclear, missing=flags.missing, time=flags.time)
-    return replace(settings, **told)
+    unclear = "fail" if flags.strict else None
+    return replace(settings, **shared_flags.given(slower=flags.slower, unclear=unclear, time=flags.time))
 
 
 def _write_files(report: "GateReport", flags: _GateFlags) -> None:

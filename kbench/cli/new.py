@@ -33,7 +33,7 @@ LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ProblemFlags(DocumentFlags):
     name: str = argument("NAME", "Name of the problem, a Python identifier")
-    folder: Path = option("--in DIR", "Folder to write to", default=Path())
+    folder: Path = shared_flags.folder("Folder to write to", default=Path())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +41,12 @@ class _SolutionFlags(DocumentFlags):
     problem: str = shared_flags.problem()
     name: str = argument("NAME", "Name of the solution")
     language: Language = option("--language", LANGUAGE_HELP, default="cuda")
-    folder: Path | None = option("--in DIR", "Folder to write to (default: beside the problem)")
+    folder: Path | None = shared_flags.folder("Folder to write to (default: beside the problem)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AgentsFlags(DocumentFlags):
-    folder: Path = option("--in DIR", "Folder to write to", default=Path())
+    folder: Path = shared_flags.folder("Folder to write to", default=Path())
 
 
 @command(_ProblemFlags)

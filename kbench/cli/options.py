@@ -49,10 +49,10 @@ class SettingsFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFlags(SettingsFlags):
-    """Flags of every command that writes a file and reports nothing else."""
+    """Flags of every command that prints or writes a document."""
 
     json: bool = switch("--json", "Print one JSON document, also on errors")
-    quiet: bool = switch("--quiet -q", "Show no hints")
+    quiet: bool = switch("--quiet -q", "Print verdicts only, and no hints")
 
     def output(self) -> Output:
         """Combine the flags that say what to print."""
@@ -60,13 +60,11 @@ class DocumentFlags(SettingsFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputFlags(SettingsFlags):
+class OutputFlags(DocumentFlags):
     """Flags of every command that reports something."""
 
     format: Format = option("--format", "What to print on stdout", default=Format.TEXT)
-    json: bool = switch("--json", "Same as --format json: always one document")
     verbose: bool = switch("--verbose -v", "Show more details")
-    quiet: bool = switch("--quiet -q", "Show verdicts only")
     color: Color = option("--color", "When to colour the output", default=Color.AUTO)
 
     def output(self) -> Output:

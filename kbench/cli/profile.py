@@ -18,12 +18,12 @@ class _ProfileFlags(OutputFlags):
         "SOLUTION", "One solution, or two to compare: names or paths", autocompletion=completion.solutions
     )
     case: str | None = option("--case NAME", "Case to profile", autocompletion=completion.cases)
-    entry: str | None = option("--entry NAME", "Class or function of the solution file (default ModelNew)")
+    entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
     device: str | None = shared_flags.device()
     ncu: bool = switch("--ncu", "Read hardware counters with Nsight Compute")
     keep: Path | None = option("--keep FILE", "Save the report of `--ncu` as this .ncu-rep file")
-    allow_tf32: bool = switch("--allow-tf32", "Allow TF32")
+    allow_tf32: bool = shared_flags.allow_tf32()
     trusted: bool = shared_flags.trusted()
 
 

@@ -127,17 +127,16 @@ def describe(event: Event, verbosity: int = 0) -> str:
 
 
 def large_cases(event: LargeCases) -> str:
-    """Describe large cases: `case default: 7.5 GB ..., took 41 s here before; --case small: 25 MB`."""
+    """Describe large cases: `case default is large: 7.5 GB ..., about 41 s; --case small: 25 MB`."""
     memory = "" if event.memory_bytes is None else f" (the device has {units.byte_size(event.memory_bytes)})"
-    large = [f"case {one.case}: {_known(one, f'inputs, outputs and parameters{memory}')}" for one in event.cases]
-    small = "" if event.small is None else _known(event.small)
-    return "; ".join([*large, f"`--case small`: {small}"] if small else large)
+    parts = [f"case {one.case} is large: {_size(one)} inputs, outputs and parameters{memory}" for one in event.cases]
+    for place, one in enumerate(event.cases):
+        parts[place] += "" if one.about_s is None else f", about {units.seconds(one.about_s)}"
+    return "; ".join(parts if event.small is None else [*parts, f"`--case small`: {_size(event.small)}"])
 
 
-def _known(one: Forecast, of_what: str = "") -> str:
-    size = "" if one.call_bytes is None else f"{units.byte_size(one.call_bytes)} {of_what}".rstrip()
-    time = "" if one.took_s is None else f"took {units.seconds(one.took_s)} here before"
-    return ", ".join(part for part in (size, time) if part)
+def _size(one: Forecast) -> str:
+    return "" if one.call_bytes is None else units.byte_size(one.call_bytes)
 
 
 def so_far(event: Estimated) -> str:

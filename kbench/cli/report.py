@@ -1,17 +1,16 @@
 """`kbench report`: a run, a sweep, a comparison or a published table as one HTML page."""
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, command, option
 from kbench.cli.saved import find_path
-from kbench.core.errors import ExitCode, KbenchError, ResultsError, UsageError
+from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.model import Time
 from kbench.storage import csvfile, journal_file, published, saved_runs
-from kbench.storage.results import read_rows, read_run
-from kbench.storage.runfiles import run_files, shown_path
+from kbench.storage.results import read_run
+from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
 
 NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
@@ -20,7 +19,7 @@ NO_SAMPLES = "the raw samples are missing, so the figures could not be checked a
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportFlags(DocumentFlags):
     run: str = shared_flags.run()
-    file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
+    file: Path | None = shared_flags.file("File to write, - for stdout (default: beside the CSV)")
     baseline: str | None = option("--baseline RUN", "Compare with this run, or baseline, instead")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
@@ -49,9 +48,8 @@ def main(flags: _ReportFlags) -> int:
 
 
 def page_of(path: Path, settings: Settings) -> str:
-    """Write the page of a results file or a published table; a run shows its sources if they are available."""
+    """Write the page of a results file or a published table."""
     from kbench.report.html.run import render_run
-    from kbench.report.html.sources import listings
     from kbench.report.html.sweep import render_sweep
     from kbench.report.saved_run import command_of, recall
     from kbench.report.shown import Remark
@@ -67,9 +65,8 @@ def page_of(path: Path, settings: Settings) -> str:
     notes = [Remark(kind="warning", text=NO_SAMPLES)] if missing else []
     written = path.with_name(path.stem + journal_file.SUFFIX)
     if not written.is_file() and len({row.problem for row in run.rows}) == 1:
-        shown = listings(summary.cases, settings)
         repeat = command_of(run.rows, settings)
-        return render_run(summary, judged, listings=shown, repeat=repeat, notes=notes, source=shown_path(path))
+        return render_run(summary, judged, repeat=repeat, notes=notes, source=shown_path(path))
     try:
         told = journal.read(written) if written.is_file() else None
     except KbenchError as error:
@@ -81,7 +78,7 @@ def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:
     from kbench import compare as verb
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import chosen
-    from kbench.report.html.comparison import histories, render_comparison
+    from kbench.report.html.comparison import render_comparison
     from kbench.storage import baselines
 
     new, name = read_run(path), str(flags.baseline)
@@ -92,9 +89,4 @@ def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
     thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
     found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
-    others = {}
-    for other in run_files(folder):
-        with suppress(ResultsError):
-            others[other.stem] = read_rows(other)
-    history = histories(old.rows, others)
-    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, shown_path(path), history)
+    return render_comparison(chosen(found, None), thresholds.margin, shown_path(path))

@@ -44,7 +44,7 @@ class VerifyFlags(OutputFlags):
         autocompletion=completion.solutions,
     )
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
-    entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
+    entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
     device: str | None = shared_flags.device()
     import_timeout: float | None = shared_flags.seconds(
@@ -57,7 +57,6 @@ class VerifyFlags(OutputFlags):
     timeout: float | None = shared_flags.seconds(
         "--timeout SECONDS", "Timeout of each solution in total (default none)"
     )
-    isolation: int | None = option("--isolation RUNG", "Fail unless the sandbox reaches this rung", min=0)
     trusted: bool = shared_flags.trusted()
     level: Level | None = option("--level", "Level that a solution must hold (default module)", case_sensitive=False)
     accept: list[str] | None = option(
@@ -66,15 +65,15 @@ class VerifyFlags(OutputFlags):
     backward: bool = switch("--backward", "Verify gradients as well")
     require_custom: bool = switch("--require-custom", "Fail a solution without a kernel of its own")
     sanitize: bool | None = option(
-        "--sanitize/--no-sanitize", "Run compute-sanitizer first (default: only after an illegal access)"
+        "--sanitize/--no-sanitize", "Run memcheck first (default: only after an illegal access)"
     )
-    allow_tf32: bool = switch("--allow-tf32", "Allow TF32 on both sides")
+    allow_tf32: bool = shared_flags.allow_tf32()
     eval_mode: bool = switch("--eval", "Run both sides in eval mode")
     name: str | None = option("--name NAME", "Name of the saved run")
     no_save: bool = switch("--no-save", "Write no files")
     results: Path | None = shared_flags.results()
     help_all: bool = switch("--help-all", "Show all options and exit", is_eager=True, callback=show_all)
-    strict: bool = switch("--strict", "Exit 4 when a result is inconclusive")
+    strict: bool = shared_flags.strict()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +88,11 @@ class RunFlags(VerifyFlags):
     budget: float | None = shared_flags.seconds(
         "--budget SECONDS", "Time to measure each solution and case (default 20s)"
     )
-    quick: bool = switch("--quick", "Measure in one process only")
+    quick: bool = shared_flags.quick()
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
     )
     lock_clocks: int | None = option("--lock-clocks MHZ", "Lock the SM clock while measuring (needs privileges)", min=1)
-    crosscheck: Literal["cupti"] | None = option("--crosscheck", "Compare with kernel times from the profiler")
 
 
 @command(RunFlags)
@@ -182,7 +180,6 @@ def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
         "budget_s": flags.budget,
         "mode": flags.mode,
         "lock_clocks_mhz": flags.lock_clocks,
-        "crosscheck": flags.crosscheck,
     }
 
 

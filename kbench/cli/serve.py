@@ -2,10 +2,10 @@
 
 import os
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from kbench.cli import shared_flags
 from kbench.cli.options import SettingsFlags, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, MachineError, UsageError
@@ -16,14 +16,12 @@ class _ServeFlags(SettingsFlags):
     host: str = option("--host", "Address to listen on; needs a token unless loopback", default="127.0.0.1")
     port: int = option("--port", "Port to listen on", default=8765, min=1, max=65535)
     token_file: Path | None = option("--token-file FILE", "File with the token (default: KBENCH_TOKEN)")
-    devices: str | None = option("--devices DEVICES", "all, cpu, or indices such as 0,1 (default: settings)")
-    lanes: int | None = option("--lanes N", "Judges per device", min=1)
-    jobs: int | None = option("--jobs N", "Parallel builds", min=1)
-    quick: bool = switch("--quick", "Measure in one process only")
-    verify_only: bool = switch("--verify-only", "Verify, and time nothing")
+    devices: str | None = shared_flags.devices()
+    lanes: int | None = shared_flags.lanes()
+    quick: bool = shared_flags.quick()
+    verify_only: bool = shared_flags.verify_only()
     queue: int = option("--queue N", "Largest number of waiting tasks", default=1000, min=1)
     state: Path | None = option("--state DIR", "Folder for tasks and answers (default RESULTS/serve)")
-    keep_days: float = option("--keep-days N", "Delete answers after this many days", default=30.0, min=0, max=36500)
     accept_references: bool = switch("--accept-references", "Accept problem sources, which the trusted judge runs")
 
 
@@ -43,10 +41,9 @@ def main(flags: _ServeFlags) -> int:
     with Judge(
         devices=flags.devices,
         lanes=flags.lanes,
-        jobs=flags.jobs,
         config=flags.config,
         verify_only=flags.verify_only,
-        isolation=max(settings.run.isolation or 1, 1),  # strangers send sources: without any sandbox there is no server
+        require_sandbox=True,  # clients send sources
         **options,
     ) as judge:
         told = ServerOptions(
@@ -56,7 +53,6 @@ def main(flags: _ServeFlags) -> int:
             port=flags.port,
             most_pending=flags.queue,
             references=flags.accept_references,
-            keep=timedelta(days=flags.keep_days),
         )
         output.note(f"kbench serves on http://{flags.host}:{flags.port}, answers are in {told.state}")
         if is_new:

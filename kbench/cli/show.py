@@ -35,7 +35,7 @@ class _ExportFlags(DocumentFlags):
     to: Target | None = option(
         "--to", "Format; summary: CSV, a row per case (default: by the ending of FILE, else json)"
     )
-    file: Path | None = option("--output -o FILE", "File to write (default stdout, as with -)")
+    file: Path | None = shared_flags.file("File to write (default stdout, as with -)")
     results: Path | None = shared_flags.results()
 
 

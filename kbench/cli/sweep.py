@@ -47,8 +47,8 @@ class SweepFlags(RunFlags):
     self_: bool = switch("--self", "Judge each problem against itself (the solution `eager`); all names are problems")
     pair: PairBy | None = option("--pair", "How to match solutions to problems (default: name for folders, else all)")
     until: Literal["verify", "time"] | None = option("--until", "The last step to take (default time)")
-    device: str | None = option("--devices DEVICES", "all, cpu, or indices such as 0,1 (default all)")
-    lanes: int | None = option("--lanes N", "Judges per device (default 4; 1 on a CPU)", min=1)
+    device: str | None = shared_flags.devices()
+    lanes: int | None = shared_flags.lanes()
     executor: Literal["local", "ray"] = option(
         "--executor", "Judge on this host, or on all nodes of a Ray cluster", default="local"
     )
@@ -59,14 +59,13 @@ class SweepFlags(RunFlags):
     resume: str | None = option("--resume RUN", "Continue a sweep; finished verdicts are kept")
     retry_failed: bool = switch("--retry-failed", "With --resume: judge again what did not pass")
     only: list[str] | None = option("--only STATUS", "With --resume: judge again what has this status; repeatable")
-    exit_first: bool = switch("--exitfirst -x", "End at the first failure")
     max_failures: int | None = option("--max-failures N", "End after this many failures", min=1)
-    junit: Path | None = option("--junit FILE", "Write JUnit XML as well")
+    junit: Path | None = shared_flags.junit()
 
 
 OF_THIS_COMMAND = frozenset(
     {
-        *("resume", "retry_failed", "only", "exit_first", "max_failures", "junit", "lanes", "jobs", "device"),
+        *("resume", "retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device"),
         *("executor", "address"),
         *("format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"),
     }
@@ -218,7 +217,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
         budgets=Budgets(**shared_flags.given(verify_s=flags.verify_limit, time_s=flags.time_limit)),
-        max_failures=1 if flags.exit_first else flags.max_failures,
+        max_failures=flags.max_failures,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.options import SettingsFlags, argument, command, option, switch
+from kbench.cli.options import SettingsFlags, argument, command, option
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import Event, StageEvent, StageFinished
@@ -35,8 +35,8 @@ class _WatchFlags(SettingsFlags):
     file: Path = argument("FILE", "Solution file to watch")
     case: str | None = option("--case GLOB", "Only cases whose name matches", autocompletion=completion.cases)
     device: str | None = shared_flags.device()
-    entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
-    verify_only: bool = switch("--verify-only", "Verify, and time nothing")
+    entry: str | None = shared_flags.entry()
+    verify_only: bool = shared_flags.verify_only()
     budget: float | None = shared_flags.seconds("--budget SECONDS", "Time to measure (default 6s)")
 
 

@@ -300,5 +300,5 @@ def assign(
         return []
     fresh = [task for task in ready if task.key not in lost]
     if fresh:
-        return next_batch(fresh, [problem] if problem else [], all_lanes)
+        return next_batch(fresh, problem or "", all_lanes)
     return [*ready[:1]] if not flying else []

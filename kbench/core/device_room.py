@@ -1,4 +1,4 @@
-"""Room on a device: what judging a case needs, and which judges may stay on it while others work."""
+"""Room on a device: what judging a case needs."""
 
 CONTEXTS_BYTES = 3 << 30
 """Device contexts of the judge, both workers and the next one: chosen, 0.5 GB each and what libraries allocate."""
@@ -9,8 +9,6 @@ CASE_FACTOR = 3
 (H100, KernelBench 1/23) and 2.7 for `group_norm` (H200, docs/adr/0001)."""
 CALL_FACTOR = 4
 """Chosen. Calls whose steps lie on the device together: one of each worker, and the judge's fp64 model takes two."""
-RESTING_SHARE = 0.5
-"""Chosen. Share of a device's memory that resting judges of all lanes together may hold."""
 
 
 def needed_bytes(case_bytes: int, between_bytes: int = 0) -> int:
@@ -27,10 +25,3 @@ def steps_take_most(between_bytes: int, memory_bytes: int | None) -> bool:
     Of an H100's 80 GB there were else 8 left for `eager` of KernelBench 3/31, which takes 17.
     """
     return memory_bytes is not None and CALL_FACTOR * between_bytes > memory_bytes / 2
-
-
-def may_rest(case_bytes: int, resting_bytes: int, memory_bytes: int | None, lanes: int) -> bool:
-    """Return whether a judge may keep its case open beside `resting_bytes` of its lane, one of `lanes`."""
-    if not lanes or memory_bytes is None:
-        return False
-    return resting_bytes + needed_bytes(case_bytes) <= RESTING_SHARE * memory_bytes / lanes

@@ -42,8 +42,6 @@ class MeasuringOptions:
     """Seconds to measure each solution and case; absent: 20."""
     mode: str = "cold"
     """`cold`, `warm` or `graph`: cache state before each timed call, or launch by CUDA graph."""
-    isolation: int | None = None
-    """Fail unless the sandbox reaches this rung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +63,8 @@ class RunOptions(MeasuringOptions):
     """Timeouts, a `kbench.core.events.TimeLimits`."""
     trusted: bool = False
     """Trust the solution: run it with a lighter sandbox."""
+    require_sandbox: bool = False
+    """Refuse to run where no sandbox works."""
     level: Level = Level.MODULE
     """Level that a solution must hold; with `task`, higher levels are not tried."""
     accept: tuple[str, ...] = ()
@@ -74,13 +74,11 @@ class RunOptions(MeasuringOptions):
     require_custom: bool = False
     """Fail a solution that launches no kernel of its own."""
     sanitize: bool | None = None
-    """Run compute-sanitizer first, on a small case; absent: memcheck only, after an illegal access."""
+    """Run memcheck of compute-sanitizer first, on a small case; absent: only after an illegal access."""
     allow_tf32: bool = False
     """Allow TF32 on both sides."""
     eval_mode: bool = False
     """Run both sides in eval mode. Otherwise in training mode, unless the reference is random there."""
-    crosscheck: str | None = None
-    """`cupti`: also take kernel times from the profiler."""
     wait_for_device: bool = True
     """Queue for the device. False if times do not matter: other processes may compute on the device meanwhile, and a
     judge on a CPU uses a quarter of the processors."""

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 from kbench.core.levels import PROPERTIES, TEXTS
 
-CodeKind = Literal["status", "diagnosis", "property", "finding", "flag", "verdict", "bottleneck", "check"]
+CodeKind = Literal["status", "diagnosis", "property", "finding", "flag", "verdict", "bottleneck"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,12 @@ from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
 
 NAMED_AT_MOST = 6
-CLOSE = 0.05
 LIBRARY_SHARE = 0.99
 """Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
 FALLBACK, LIBRARY_TIME = "fallback", "library_time"
 ShareSource = Literal["unknown", "builtin", "judge", "worker"]
 """Where the share of a solution's own kernels comes from: `builtin` ones have none, `judge` has profiled a call already
-(`--require-custom`, `--crosscheck cupti`), one more `worker` profiles a call, and its times do not count."""
+(`--require-custom`), one more `worker` profiles a call, and its times do not count."""
 
 
 class KernelOrigin(StrEnum):
@@ -90,19 +89,6 @@ def describe_kernels(seen: Sequence[DeviceActivity]) -> str:
     shares = {kind: 100 * ns / max(1, spent.total()) for kind, ns in spent.items()}
     totals = ", ".join(f"{count} {kind} ({shares[kind]:.0f} % of the time)" for kind, count in counts.most_common())
     return f"one call ran {totals}: {named}{more}"
-
-
-def crosscheck(seen: Sequence[DeviceActivity], event_ns: float) -> str:
-    """Set the kernels' own time beside what events measured, and say where a difference can come from."""
-    busy = busy_ns(seen)
-    span = max(each.start_ns + each.duration_ns for each in seen)
-    message = (
-        f"events {event_ns / 1e3:.1f} us, kernels {busy / 1e3:.1f} us, "
-        f"difference {(event_ns - busy) / 1e3:+.1f} us ({100 * (event_ns - busy) / max(1.0, event_ns):+.1f} %)"
-    )
-    if span - busy > CLOSE * max(1, span):
-        message += f"; the device was idle for {(span - busy) / 1e3:.1f} us between kernels of the profiled call"
-    return message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 
 SCHEMA_VERSION = 5
-"""Version of the results files. From version 2 on, times on a GPU are of rounds behind the judge's gate."""
-SINCE = {
-    2: ("attested_half_width_ns", "wall_ns", "ref_wall_ns"),
-    3: ("level", "lacks", "required_level", "accepted"),
-    4: ("problem_path", "solution_path", "entry"),
-    5: ("own_share",),
-}
-"""Fields of a row that earlier versions lack, by the version that brought them."""
+"""Version of the results files, the only one that is read."""
 
 
 class Status(StrEnum):
@@ -42,11 +35,9 @@ class Status(StrEnum):
     OUTPUT_ALIASED = "output_aliased"
     TAMPERED = "tampered"
     BELOW_LEVEL = "below_level"
-    FRAGILE = "fragile"  # in files of earlier versions only, which `kbench show` reads
     LIBRARY_ONLY = "library_only"
     LAUNCH_FAILED = "launch_failed"
     ILLEGAL_ACCESS = "illegal_access"
-    DATA_RACE = "data_race"
     CRASHED = "crashed"
     EXITED = "exited"
     CALL_TIMEOUT = "call_timeout"
@@ -319,7 +310,7 @@ class ResultRow:
     timer: str
     """Clock of the samples: `events`, `gate` (the judge's), `wall` (of plain loops); on a CPU `host` or `judge`."""
     l2: str
-    """`flushed` before each round, `warm`, or `none` on a CPU. Some rows of schema 1 say `skipped`."""
+    """`flushed` before each round, `warm`, or `none` on a CPU."""
     mode: str
     """`cold`, `warm` or `graph`."""
     samples: int

@@ -45,7 +45,7 @@ class Conditions:
     overrides: str
     device: str
     timer: str
-    """Kind of the times: `device` (of rounds, by events or the judge's clock), `wall`, `host`, or of schema 1."""
+    """Kind of the times: `device` (of rounds, by events or the judge's clock), `wall` or `host`."""
     l2: str
     mode: str
     clocks: str

@@ -1,4 +1,4 @@
-"""compute-sanitizer on a small case of a problem: find it, run a solution below it, read its report.
+"""memcheck of compute-sanitizer on a small case of a problem: find it, run a solution below it, read its report.
 
 No judge, no expected values and no clock take part. The result counts against a solution only: a candidate can behave
 while it is watched, so a clean report is a note and no merit.
@@ -7,17 +7,15 @@ while it is watched, so a clean report is a note and no merit.
 import dataclasses
 import functools
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from kbench.build import cache, hints, manifest, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
-from kbench.core.kernel_names import KernelOrigin, origin
-from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Status
-from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
+from kbench.core.sanitizer import Log, SourcePlace, findings, parse
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
@@ -40,12 +38,14 @@ MOST_TEXT = 4 << 20
 AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
 """Statuses after which memcheck runs by itself, to find the line."""
 OPTIONS = (
+    ("--tool", "memcheck"),
     ("--target-processes", "all"),  # the worker is the third program of its process, which not every version follows
     ("--launch-timeout", "120"),  # the default of 10 s is less than importing torch can take
     ("--report-api-errors", "no"),  # libraries query optional features and handle the error
     ("--check-exit-code", "no"),
     ("--print-limit", "100"),
     ("--show-backtrace", "device"),
+    ("--padding", "1024"),  # bytes between allocations, so that a write just beyond one lands in none
 )
 ENVIRONMENT = {
     # Each tensor is an allocation of its own, whose end the tool knows.
@@ -53,8 +53,6 @@ ENVIRONMENT = {
     # Local sockets, which the sandbox lets the tool have, rather than TCP.
     "NV_COMPUTE_SANITIZER_LOCAL_CONNECTION_OVERRIDE": "uds",
 }
-PADDING = ("--padding", "1024")
-"""Bytes between allocations, so that a write just beyond one lands in none. memcheck only."""
 
 
 def require(options: RunOptions, device: DeviceChoice) -> None:
@@ -79,14 +77,14 @@ class Sanitizer:
     def around(
         self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int
     ) -> Iterator[tuple[str, bool, float | None]]:
-        """Have the judge evaluate; with `--sanitize`, after all tools, whose findings may end the solution.
+        """Have the judge evaluate; with `--sanitize`, after memcheck, whose findings may end the solution.
 
         Without it memcheck looks for the line of an illegal access; that never makes a failure a pass. Yields stages as
         JudgeProcess.evaluate does, and leaves the outcome in the same place.
         """
         alarms: tuple[Finding, ...] = ()
         if self._options.sanitize and request["assignment"]["process"] == 0:
-            alarms = yield from self._stage(entry, case, case_bytes, tuple(Tool))
+            alarms = yield from self._stage(entry, case, case_bytes)
             if (fatal := next((finding for finding in alarms if finding.fatal), None)) is not None:
                 status = fatal.status or Status.ILLEGAL_ACCESS
                 judge.outcome = Failed(status=status, reason=fatal.message, findings=alarms)
@@ -94,7 +92,7 @@ class Sanitizer:
         yield from judge.evaluate(request)
         outcome = judge.outcome
         if isinstance(outcome, Failed) and self._is_asked_after(outcome):
-            yield from self._stage(entry, case, case_bytes, (Tool.MEMCHECK,))
+            yield from self._stage(entry, case, case_bytes)
             outcome = self.explain(outcome, entry, case, case_bytes)
         judge.outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *alarms))
 
@@ -102,7 +100,7 @@ class Sanitizer:
         """Add memcheck's result on an illegal access or a failed launch to reason and findings."""
         if not self._is_asked_after(failed):
             return failed
-        alarms = self._look(entry, case, case_bytes, (Tool.MEMCHECK,))
+        alarms = self._look(entry, case, case_bytes)
         named = [finding.message for finding in alarms if finding.fatal]
         reason = "; ".join([failed.reason, *named])
         return dataclasses.replace(failed, reason=reason, findings=(*failed.findings, *alarms))
@@ -111,23 +109,23 @@ class Sanitizer:
         return self._options.sanitize is None and backend(self._device.kind).names_kernels and failed.status in AFTER
 
     def _stage(
-        self, entry: Entry, case: Case, case_bytes: int, tools: Sequence[Tool]
+        self, entry: Entry, case: Case, case_bytes: int
     ) -> Generator[tuple[str, bool, float | None], None, tuple[Finding, ...]]:
         yield "sanitize", True, None
         started = time.monotonic()
-        found = self._look(entry, case, case_bytes, tools)
+        found = self._look(entry, case, case_bytes)
         yield "sanitize", not any(finding.fatal for finding in found), time.monotonic() - started
         return found
 
-    def _look(self, entry: Entry, case: Case, case_bytes: int | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
+    def _look(self, entry: Entry, case: Case, case_bytes: int | None) -> tuple[Finding, ...]:
         small = small_case(self._problem, self._options, case, case_bytes)
         looked_at = entry.name, (small or case).name
         if looked_at not in self._known:
-            self._known[looked_at] = self._run(entry, case, small, tools)
+            self._known[looked_at] = self._run(entry, case, small)
         return self._known[looked_at]
 
-    def _run(self, entry: Entry, case: Case, small: Case | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
-        note = functools.partial(Finding.note, "sanitizer")
+    def _run(self, entry: Entry, case: Case, small: Case | None) -> tuple[Finding, ...]:
+        note = functools.partial(Finding.note, "memcheck")
         path = toolkit.find(NAME)
         if path is None:
             return (note(f"{NAME} is not installed, so the line is unknown"),)
@@ -136,20 +134,11 @@ class Sanitizer:
         if small is None:
             return (note(f"case {case.name} is too large for {NAME}; add a case `small` to the problem's CASES"),)
         artefacts = self._artefacts(entry, small)
-        found: list[Finding] = []
-        followed = True  # MERGE: racecheck goes
-        strict = self._options.level is Level.GENERAL
-        for number, tool in enumerate(tools):
-            log, complaint = Watched(self._problem, self._context).run(path, tool, entry, artefacts, small)
-            quoted = source_lines(log, [*artefacts.rglob("*"), *manifest.latest(entry.path, entry.variant)])
-            found += findings(tool, log, quoted, is_own, followed=followed, strict=strict)
-            found += [note(f"below {tool}, case {small.name}: {complaint}")] if complaint else []
-            if any(finding.fatal for finding in found):
-                return tuple(found)
-            if log.counted is None and (left := tools[number + 1 :]):
-                # The same cause stops the other tools, and each would wait for minutes.
-                return (*found, note(f"{', '.join(left)} not tried"))
-        return tuple(found or [note(f"{', '.join(tools)} found nothing in case {small.name}")])
+        log, complaint = Watched(self._problem, self._context).run(path, entry, artefacts, small)
+        quoted = source_lines(log, [*artefacts.rglob("*"), *manifest.latest(entry.path, entry.variant)])
+        found = [*findings(log, quoted)]
+        found += [note(f"below memcheck, case {small.name}: {complaint}")] if complaint else []
+        return tuple(found or [note(f"memcheck found nothing in case {small.name}")])
 
     def _artefacts(self, entry: Entry, case: Case) -> Path:
         """Build with line information into a separate cache entry; if that fails, use the usual build."""
@@ -172,15 +161,15 @@ class Sanitizer:
 class Watched(BelowTool):
     """A worker below the tool: it imports the solution and calls it once, and compiles nothing new."""
 
-    def run(self, path: Path, tool: Tool, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
-        """Run one tool; return its findings, and the failure of the solution itself ('' for none)."""
+    def run(self, path: Path, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
+        """Run memcheck; return its findings, and the failure of the solution itself ('' for none)."""
         options = dataclasses.replace(self._context.options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
         self._context = dataclasses.replace(self._context, options=options)
-        home = self._context.scratch / f"sanitizer-{entry.name[:40]}-{tool}"
+        home = self._context.scratch / f"sanitizer-{entry.name[:40]}"
         report = home / "report.txt"
         complaint, ended, text = "", True, ""
         try:
-            with self.started(home, entry, artefacts, self._command(path, tool, report), ENVIRONMENT) as child:
+            with self.started(home, entry, artefacts, self._command(path, report), ENVIRONMENT) as child:
                 try:
                     self.prepare(child, home, LIMIT_S, entry, case)
                     self._rehearse(child, case.overrides)
@@ -191,19 +180,13 @@ class Watched(BelowTool):
                 keep_manifest(entry, child.observed)
                 text = head_of(report, MOST_TEXT) or child.log
         except cache.UnfitArtefactsError as error:
-            return parse("", tool), str(error)
-        return parse(text, tool), complaint if ended else f"{complaint}; {tool} did not end".lstrip("; ")
+            return parse(""), str(error)
+        return parse(text), complaint if ended else f"{complaint}; memcheck did not end".lstrip("; ")
 
     @staticmethod
-    def _command(path: Path, tool: Tool, report: Path) -> list[str]:
-        options = [*OPTIONS, *([PADDING] if tool is Tool.MEMCHECK else [])]
-        flat = [word for pair in options for word in pair]
-        return [str(path), "--tool", tool.value, "--log-file", str(report), "--kill", *flat]
-
-
-def is_own(kernel: str) -> bool:
-    """Return whether a kernel comes from the solution or its compiler, not from a library."""
-    return origin(kernel) is not KernelOrigin.LIBRARY
+    def _command(path: Path, report: Path) -> list[str]:
+        flat = [word for pair in OPTIONS for word in pair]
+        return [str(path), "--log-file", str(report), "--kill", *flat]
 
 
 def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int | None) -> Case | None:

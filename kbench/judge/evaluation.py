@@ -81,7 +81,7 @@ class Evaluation:
                 timing = self._time()
             elif self._profiles:
                 with self._judge.shared():
-                    self._profile(self._bound.on(self._judge.reference), None)
+                    self._profile(self._bound.on(self._judge.reference))
         except RefusalError as refusal:
             return self._failed(refusal)
         return Passed(
@@ -230,7 +230,7 @@ class Evaluation:
                 with DeviceMonitor(device) as monitor:
                     timing = Pairing(trial, clock, monitor, pacing).run(
                         lambda block: self._judge.progress(stage="time", done=block),
-                        lambda event_ns: self._profile(trial, event_ns),
+                        lambda _: self._profile(trial),
                     )
             self._judge.afterwards.push(stack.pop_all())
             return timing
@@ -269,21 +269,16 @@ class Evaluation:
 
     @property
     def _profiles(self) -> bool:
-        """Whether to see what a call launches: once per solution and case, where it was asked for."""
-        options = self._assignment.options
-        return self._assignment.verify and (options.crosscheck is not None or options.require_custom)
+        """Whether `--require-custom` has a call profiled: once for each solution and case."""
+        return self._assignment.verify and self._assignment.options.require_custom
 
-    def _profile(self, trial: Trial, event_ns: float | None) -> None:
-        options = self._assignment.options
+    def _profile(self, trial: Trial) -> None:
         if self._profiles:
             profile = take_profile(trial, self._judge.device)
             self._own_share = profile.own_share
-            found = profile.findings(event_ns if options.crosscheck is not None else None)
-            for finding in found:
-                self._battery.withdraw(finding.code)  # of a first try that does not count
-            self._battery.findings.extend(found)
-            if options.require_custom:
-                profile.require_custom()
+            self._battery.withdraw("kernels")  # of a first try that does not count
+            self._battery.note("kernels", profile.kernels)
+            profile.require_custom()
 
     def _failed(self, refusal: RefusalError) -> Failed:
         correctness = refusal.correctness if isinstance(refusal, WrongError) else None

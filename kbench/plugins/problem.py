@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.constant_folding import bound
-from kbench.plugins.stand_ins import call_without_slow_imports
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -216,8 +215,7 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int =
     Outputs are left out where the rest is `small_bytes` or less: a call without memory may import for 1.3 s.
     """
     try:
-        problem = load(path, overrides, "meta", tell)
-        return call_without_slow_imports(path, lambda: _call_bytes(problem, small_bytes))
+        return _call_bytes(load(path, overrides, "meta", tell), small_bytes)
     except Exception:  # noqa: BLE001 - untrusted code on tensors without memory may raise anything
         return 0
 

@@ -11,14 +11,13 @@ from typing import Any
 
 from kbench.plugins import problem as problems
 from kbench.plugins import source
-from kbench.plugins.stand_ins import call_without_slow_imports
 
 MAX_CONSTANTS = 12
 """Largest number of constants that are tried; each costs a few constructions without memory."""
 MAX_ELEMENTS = 1 << 25
 """Largest number of elements of derived inputs; never more than the problem's own."""
 MAX_CALLED_ELEMENTS = 1 << 20
-"""Largest integer inputs on which the reference is called here, in elements."""
+"""Largest integer inputs of a call on the CPU, in elements. Others may have a sixteenth, and as many parameters."""
 CALLED_ELEMENTS = 1 << 12
 """Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
 MAX_CALLS = 100
@@ -104,7 +103,7 @@ class _Probe:
         """Return the result of these constants; None if the file refuses them."""
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell)
-            inputs = call_without_slow_imports(self._path, lambda: loaded.inputs(seed=0))
+            inputs = loaded.inputs(seed=0)
             arguments = repr(loaded.init_inputs())
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
@@ -125,7 +124,7 @@ class _Probe:
         device, calls = self._trial(changed)
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._tell)
-            outputs = call_without_slow_imports(self._path, lambda: _called(loaded, calls))
+            outputs = _called(loaded, calls)
         except Exception:  # noqa: BLE001 - as above
             return False
         return all(not hasattr(output, "numel") or output.numel() > 0 for output in outputs)
@@ -133,12 +132,23 @@ class _Probe:
     def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
         """Return the device on which to call the reference, and the number of calls.
 
-        Small inputs with integers go to the CPU: an index out of range raises there, and ends the judge on a GPU.
+        Small inputs with integers go to the CPU: an index out of range raises there, and ends the judge on a GPU. So do
+        small calls, because a first call without memory imports the compiler, which takes 1.3 s.
         """
-        seen = self.look(changed) if self.holds_integers else None
+        seen = self.look(changed)
         if seen is None or not 0 < seen.elements <= MAX_CALLED_ELEMENTS:
             return "meta", 1
-        return "cpu", min(1 + CALLED_ELEMENTS // seen.elements, MAX_CALLS)
+        if seen.integers:
+            return "cpu", min(1 + CALLED_ELEMENTS // seen.elements, MAX_CALLS)
+        is_small = 16 * seen.elements <= MAX_CALLED_ELEMENTS and self._has_small_model(changed)
+        return "cpu" if is_small else "meta", 1
+
+    def _has_small_model(self, changed: Mapping[str, Any]) -> bool:
+        try:
+            model = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell).model(seed=0)
+        except Exception:  # noqa: BLE001 - as above
+            return False
+        return sum(parameter.numel() for parameter in model.parameters()) <= MAX_CALLED_ELEMENTS
 
     @property
     def holds_integers(self) -> bool:

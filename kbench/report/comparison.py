@@ -87,17 +87,11 @@ def render_csv(comparison: Comparison) -> str:
     return render_lines([_cells(case, comparison.time) for case in comparison.cases])
 
 
-def chosen(comparison: Comparison, only: str | None, sort: str) -> Comparison:
-    """Select lines (`changed`, `slower`) and sort them (`verdict`, `change`, `name`)."""
+def chosen(comparison: Comparison, only: str | None) -> Comparison:
+    """Select lines (`changed`, `slower`), the worst first."""
     wanted = {None: {*Answer}, "changed": {*Answer} - {Answer.SAME}, "slower": {Answer.SLOWER, Answer.NEW_FAIL}}[only]
     kept = [case for case in comparison.cases if case.verdict is None or case.verdict.status in wanted]
-    if sort == "name":
-        kept.sort(key=lambda case: (case.problem, case.solution, case.case, case.label))
-    elif sort == "change":
-        kept.sort(key=lambda case: -(case.verdict.ratio or 1.0) if case.verdict else 0.0)
-    else:
-        kept = worst_first(kept)
-    return replace(comparison, cases=tuple(kept))
+    return replace(comparison, cases=tuple(worst_first(kept)))
 
 
 def hints(comparison: Comparison) -> list[str]:

@@ -18,7 +18,7 @@ from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 """Not a warning: the wall time is printed beside the device time."""
-BUDGET, IMPRECISE = "budget", "imprecise"
+IMPRECISE = "imprecise"
 """The finding says all that the flag does, and what to type."""
 
 
@@ -113,7 +113,7 @@ class CaseSummary:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The flags that are warnings, and that no finding tells better."""
-        told = {HOST_BOUND, *(IMPRECISE for finding in self.findings if finding.code == BUDGET)}
+        told = {HOST_BOUND, *(IMPRECISE for finding in self.findings if finding.code == IMPRECISE)}
         return tuple(flag for flag in self.flags if flag not in told)
 
     @property
@@ -125,7 +125,7 @@ class CaseSummary:
             for finding in self.findings
             if finding.fatal or (finding.kind is not FindingKind.NOTE and finding.code not in self.lacks)
         ]
-        codes = [code for code in codes if code != BUDGET]
+        codes = [code for code in codes if code != IMPRECISE]  # such a finding says what to type
         return tuple(dict.fromkeys((*codes, *self.warnings)))
 
 

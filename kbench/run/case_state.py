@@ -127,7 +127,7 @@ class CaseState:
     def add_own_share(self, told: OwnShare) -> None:
         """Add the share of the solution's own kernels to a pass, or a note on why it is not known."""
         if isinstance(self.outcome, Passed):
-            note = Finding.note("own_share", f"whose kernels a call launches is not known: {told.reason}")
+            note = Finding.note("kernels", f"whose kernels a call launches is not known: {told.reason}")
             findings = (*self.outcome.findings, *([note] if told.share is None else []))
             self.outcome = replace(self.outcome, own_share=told.share, findings=findings)
 
@@ -147,5 +147,5 @@ class CaseState:
         if interval is not None and interval.half_width > math.log1p(options.precision):
             processes = len(self.outcome.timings)
             message = advice(interval.half_width, options.precision, self.stage_s["time"], processes)
-            found = Finding(code="budget", kind=FindingKind.TIMING, message=message)
+            found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
             self.outcome = replace(self.outcome, findings=(*self.outcome.findings, found))

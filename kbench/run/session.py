@@ -89,14 +89,14 @@ def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, w
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
-    """Return the highest rung that works here, 0 if trusted. Raises MachineError or UsageError (`--isolation`)."""
-    if options.trusted and options.isolation:
-        told = f"`--trusted` runs without a sandbox, and isolation {options.isolation} was asked for"
-        raise UsageError(told, "leave out one of them")
+    """Return the highest rung that works here, 0 if trusted. Raises MachineError or UsageError (`require_sandbox`)."""
+    if options.trusted and options.require_sandbox:
+        raise UsageError("`trusted` runs without a sandbox, and one is required", "leave out one of them")
     if options.trusted:
         return 0
     rung = rung_probe.reached(device, cache_dir())
-    rungs.require(rung, options.isolation)
+    if options.require_sandbox and rung is rungs.Rung.NONE:
+        raise MachineError("no sandbox works on this machine", "`kbench doctor` says what is missing")
     return int(rung)
 
 
@@ -109,7 +109,7 @@ def strangers(context: RunContext) -> tuple[Finding, ...]:
     if not found or in_use(device.uuid):
         return ()
     message = f"other processes computed on the device when the run began: {', '.join(found)}"
-    return (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
+    return (Finding(code="interference", kind=FindingKind.TIMING, message=message),)
 
 
 class Session:
@@ -164,14 +164,14 @@ class Session:
         asked = self._cases if small is None else (*self._cases, small)
         sizes, memory_bytes = self.evaluator.call_bytes(asked, self._solutions)
         known = [
-            Forecast(case=case.name, device=self._device.kind, call_bytes=size, took_s=self._took_s(case))
+            Forecast(case=case.name, device=self._device.kind, call_bytes=size, about_s=self._last_s(case))
             for case, size in zip(asked, sizes, strict=True)
         ]
         large, way_out = worth_telling(known[: len(self._cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 
-    def _took_s(self, case: Case) -> float | None:
+    def _last_s(self, case: Case) -> float | None:
         return last_duration_s(
             self._options.results_dir,
             problem_sha256=manifest.identity(self._problem.path),

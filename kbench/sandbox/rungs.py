@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 
-from kbench.core.errors import MachineError
 from kbench.sandbox import landlock, libc, namespaces, process_tree, seccomp
 from kbench.sandbox.namespaces import Surroundings
 
@@ -71,15 +70,6 @@ DESCRIPTIONS = {
     Rung.LANDLOCK: "limits, Landlock: writes in its scratch folder only, not in /tmp, no network, no signals outwards",
     Rung.FULL: "limits, Landlock and namespaces, with a /tmp and a /dev/shm of its own",
 }
-
-
-def require(reached: Rung, wanted: int | None) -> None:
-    """Refuse to go on below the wanted rung. Raises MachineError."""
-    if wanted is not None and reached < wanted:
-        raise MachineError(
-            f"isolation {wanted} was asked for, and this machine reaches {reached.value} ({reached.name.lower()})",
-            hint="`kbench doctor` says what is missing",
-        )
 
 
 def harden_judge() -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.levels import unknown_word
-from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status, Timing
+from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status, Timing
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LISTING, samples_path
 
@@ -66,13 +66,6 @@ def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
 
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
-COLUMNS_OF = {
-    str(version): tuple(
-        name for name in ROW_COLUMNS if not any(name in new for since, new in SINCE.items() if since > version)
-    )
-    for version in range(1, SCHEMA_VERSION + 1)
-}
-"""Columns by readable version; rows of earlier versions lack the others."""
 SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
 ROW_TYPES = get_type_hints(ResultRow)
 SAMPLE_TYPES = get_type_hints(Sample)
@@ -260,31 +253,27 @@ def read_rows(path: Path) -> list[ResultRow]:
     if not (lines := csvfile.read_table(path)):
         raise csvfile.refuse(path, "is empty")
     (_, header), *rest = lines
-    columns = COLUMNS_OF[_version_of(path, header, rest)]
-    csvfile.require_columns(path, header, columns)
-    return [_parse_row(path, number, columns, cells) for number, cells in rest]
+    _require_schema(path, header, rest)
+    csvfile.require_columns(path, header, ROW_COLUMNS)
+    return [_parse_row(path, number, cells) for number, cells in rest]
 
 
-def _parse_row(path: Path, number: int, columns: Sequence[str], cells: list[str]) -> ResultRow:
-    absent: dict[str, Any] = {name: "" if ROW_TYPES[name] is str else None for name in ROW_COLUMNS}
-    values = absent | csvfile.parse_cells(path, number, columns, cells, ROW_TYPES)
+def _parse_row(path: Path, number: int, cells: list[str]) -> ResultRow:
+    values = csvfile.parse_cells(path, number, ROW_COLUMNS, cells, ROW_TYPES)
     values |= {name: csvfile.one_line(text) for name, text in values.items() if text and name in NAME_COLUMNS}
     require_row(path, number, values)
     return ResultRow(**values)
 
 
-def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> str:
+def _require_schema(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> None:
     if "schema_version" not in header:
         raise ResultsError(f"{path} is not a kbench results file: no column `schema_version`", LISTING)
     place = header.index("schema_version")
-    versions = [(number, cells[place] if place < len(cells) else "") for number, cells in lines]
-    for number, version in versions:
-        if version not in COLUMNS_OF:
-            told = f"schema {version or 'unknown'}, this kbench reads schema {', '.join(COLUMNS_OF)}"
-            raise ResultsError(f"{path}, line {number}: {told}", "measure again with `kbench run PROBLEM`")
-        if version != versions[0][1]:
-            raise csvfile.refuse(path, f"mixes schema {versions[0][1]} and {version} in line {number}")
-    return versions[0][1] if versions else str(SCHEMA_VERSION)
+    for number, cells in lines:
+        version = cells[place] if place < len(cells) else ""
+        if version != str(SCHEMA_VERSION):
+            found = f"line {number} has schema {version or 'unknown'}; this kbench reads schema {SCHEMA_VERSION} only"
+            raise ResultsError(f"{path}: {found}", "measure again with `kbench run PROBLEM`")
 
 
 def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str], list[Sample]]]:

@@ -42,11 +42,8 @@ def constants_of(overrides: str) -> dict[str, Any] | None:
 def timed_by(row: ResultRow) -> str:
     """Name the kind of a row's times, which can be compared with those of this kind only.
 
-    Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's. Times of
-    version 1 are of single calls on a GPU; on a CPU its reference ran in the judge, up to 1.5 times as fast.
+    Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's.
     """
-    if row.schema_version == 1 and row.timer:
-        return f"{row.timer} of schema 1"
     return {"events": "device", "gate": "device", "judge": "host"}.get(row.timer, row.timer)
 
 

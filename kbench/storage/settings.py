@@ -211,8 +211,6 @@ def out_of_range(values: Mapping[str, Any]) -> tuple[str, str] | None:
             return said, "it must be a number of seconds above 0"
         if name == "precision" and not is_share(value):
             return f"{said}, which is not a share", "write for example 0.003"
-        if name == "isolation" and value < 0:
-            return said, "it must be 0 or more"
     return None
 
 

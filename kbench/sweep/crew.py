@@ -66,12 +66,11 @@ class Crew:
     def __init__(self, options: SweepOptions, scratch: Path, write: Write, make: MakeEvaluator | None = None):
         self._options = options
         self._scratch = scratch
-        rung, lanes = options.rung, options.lanes
-        self._make = make or (lambda device, guard, folder: Evaluator(device, rung, folder, guard, lanes=lanes))
+        self._make = make or (lambda device, guard, folder: Evaluator(device, options.rung, folder, guard))
         self._news: queue.SimpleQueue[SweepEvent | BaseException | None] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
-        all_lanes = lanes * len(options.devices)
+        all_lanes = options.lanes * len(options.devices)
         self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes)
         self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
 

@@ -60,13 +60,13 @@ class Dispatcher:
             self._ready.append(task)
             self._news.notify_all()
 
-    def take(self, problems: Sequence[str]) -> list[Task]:
-        """Wait for tasks for a lane that has `problems` open; empty if no more will come."""
+    def take(self, problem: str) -> list[Task]:
+        """Wait for tasks for a lane that has `problem` open; empty if no more will come."""
         with self._news:
             while True:
                 if self._stopped:
                     return []
-                batch = next_batch(self._ready, problems if self._passed_over < MOST_BATCHES else (), self._lanes)
+                batch = next_batch(self._ready, problem if self._passed_over < MOST_BATCHES else "", self._lanes)
                 if batch:
                     self._passed_over = 0 if batch[0] is self._ready[0] else self._passed_over + 1
                     taken = {task.key for task in batch}

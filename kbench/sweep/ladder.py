@@ -82,16 +82,13 @@ def counts_as_failure(result: UnitResult) -> bool:
     return result.status is not Status.PASSED and result.is_verdict
 
 
-def next_batch(ready: Sequence[Task], problems: Sequence[str], lanes: int) -> list[Task]:
-    """Choose the next tasks of a lane, of equal options: of the first of its open `problems`, else those that wait.
+def next_batch(ready: Sequence[Task], problem: str, lanes: int) -> list[Task]:
+    """Choose the next tasks of a lane, of equal options: of its open `problem`, else those that wait longest.
 
     The last tasks are spread over the lanes.
     """
     if not ready:
         return []
-    longest: dict[str, Task] = {}
-    for task in ready:
-        longest.setdefault(str(task.problem.path), task)
-    first = next((longest[problem] for problem in problems if problem in longest), ready[0])
+    first = next((task for task in ready if str(task.problem.path) == problem), ready[0])
     same = [task for task in ready if (task.problem.path, task.options) == (first.problem.path, first.options)]
     return same[: max(1, min(BATCH, -(-len(same) // max(1, lanes))))]

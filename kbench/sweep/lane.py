@@ -64,7 +64,7 @@ class Lane:
     def serve(self) -> None:
         """Take tasks until there are none, the sweep is stopped or the device is gone."""
         try:
-            while self.guard.is_fit() and (batch := self.dispatcher.take(self.evaluator.problems)):
+            while self.guard.is_fit() and (batch := self.dispatcher.take(self.evaluator.problem_path)):
                 left = self._judge_all(batch)
                 if left:
                     self.dispatcher.give_back(left)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from kbench.build import hints, manifest
 from kbench.children.child_error import ChildError
-from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
@@ -82,36 +81,25 @@ class Bench:
         """What it is for."""
         return self.problem, self.problem_sha256, self.context.options
 
-    @property
-    def case_bytes(self) -> int:
-        """What its open case takes of the device: inputs, outputs and parameters."""
-        return self.opened[1].cost.dram_bytes if self.opened is not None else 0
-
 
 class Evaluator:
-    """One lane of a device: one judge works at a time, for one problem under equal options.
+    """One lane of a device: one judge, for one problem under equal options.
 
-    Judges are forks of the present nursery. Where the device has room, judges of a few earlier problems rest with their
-    contexts. To be used within `nursery_process.nursery`, by one thread.
+    Judges are forks of the present nursery. To be used within `nursery_process.nursery`, by one thread.
     """
 
-    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch, *, lanes: int = 0):
+    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch):
         self._device, self._rung, self._scratch, self.watch = device, rung, scratch, watch
         self.peaks = peaks.load_peaks(device, cache_dir())
-        self._lanes = lanes
-        """Of the device; 0 for one that keeps no judge of another problem."""
         self._bench: Bench | None = None
-        self._resting: list[Bench] = []
-        """The one that rests longest first."""
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         """Judge units of this problem and these solutions from now on, with the judge that it has, or a new one."""
         files = [problem.path, *(entry.path for entry in solutions)]
         asked = problem, manifest.identity(problem.path), options
         if self._bench is None or self._bench.judges != asked:
-            bench = self._rested(*asked)  # before the present one takes its place
-            self._rest()
-            self._bench = bench
+            self.close()
+            self._bench = self._bench_for(*asked)
         bench = self._bench
         bench.files = files
         if bench.judge is not None and not bench.judge.has_ended:
@@ -129,40 +117,15 @@ class Evaluator:
             return False
         return not built(registry.builtin(bench.problem, "eager"), bench.context).is_built
 
-    def _rest(self) -> None:
-        """Let the present judge rest where there is room for it, else end it."""
-        bench, self._bench = self._bench, None
-        if bench is None:
-            return
-        if bench.judge is None or bench.opened is None:
-            bench.close()
-            return
-        memory_bytes = bench.opened[1].environment.memory_bytes
-        self._resting.append(bench)
-        while self._resting:
-            *others, last = self._resting
-            held_bytes = sum(needed_bytes(each.case_bytes) for each in others)
-            if may_rest(last.case_bytes, held_bytes, memory_bytes, self._lanes):
-                break
-            self._resting.pop(0).close()
-
-    def _rested(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
-        for bench in self._resting:
-            if bench.judges == (problem, problem_sha256, options):
-                self._resting.remove(bench)
-                return bench
+    def _bench_for(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
         context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
         looking = sanitizer.Sanitizer(problem, context)
         return Bench(problem=problem, problem_sha256=problem_sha256, context=context, sanitizer=looking, files=[])
 
     @property
-    def problems(self) -> list[str]:
-        """Paths of the problems that have a judge: the present one first, then those that rested last."""
-        return [str(bench.problem.path) for bench in reversed(self._benches)]
-
-    @property
-    def _benches(self) -> list[Bench]:
-        return [*self._resting, *([] if self._bench is None else [self._bench])]
+    def problem_path(self) -> str:
+        """Path of the problem that has the judge; empty before the first one."""
+        return "" if self._bench is None else str(self._bench.problem.path)
 
     @property
     def _present(self) -> Bench:
@@ -302,7 +265,7 @@ class Evaluator:
         """
         source = share_source(
             names_kernels=backend(self._device.kind).names_kernels,
-            is_asked=unit.options.require_custom or unit.options.crosscheck is not None,
+            is_asked=unit.options.require_custom,
             is_builtin=unit.solution.builtin is not None,
             processes=unit.options.max_processes,
         )
@@ -332,16 +295,14 @@ class Evaluator:
         return 0.0 if self._present.judge is None else self._present.judge.problem_s
 
     def interrupt(self) -> None:
-        """Kill all judges; from another thread than the one that evaluates, which gets a harness error."""
-        for bench in self._benches:
-            if (judge := bench.judge) is not None:
-                judge.close()
+        """Kill the judge; from another thread than the one that evaluates, which gets a harness error."""
+        if (bench := self._bench) is not None and (judge := bench.judge) is not None:
+            judge.close()
 
     def close(self) -> None:
-        """End all judges and all below them."""
-        for bench in self._benches:
-            bench.close()
-        self._resting = []
+        """End the judge and all below it."""
+        if self._bench is not None:
+            self._bench.close()
 
     def _request(
         self, judge: JudgeProcess, unit: Unit, following: Sequence[Entry], left: TimeLeft | None, *, rehearsed: bool

@@ -17,13 +17,11 @@ from pathlib import Path
 import pytest
 
 import kbench as package
-from kbench import doctor
 from kbench.cli.app import COMMANDS, EXIT_CODES, main
 from kbench.cli.command import GROUPS
 from kbench.cli.run import RunFlags, VerifyFlags
 from kbench.cli.sweep import SweepFlags
 from kbench.core.errors import ExitCode
-from kbench.core.explain import explain
 from kbench.host import nursery_process
 
 ROOT = Path(package.__file__).parent.parent
@@ -74,12 +72,6 @@ def test_the_short_summary_is_the_commands_own(command):
 def test_every_exit_code_is_in_the_help():
     told = {int(number) for number in re.findall(r"\b(\d+) ", EXIT_CODES)}
     assert told == {int(code) for code in ExitCode}
-
-
-def test_every_check_of_the_doctor_is_explained():
-    codes = {check(name, "").code for name in doctor.NAMES for check in (doctor.ok, doctor.fail)}
-    assert len(codes) == len(doctor.NAMES)
-    assert {code for code in codes if explain(code) is None} == set()
 
 
 def test_no_arguments_show_help_and_misspelt_commands_the_nearest(kbench):

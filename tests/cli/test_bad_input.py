@@ -74,8 +74,6 @@ def test_names(refused, command, words, told):
         ("run group_norm --quick --processes 5", 2, "`--quick` runs one process and contradicts `--processes`"),
         ("run group_norm --quick --max-processes 5", 2, "`--quick` runs one process and contradicts `--max-processes`"),
         ("run group_norm --processes 3 --max-processes 1", 2, "`--processes 3` is more than `--max-processes 1`"),
-        ("run group_norm --trusted --isolation 4", 2, "`--trusted` runs without a sandbox, and isolation 4 was asked"),
-        ("run group_norm eager --device cpu --isolation 99", 3, "isolation 99 was asked for"),
         ("run group_norm eager --device cpu --results notes.txt/a", 3, "elsewhere with `--results DIR`"),
         ("run group_norm eager --device cpu --results notes.txt", 3, "a file of that name where a folder is needed"),
         ("profile group_norm eager --device tpu", 2, "`tpu` is not a device"),

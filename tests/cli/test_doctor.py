@@ -8,9 +8,9 @@ from kbench.core.model import Status
 from kbench.doctor import Check, Health
 
 CHECKS = [
-    Check(code="D01", name="gpu", status=Health.OK, detail="NVIDIA H200, 141 GiB, nothing else running"),
-    Check(code="D07", name="clocks", status=Health.WARN, detail="1,230 MHz now", fix="let it cool down"),
-    Check(code="D04", name="nvcc", status=Health.FAIL, detail="12.8 but torch was built for CUDA 13.0", fix="x"),
+    Check(name="gpu", status=Health.OK, detail="NVIDIA H200, 141 GiB, nothing else running"),
+    Check(name="clocks", status=Health.WARN, detail="1,230 MHz now", fix="let it cool down"),
+    Check(name="nvcc", status=Health.FAIL, detail="12.8 but torch was built for CUDA 13.0", fix="x"),
 ]
 
 
@@ -22,7 +22,7 @@ def examined(monkeypatch):
     return install
 
 
-def test_each_check_has_its_code_and_fix(kbench, examined, golden):
+def test_each_check_has_its_name_and_fix(kbench, examined, golden):
     examined(*CHECKS)
     done = kbench("doctor")
     assert done.code == 3
@@ -32,7 +32,7 @@ def test_each_check_has_its_code_and_fix(kbench, examined, golden):
 def test_warnings_alone_are_fit(kbench, examined):
     examined(*CHECKS[:2])
     assert kbench("doctor").code == 0
-    assert kbench("doctor", "-q").out.splitlines() == ["warn  D07  clocks     1,230 MHz now   fix: let it cool down"]
+    assert kbench("doctor", "-q").out.splitlines() == ["warn  clocks     1,230 MHz now   fix: let it cool down"]
 
 
 def test_json(kbench, examined):

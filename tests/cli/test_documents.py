@@ -37,7 +37,7 @@ def document(kbench, *arguments):
         (("list", "group_norm", "--cases"), "ok"),
         (("config",), "ok"),
         (("explain",), "ok"),
-        (("explain", "fragile"), "ok"),
+        (("explain", "crashed"), "ok"),
         (("show", "new"), "passed"),
         (("export", "new"), "passed"),
         (("export", "new", "--to", "md", "-o", "out.md"), "ok"),
@@ -55,12 +55,12 @@ def test_commands_that_work(kbench, saved, arguments, status):
 
 def test_findings_of_the_doctor_are_what_is_not_ok(kbench, monkeypatch):
     checks = (
-        Check(code="D05", name="c++", status=Health.OK, detail="12.2"),
-        Check(code="D07", name="clocks", status=Health.WARN, detail="1,230 MHz", fix="let it cool down"),
+        Check(name="c++", status=Health.OK, detail="12.2"),
+        Check(name="clocks", status=Health.WARN, detail="1,230 MHz", fix="let it cool down"),
     )
     monkeypatch.setattr(doctor, "examine", lambda *_, **__: iter(checks))
     found = document(kbench, "doctor")
-    assert found["findings"] == [{"code": "D07", "kind": "warn", "message": "clocks: 1,230 MHz"}]
+    assert found["findings"] == [{"code": "clocks", "kind": "warn", "message": "1,230 MHz"}]
 
 
 def test_findings_of_a_gate_are_its_warnings(kbench, saved):

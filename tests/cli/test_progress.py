@@ -18,6 +18,9 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
     )
 
 
+OF_WHAT = "inputs, outputs and parameters"
+
+
 @pytest.mark.parametrize(
     ("event", "verbosity", "line"),
     [
@@ -34,16 +37,16 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
                 memory_bytes=24_000_000_000,
             ),
             0,
-            "case full: 7.52 GB inputs, outputs and parameters (the device has 24.0 GB); `--case small`: 25.0 MB",
+            f"case full is large: 7.52 GB {OF_WHAT} (the device has 24.0 GB); `--case small`: 25.0 MB",
         ),
         (
             LargeCases(
-                cases=(Forecast(device="cpu", case="full", took_s=61.0),),
-                small=Forecast(device="cpu", case="small"),
-                memory_bytes=24_000_000_000,
+                cases=(Forecast(device="cpu", case="full", call_bytes=7_516_000_000, about_s=61.0),),
+                small=None,
+                memory_bytes=None,
             ),
             0,
-            "case full: took 61.0 s here before",
+            f"case full is large: 7.52 GB {OF_WHAT}, about 61.0 s",
         ),
     ],
 )

@@ -69,14 +69,6 @@ def test_whose_kernels_ran_is_told_in_every_report(kbench):
     assert (case["own_share"], {row["own_share"] for row in case["rows"]}) == (0.0, {0.0})
 
 
-def test_a_status_of_an_earlier_version_is_shown(kbench):
-    path = RESULTS / "saved.csv"
-    path.write_text(path.read_text().replace(",crashed,", ",fragile,"))
-    assert "FRAGILE" in kbench("show", "saved").out
-    (fast, old) = kbench("show", "saved", "--json").document["results"]
-    assert (fast["status"], old["status"]) == ("passed", "fragile")
-
-
 def test_where_it_is_not_known_nothing_is_told(kbench):
     make_run(RESULTS, "on_cpu", {"fast": RATIOS}, own_share=None, **INTERVAL)
     assert "own kernels" not in kbench("show", "on_cpu", "-v").out

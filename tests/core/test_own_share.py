@@ -16,7 +16,7 @@ SOURCES = {
     "`--require-custom --quick`": ({"is_asked": True, "processes": 1}, "judge"),
     "`eager`": ({"is_builtin": True}, "builtin"),
     "`eager --quick`": ({"is_builtin": True, "processes": 1}, "builtin"),
-    "`eager --crosscheck cupti`": ({"is_builtin": True, "is_asked": True}, "judge"),
+    "`eager --require-custom`": ({"is_builtin": True, "is_asked": True}, "judge"),
     "`eager` on a processor": ({"names_kernels": False, "is_builtin": True}, "unknown"),
 }
 

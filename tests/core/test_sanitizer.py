@@ -1,9 +1,9 @@
-"""What compute-sanitizer prints, in the ways of several versions, and what follows from it."""
+"""Text that memcheck prints, in the ways of several versions, and the findings that follow from it."""
 
 import pytest
 
 from kbench.core.model import FindingKind, Status
-from kbench.core.sanitizer import SourcePlace, Tool, findings, parse, place
+from kbench.core.sanitizer import SourcePlace, findings, parse, place
 
 OUT_OF_BOUNDS = """\
 ========= COMPUTE-SANITIZER
@@ -47,37 +47,7 @@ CUDA_12_WITHOUT_LINES = """\
 =========
 ========= ERROR SUMMARY: 1 error
 """
-RACE = """\
-========= COMPUTE-SANITIZER
-========= Error: Race reported between Write access at sumKernel(int *, int *)+0x90 in block_error.cu:41
-=========     and Read access at sumKernel(int *, int *)+0x100 in block_error.cu:51 [508 hazards]
-=========
-========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
-"""
-OLD_WARNING = """\
-========= CUDA-MEMCHECK
-========= WARN: Race reported between Write access at 0x00000148 in ./race.cu:3:test(int*, int*)
-=========     and Write access at 0x00000148 in ./race.cu:3:test(int*, int*) [124 hazards]
-=========     and Read access at 0x00000170 in ./race.cu:4:test(int*, int*) [4 hazards]
-=========
-========= RACECHECK SUMMARY: 1 hazards displayed (0 errors, 1 warnings)
-"""
-UNWRITTEN = """\
-========= COMPUTE-SANITIZER
-========= Uninitialized __global__ memory read of size 4 bytes
-=========     at vectorAdd(int *)+0x70 in memset_error.cu:41
-=========     by thread (31,0,0) in block (1,0,0)
-=========     Address 0x7f3c7ec000fc
-=========
-========= Uninitialized __global__ memory read of size 4 bytes
-=========     at void at::native::vectorized_elementwise_kernel<(int)4, at::native::AddFunctor>(int)+0x90
-=========     by thread (0,0,0) in block (0,0,0)
-=========     Address 0x7f3c7ec000fc
-=========
-========= ERROR SUMMARY: 2 errors
-"""
 CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
-CLEAN_RACE = "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
 NOT_ATTACHED = """\
 ========= COMPUTE-SANITIZER
 ========= Error: No attachable process found. compute-sanitizer timed-out.
@@ -121,7 +91,7 @@ PLACES = [
     ),
     ("0x60 in Iota(unsigned char*)", SourcePlace(kernel="Iota(unsigned char*)")),
     ("0x60 in void a::b<int>(c::d)", SourcePlace(kernel="void a::b<int>(c::d)")),
-    ("0x3c8 in U/k.cu:42:f(int*, int*) [4 hazards]", SourcePlace(kernel="f(int*, int*)", file="U/k.cu", line=42)),
+    ("0x3c8 in U/k.cu:42:f(int*, int*)", SourcePlace(kernel="f(int*, int*)", file="U/k.cu", line=42)),
     ("0x79d8", None),
     ("kernel launch time", None),
     ("__shared__ 0x3 in block (0, 0, 0) :", None),
@@ -133,94 +103,58 @@ def test_a_place_of_every_version(text, expected) -> None:
     assert place(text) == expected
 
 
-def own(kernel: str) -> bool:
-    return "at::native" not in kernel
+def judge(text: str, *, sources=None) -> list:
+    return list(findings(parse(text), sources or {}))
 
 
-def judge(tool: Tool, text: str, *, followed: bool = True, strict: bool = False, sources=None) -> list:
-    return list(findings(tool, parse(text, tool), sources or {}, own, followed=followed, strict=strict))
-
-
-# tool, text, --level general, then of each finding: code, kind, status where it is fatal
+FATAL, NOTE = ("memcheck", "integrity", Status.ILLEGAL_ACCESS), ("memcheck", "note", None)
 VERDICTS = [
-    (Tool.MEMCHECK, OUT_OF_BOUNDS, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
-    (Tool.MEMCHECK, CUDA_12_WITH_LINES, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
-    (Tool.MEMCHECK, CUDA_12_WITHOUT_LINES, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
-    (Tool.MEMCHECK, NEW_KIND, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
-    (Tool.MEMCHECK, IMPRECISE, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
-    (Tool.MEMCHECK, BLIND, False, [("sanitizer", "note", None)]),
-    (Tool.MEMCHECK, CLEAN, False, []),
-    (Tool.MEMCHECK, NOT_ATTACHED, False, [("sanitizer", "note", None)]),
-    (Tool.MEMCHECK, DIED, False, [("sanitizer", "note", None)]),
-    (Tool.MEMCHECK, "", False, [("sanitizer", "note", None)]),
-    (Tool.RACECHECK, RACE, False, [("racecheck", "integrity", Status.DATA_RACE)]),
-    (Tool.RACECHECK, RACE.replace("sumKernel", "at::native::sum"), False, [("sanitizer", "note", None)]),
-    (Tool.RACECHECK, OLD_WARNING, True, [("racecheck", "note", None)]),
-    (Tool.RACECHECK, CLEAN_RACE, False, []),
-    (Tool.RACECHECK, DIED, False, [("sanitizer", "note", None)]),
-    (Tool.INITCHECK, UNWRITTEN, False, [("initcheck", "level", None), ("sanitizer", "note", None)]),
-    (
-        Tool.INITCHECK,
-        UNWRITTEN,
-        True,
-        [("initcheck", "level", Status.BELOW_LEVEL), ("sanitizer", "note", None)],
-    ),
-    (Tool.INITCHECK, CLEAN, True, []),
+    (OUT_OF_BOUNDS, [FATAL]),
+    (CUDA_12_WITH_LINES, [FATAL]),
+    (CUDA_12_WITHOUT_LINES, [FATAL]),
+    (NEW_KIND, [FATAL]),
+    (IMPRECISE, [FATAL]),
+    (BLIND, [NOTE]),
+    (CLEAN, []),
+    (NOT_ATTACHED, [NOTE]),
+    (DIED, [NOTE]),
+    ("", [NOTE]),
 ]
 
 
-@pytest.mark.parametrize(("tool", "text", "strict", "expected"), VERDICTS)
-def test_what_follows(tool, text, strict, expected) -> None:
-    found = judge(tool, text, strict=strict)
+@pytest.mark.parametrize(("text", "expected"), VERDICTS)
+def test_what_follows(text, expected) -> None:
+    found = judge(text)
     assert [(f.code, f.kind.value, f.status) for f in found] == expected
     assert all(f.fatal == (f.status is not None) for f in found)
 
 
-@pytest.mark.parametrize(
-    ("text", "strict", "expected"),
-    [
-        (RACE, False, [("racecheck", "level", None)]),
-        (RACE, True, [("racecheck", "level", Status.BELOW_LEVEL)]),
-        (OLD_WARNING, True, [("racecheck", "note", None)]),
-        (CLEAN_RACE, True, []),
-    ],
-)
-def test_a_race_that_barriers_may_prevent_unseen_is_fatal_at_general_only(text, strict, expected) -> None:
-    found = judge(Tool.RACECHECK, text, followed=False, strict=strict)
-    assert [(f.code, f.kind.value, f.status) for f in found] == expected
-    if expected and not strict:
-        assert "block_error.cu:51; it may be none: racecheck does not follow all barriers" in found[0].message
-
-
 MESSAGES = [
     (
-        Tool.MEMCHECK,
         OUT_OF_BOUNDS,
         ["Invalid __global__ write of size 4 bytes", "out_of_bounds_kernel()", "demo.cu:39"],
     ),
-    (Tool.MEMCHECK, OUT_OF_BOUNDS, ["thread (0,0,0) in block (0,0,0)", "is out of bounds", "before the nearest"]),
-    (Tool.MEMCHECK, CUDA_12_WITH_LINES, ["relu(const float *, float *, long)", "cuda.cu:42", "2 such reports"]),
-    (Tool.MEMCHECK, CUDA_12_WITHOUT_LINES, ["Iota(unsigned char*)", "misaligned"]),
-    (Tool.MEMCHECK, NEW_KIND, ["counted 3 errors", "Tensor Memory column 32"]),
-    (Tool.MEMCHECK, IMPRECISE, ["Warp illegal address in mine(float*) at cuda.cu:9"]),
-    (Tool.MEMCHECK, BLIND, ["didn't track the launch"]),
-    (Tool.MEMCHECK, NOT_ATTACHED, ["could not finish", "No attachable process"]),
-    (Tool.MEMCHECK, "========= COMPUTE-SANITIZER\n", ["breaks off"]),
-    (Tool.RACECHECK, RACE, ["race between write and read", "block_error.cu:41 and ", "block_error.cu:51"]),
-    (Tool.INITCHECK, UNWRITTEN, ["vectorAdd(int *) at memset_error.cu:41"]),
+    (OUT_OF_BOUNDS, ["thread (0,0,0) in block (0,0,0)", "is out of bounds", "before the nearest"]),
+    (CUDA_12_WITH_LINES, ["relu(const float *, float *, long)", "cuda.cu:42", "2 such reports"]),
+    (CUDA_12_WITHOUT_LINES, ["Iota(unsigned char*)", "misaligned"]),
+    (NEW_KIND, ["counted 3 errors", "Tensor Memory column 32"]),
+    (IMPRECISE, ["Warp illegal address in mine(float*) at cuda.cu:9"]),
+    (BLIND, ["didn't track the launch"]),
+    (NOT_ATTACHED, ["could not finish", "No attachable process"]),
+    ("========= COMPUTE-SANITIZER\n", ["breaks off"]),
 ]
 
 
-@pytest.mark.parametrize(("tool", "text", "words"), MESSAGES)
-def test_the_message_names_kernel_and_line(tool, text, words) -> None:
-    message = judge(tool, text)[0].message
-    for word in (tool.value, *words):
+@pytest.mark.parametrize(("text", "words"), MESSAGES)
+def test_the_message_names_kernel_and_line(text, words) -> None:
+    message = judge(text)[0].message
+    for word in ("memcheck", *words):
         assert word in message
 
 
 def test_the_source_line_is_quoted_where_it_is_known() -> None:
     spot = SourcePlace(kernel="out_of_bounds_kernel()", file="memcheck_demo.cu", line=39)
-    (found,) = judge(Tool.MEMCHECK, OUT_OF_BOUNDS, sources={spot: "*(int *)0x87654320 = 42;"})
+    (found,) = judge(OUT_OF_BOUNDS, sources={spot: "*(int *)0x87654320 = 42;"})
     assert "memcheck_demo.cu:39 `*(int *)0x87654320 = 42;`" in found.message
 
 
@@ -228,13 +162,13 @@ def test_lines_of_the_program_are_not_the_tools() -> None:
     forged = CLEAN.replace(
         "========= ERROR", "noise\n== Invalid __global__ write of size 4\nERROR SUMMARY: 9 errors\n========= ERROR"
     )
-    assert judge(Tool.MEMCHECK, forged) == []
+    assert judge(forged) == []
 
 
 def test_many_places_are_counted_not_listed() -> None:
     blocks = CUDA_12_WITHOUT_LINES.split("=========\n", maxsplit=1)[0].split("SANITIZER\n")[1]
     text = "========= COMPUTE-SANITIZER\n" + "".join(blocks.replace("Iota", f"k{n}") for n in range(9))
-    found = judge(Tool.MEMCHECK, text + "========= ERROR SUMMARY: 9 errors\n")
+    found = judge(text + "========= ERROR SUMMARY: 9 errors\n")
     assert [f.kind for f in found] == [FindingKind.INTEGRITY] * 4 + [FindingKind.NOTE]
     assert "5 more reports" in found[-1].message
 
@@ -242,6 +176,6 @@ def test_many_places_are_counted_not_listed() -> None:
 @pytest.mark.parametrize("text", [OUT_OF_BOUNDS, CUDA_12_WITH_LINES])
 def test_a_report_that_breaks_off_anywhere_is_never_taken_for_a_clean_one(text) -> None:
     for end in range(len(text)):
-        assert judge(Tool.MEMCHECK, text[:end]) or "SUMMARY" in text[:end]
+        assert judge(text[:end]) or "SUMMARY" in text[:end]
     for end in range(len(text) - 20):
-        assert judge(Tool.MEMCHECK, text[:end])
+        assert judge(text[:end])

@@ -98,7 +98,7 @@ def test_a_timed_process_is_not_profiled_unless_asked_for(
     judge: FakeJudge, monkeypatch: pytest.MonkeyPatch, process: int, options: dict[str, Any]
 ) -> None:
     def time_it(self: Evaluation) -> Any:
-        self._profile(None, 1000.0)  # as `Pairing` does, after the last time
+        self._profile(None)  # as `Pairing` does, after the last time
         return timing(process)
 
     monkeypatch.setattr(Evaluation, "_time", time_it)
@@ -210,7 +210,7 @@ def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatc
     tries: list[Exception | None] = [refused(Status.TIMING_UNATTESTED), None]
 
     def paired(self: Evaluation, unqueued: str, **_how: bool) -> Any:
-        self._profile(None, 1000.0)  # type: ignore[arg-type]
+        self._profile(None)  # type: ignore[arg-type]
         if (error := tries.pop(0)) is not None:
             raise error
         return timing(0)
@@ -218,5 +218,5 @@ def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatc
     monkeypatch.setattr(Evaluation, "_paired", paired)
     monkeypatch.setattr(evaluation, "take_profile", lambda *_: HALF)
     judge.bound.spoil = lambda: None
-    codes = [finding.code for finding in evaluate(judge, crosscheck="cupti").findings]
-    assert codes.count("kernels") == codes.count("crosscheck_cupti") == 1
+    codes = [finding.code for finding in evaluate(judge, require_custom=True).findings]
+    assert codes.count("kernels") == 1

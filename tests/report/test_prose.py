@@ -34,12 +34,12 @@ CASES = {
         ["hint: if the interval is too wide,", "  `kbench show @latest --samples` shows all"],
     ),
     "cells before a sentence": (
-        "warn  D01  gpu  none found: problems run on the processor, not checked   fix: install a driver for it soon",
+        "warn  gpu    none found: problems run on the processor, not checked   fix: install a driver for it soon",
         60,
         [
-            "warn  D01  gpu  none found: problems run on the processor,",
-            "                not checked",
-            "                fix: install a driver for it soon",
+            "warn  gpu    none found: problems run on the processor, not",
+            "             checked",
+            "             fix: install a driver for it soon",
         ],
     ),
     "no room beside the cells": (

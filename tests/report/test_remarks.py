@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fakes import ROW, failed, passed
 
-from kbench.core.model import Finding, FindingKind, Status
+from kbench.core.model import Finding, Status
 from kbench.report import run_formats, terminal
 from kbench.report.shown import remarks, remarks_of
 from kbench.report.summary import RunSummary, summarise
@@ -55,16 +55,6 @@ def test_remarks_of_different_solutions_are_kept_apart():
     other = passed("b", findings=(Finding.note("kernels", "own: y"),))
     assert lines(one, other) == ["note: a, case default: own: x [kernels]", "note: b, case default: own: y [kernels]"]
     assert [remark.line for remark in remarks_of(summarise(one))] == ["note: a, case default: own: x [kernels]"]
-
-
-def test_what_a_tool_saw_is_told_though_it_is_not_fatal_and_the_level_does_not_name_it():
-    def level(code: str) -> Finding:
-        return Finding(code=code, kind=FindingKind.LEVEL, message=f"{code}: seen")
-
-    said = lines(passed(lacks="misaligned", findings=(level("misaligned"), level("racecheck"))))
-    assert said[0] == "level: online, case default: racecheck: seen [racecheck]"
-    assert said[1].startswith("hint: racecheck: Put a barrier")
-    assert len(said) == 2
 
 
 def of_a_sweep(count: int) -> RunSummary:

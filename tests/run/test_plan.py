@@ -13,14 +13,14 @@ def test_without_settings_the_defaults_hold():
 
 
 def test_settings_hold_where_nothing_is_given():
-    run = RunSettings(processes=5, mode="warm", budget_s=3.0, isolation=2, call_timeout_s=7.0)
+    run = RunSettings(processes=5, mode="warm", budget_s=3.0, precision=0.01, call_timeout_s=7.0)
     settings = Settings(run=run, level="general", accept=("strided",), results=Path("/r"))
-    found = options_from(settings, mode=None, processes=4, isolation=0)
+    found = options_from(settings, mode=None, processes=4, precision=0.002)
     assert found == RunOptions(
         processes=4,
         mode="warm",
         budget_s=3.0,
-        isolation=0,
+        precision=0.002,
         limits=TimeLimits(call_s=7.0),
         level=Level.GENERAL,
         accept=("strided",),

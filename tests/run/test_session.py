@@ -14,6 +14,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from verdicts import written
 
 from kbench.children.child_error import ChildError
+from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
 from kbench.core.kernel_names import OwnShare
@@ -23,6 +24,7 @@ from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run import session as verb
+from kbench.sandbox import rungs
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 from kbench.units import evaluator
@@ -180,9 +182,7 @@ def test_strangers_on_the_device_are_named_that_were_there_before_this_run(
     (judged,) = judge(tmp_path, "eager", **asked)
     assert isinstance(judged.outcome, Passed)
     begun = "other processes computed on the device when the run began: "
-    assert [
-        one.message.removeprefix(begun) for one in judged.outcome.findings if one.code == "foreign_processes"
-    ] == told
+    assert [one.message.removeprefix(begun) for one in judged.outcome.findings if one.code == "interference"] == told
 
 
 def turns() -> list[tuple[Any, ...]]:
@@ -359,7 +359,7 @@ def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path)
     [
         ({"processes": 1, "max_processes": 1}, passed(0)),
         ({"verify_only": True}, Passed(correctness=CORRECT, timings=())),
-        ({**TWO, "crosscheck": "cupti"}, passed(0)),
+        ({**TWO, "require_custom": True}, passed(0)),
     ],
     ids=["quick", "verify", "asked"],
 )
@@ -436,7 +436,7 @@ def test_a_profile_that_fails_changes_no_verdict_and_no_other_solution(
         assert len(one.outcome.timings) == 2
         assert {(row.status, row.own_share) for row in one.rows} == {("passed", None)}
         assert {row.speedup_low is None for row in one.rows} == {False}
-        (note,) = [finding for finding in one.outcome.findings if finding.code == "own_share"]
+        (note,) = [finding for finding in one.outcome.findings if finding.code == "kernels"]
         assert reason in note.message
         assert (note.kind, note.fatal) == (FindingKind.NOTE, False)
     assert len(FakeJudge.every) == judges, "a judge whose next answer is not known is replaced"
@@ -481,3 +481,18 @@ def test_the_time_of_a_profile_is_not_the_solutions(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(FakeJudge, "told_share", slow)
     judge(tmp_path, "a", cases=("*",), **TWO, limits=replace(RunOptions().limits, total_s=100.0))
     assert [one["left_s"] for one in requests()] == [100.0, 99.5, 99.0, 98.5]
+
+
+@pytest.mark.parametrize(
+    ("rung", "options", "refused"),
+    [
+        (rungs.Rung.FULL, {"require_sandbox": True}, None),
+        (rungs.Rung.NONE, {}, None),
+        (rungs.Rung.NONE, {"require_sandbox": True}, MachineError),
+        (rungs.Rung.FULL, {"require_sandbox": True, "trusted": True}, UsageError),
+    ],
+)
+def test_a_sandbox_can_be_required(monkeypatch: pytest.MonkeyPatch, rung: Any, options: Any, refused: Any) -> None:
+    monkeypatch.setattr(verb.rung_probe, "reached", lambda *_: rung)
+    with contextlib.nullcontext() if refused is None else pytest.raises(refused):
+        assert verb.sandbox_rung(RunOptions(**options), "cpu") == rung

@@ -309,7 +309,7 @@ def test_a_real_verdict_over_http(tmp_path) -> None:
     candidate = tiny_corpus.solution("return x + 1")
     problem = Path(tmp_path / "plus_one.py")
     problem.write_text(serve_load.PROBLEM)
-    with Judge(device="cpu", verify_only=True, isolation=1) as judge:
+    with Judge(device="cpu", verify_only=True, require_sandbox=True) as judge:
         options = ServerOptions(token=TOKEN, port=port, state=tmp_path / "state", references=True)
         server, store = make_server(judge, options)
         thread = threading.Thread(target=server.run)

@@ -54,7 +54,6 @@ def test_all_tables_are_typed(tmp_path):
         ("[tool.kbench.run]\npairs = 0", "`run.pairs` is 0", "it must be 1 or more"),
         ("[tool.kbench.run]\nprecision = 1", "`run.precision` is 1.0, which is not a share", "write for example 0.003"),
         ("[tool.kbench.run]\nbudget_s = 0", "`run.budget_s` is 0", "it must be a number of seconds above 0"),
-        ("[tool.kbench.run]\nisolation = -1", "`run.isolation` is -1", "it must be 0 or more"),
         ('[tool.kbench]\npaths = ["nowhere"]', "nowhere, which does not exist", "correct the path, or remove it"),
         ("[tool.kbench.gate]\nslower = nan", "`gate.slower` is nan, which is not a share", None),
         ("[tool.kbench.gate]\nslower = 5.0", "`gate.slower` is 5.0, which is not a share", None),

@@ -371,12 +371,12 @@ def test_a_problem_does_not_wait_for_ever_while_another_one_goes_on(tmp_path) ->
     dispatcher.add(tasks)
     for one in tasks:
         dispatcher.built(one)
-    problems = [str(tasks[0].problem.path)]
-    taken = [dispatcher.take(problems)[0].problem.name for _ in range(MOST_BATCHES + 2)]
+    path = str(tasks[0].problem.path)
+    taken = [dispatcher.take(path)[0].problem.name for _ in range(MOST_BATCHES + 2)]
     assert taken == ["a"] * (MOST_BATCHES + 1) + ["b"]
 
 
 def test_a_batch_has_equal_options(tmp_path) -> None:
     timed = replace(OPTIONS, verify_only=False)
     ready = [task(0, tmp_path), task(1, tmp_path, options=timed), task(2, tmp_path)]
-    assert [one.key for one in next_batch(ready, [], 1)] == ["k0", "k2"]
+    assert [one.key for one in next_batch(ready, "", 1)] == ["k0", "k2"]

@@ -18,7 +18,7 @@ def slowed(process: int, factor: float) -> Timing:
     return replace(made, samples=tuple(samples))
 
 
-@pytest.mark.parametrize(("budget_s", "told"), [(5.0, ["budget"]), (60.0, []), (None, [])])
+@pytest.mark.parametrize(("budget_s", "told"), [(5.0, ["imprecise"]), (60.0, []), (None, [])])
 def test_where_the_budget_ends_a_measurement_that_is_wide_it_says_what_more_would_bring(budget_s, told):
     options = replace(sweeping.OPTIONS, verify_only=False, processes=2, max_processes=4, budget_s=budget_s)
     results = [

@@ -225,29 +225,16 @@ def test_a_problem_leaves_nothing_for_the_next(tmp_path, lane) -> None:
     assert second.stage_s["open"] > 0
 
 
-def test_the_judge_of_an_earlier_problem_rests_where_there_is_room(tmp_path, lane) -> None:
+def test_another_problem_ends_the_judge_and_an_edited_file_is_another_problem(tmp_path, lane) -> None:
     evaluator, _ = lane
-    evaluator._lanes = 1
-    judges = {}
-    for name, text in (("one", PROBLEM), ("two", PROBLEM), ("one", PROBLEM), ("one", PROBLEM + "\n\nlater = 1\n")):
-        one = begin(evaluator, tmp_path, name, text)
-        assert isinstance(finish(evaluator, one).outcome, Passed)
-        judges.setdefault(name, []).append(evaluator._bench.judge._child.pid)
-        assert evaluator.problems[0] == str(tmp_path / f"{name}.py")
-    assert len(evaluator.problems) == 2
-    first, again, edited = judges["one"]
-    assert first == again != edited, "an edited file is another problem"
-    resting = [bench.judge._child.pid for bench in evaluator._resting]
+    judges = []
+    for name, text in (("one", PROBLEM), ("one", PROBLEM + "\n\nlater = 1\n"), ("two", PROBLEM)):
+        assert isinstance(finish(evaluator, begin(evaluator, tmp_path, name, text)).outcome, Passed)
+        assert evaluator.problem_path == str(tmp_path / f"{name}.py")
+        judges.append(evaluator._bench.judge._child.pid)
+        assert not [process for pid in judges[:-1] for process in members(pid) if not process.dead]
     evaluator.close()
-    assert resting
-    assert not [process for pid in (edited, *resting) for process in members(pid) if not process.dead]
-
-
-def test_without_lanes_no_judge_rests(tmp_path, lane) -> None:
-    evaluator, _ = lane
-    for name in ("one", "two"):
-        assert isinstance(finish(evaluator, begin(evaluator, tmp_path, name, PROBLEM)).outcome, Passed)
-    assert evaluator._resting == []
+    assert not [process for process in members(judges[-1]) if not process.dead]
 
 
 def test_a_worker_finds_nothing_of_the_caller(tmp_path, lane) -> None:

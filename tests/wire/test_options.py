@@ -18,7 +18,6 @@ def test_options_arrive_as_they_were_sent():
         limits=TimeLimits(call_s=3.0),
         level=Level.GENERAL,
         accept=("strided",),
-        crosscheck="cupti",
         results_dir=Path("/elsewhere"),
     )
     for each in (RunOptions(), options):

@@ -6,8 +6,8 @@ only what `--require-custom` asks, and no time rests on it.
 
 from dataclasses import dataclass
 
-from kbench.core.kernel_names import KernelOrigin, crosscheck, describe_kernels, origin, share_of
-from kbench.core.model import Finding, Status
+from kbench.core.kernel_names import KernelOrigin, describe_kernels, origin, share_of
+from kbench.core.model import Status
 from kbench.core.trace import LARGEST, LONGEST_NAME, DeviceActivity
 from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed
@@ -49,25 +49,19 @@ class Profile:
         """Share of the time in the solution's own kernels, from 0 to 1; None if nothing was seen."""
         return share_of(((origin(each.name), each.duration_ns) for each in self.seen), KernelOrigin.OWN)
 
-    def findings(self, event_ns: float | None) -> list[Finding]:
-        """Return notes on the kernels that ran and, given the time by events, on how long they took."""
-        if not self.seen:
-            return [Finding.note("crosscheck_cupti", f"kernels could not be listed: {self.reason}")]
-        found = [Finding.note("kernels", describe_kernels(self.seen))]
-        if event_ns is not None:
-            found.append(Finding.note("crosscheck_cupti", crosscheck(self.seen, event_ns)))
-        return found
+    @property
+    def kernels(self) -> str:
+        """The kernels that ran, or why they are not known."""
+        return describe_kernels(self.seen) if self.seen else f"kernels could not be listed: {self.reason}"
 
     def require_custom(self) -> None:
         """Refuse a solution whose kernels are all of libraries and compilers; on a CPU there is nothing to tell by."""
         if not backend(self.device).names_kernels:
             return
         if not self.seen:
-            raise RefusalError(Status.NOT_VERIFIED, f"kernels could not be listed: {self.reason}", self.log)
+            raise RefusalError(Status.NOT_VERIFIED, self.kernels, self.log)
         if not self.own_share:
-            raise RefusalError(
-                Status.LIBRARY_ONLY, f"launches none of its own kernels: {describe_kernels(self.seen)}", self.log
-            )
+            raise RefusalError(Status.LIBRARY_ONLY, f"launches none of its own kernels: {self.kernels}", self.log)
 
 
 def take_profile(trial: Trial, device: str) -> Profile:

@@ -1,8 +1,7 @@
 """A run as a page: the verdict in words, speed, distance from the limit, correctness, and the evidence."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kbench.core.events import Judged
 from kbench.core.explain import explain
@@ -11,8 +10,7 @@ from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.html import page, samples, speed
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around, from_zero
-from kbench.report.html.sources import SourceListing
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around
 from kbench.report.shown import Remark, headline, remarks, sentence, shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import table
@@ -26,7 +24,6 @@ def render_run(
     run: RunSummary,
     judged: Sequence[Judged],
     *,
-    listings: Sequence[SourceListing] = (),
     repeat: str = "",
     notes: Sequence[Remark] = (),
     source: str = "",
@@ -51,7 +48,6 @@ def render_run(
         sentences=1 < len(run.cases) <= MOST_SENTENCES,
         means=[(name, run.shown_speedup_of(name)) for name in run.solutions] if several_cases else [],
         speeds=speed.speedups(run.timed),
-        spreads=speed.spreads(run.timed),
         times=speed.times(run.timed),
         roofs=speed.rooflines(run.timed, run.peaks),
         rates=speed.rates(run.timed),
@@ -59,8 +55,6 @@ def render_run(
         panels=samples.panels(judged),
         errors=_errors(run.cases),
         properties=[(code, PROPERTIES[code].meaning) for code in lacking if code in PROPERTIES],
-        spent=_spent(run),
-        listings=listings,
         environment=_environment(rows),
         # A run of its name exists, and another one would be refused.
         repeat=re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command) or repeat,
@@ -102,35 +96,6 @@ def _errors(cases: Sequence[CaseSummary]) -> Chart:
     ]
     scale = around([*(ratio for _, ratio in known), 1.0], log=True, least_span=4)
     return Chart(rows=rows, scale=scale, axis="worst error over the allowed one; at 1 it fails", rule=(1.0, "allowed"))
-
-
-STAGES = ("build", "start", "open", "shapes", "load", "verify", "time", "wait")
-
-
-def _spent(run: RunSummary) -> Chart:
-    parts: list[tuple[str, str, Mapping[str, float]]] = [
-        (case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s
-    ]
-    reference: Counter[str] = Counter()
-    for of_case in run.reference_s.values():
-        reference.update(of_case)
-    parts += [("reference", "the judge's own side", reference)] if reference else []
-    rows = []
-    for label, note, stages in parts:
-        spans, start = [], 0.0
-        for stage, spent_s in sorted(stages.items(), key=lambda item: _place(item[0])):
-            title = f"{stage}: {units.seconds(spent_s)}"
-            spans.append(Span(low=start, high=start + spent_s, kind=f"stage{_place(stage)}", title=title))
-            start += spent_s
-        rows.append(ChartRow(label=label, note=note, value=units.seconds(start), spans=spans))
-    used = dict.fromkeys(stage for _, _, stages in parts for stage in stages)
-    key = tuple((f"stage{_place(stage)}", stage) for stage in sorted(used, key=_place))
-    scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
-    return Chart(rows=rows, scale=scale, axis="seconds of the run", key=key)
-
-
-def _place(stage: str) -> int:
-    return STAGES.index(stage) if stage in STAGES else len(STAGES)
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:

@@ -5,10 +5,9 @@ from itertools import pairwise
 
 from kbench.core.model import Peaks
 from kbench.core.roofline import arithmetic_peaks
-from kbench.core.verdict import Thresholds
 from kbench.report import units
 from kbench.report.html import charts
-from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around, changes_around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
 from kbench.report.swept_table import SweptLine
@@ -48,38 +47,6 @@ def speed_scale(timed: Iterable[CaseSummary | SweptLine]) -> Scale:
     """Make an axis of speed-ups that holds these with their intervals, and 1×."""
     ends = (end for one in timed for end in (one.speedup, one.speedup_low, one.speedup_high))
     return around([1.0, *ends], log=True, unit="×", least_span=0.4)
-
-
-def spreads(cases: Sequence[CaseSummary]) -> Chart:
-    """Draw each process and the interval relative to the speed-up, beside the gate's margin."""
-    margin = 100 * Thresholds().margin
-    band = Span(low=-margin, high=margin, kind="margin", title=f"± {margin:g} %")
-    rows: list[ChartRow] = []
-    ends: list[float | None] = []
-    for case in cases:
-        if not case.speedup or case.alone:
-            continue
-        values = [100 * (row.speedup / case.speedup - 1) for row in case.rows if row.speedup is not None]
-        bounds = case.speedup_low, case.speedup_high
-        low, high = (None if end is None else 100 * (end / case.speedup - 1) for end in bounds)
-        ends += [low, high, *values]
-        rows.append(
-            ChartRow(
-                label=case.solution,
-                note=where(case, cases),
-                value="" if low is None or high is None else f"± {(high - low) / 2:.2g} %",
-                value_note=f"{len(values)} processes",
-                marks=[Mark(x=value, title=units.change(value / 100)) for value in values],
-                spans=(band, Span(low=low, high=high)),
-            )
-        )
-    return Chart(
-        rows=rows,
-        scale=changes_around(ends),
-        axis="each process's speed-up, from their mean",
-        rule=(0.0, ""),
-        key=(("point", "a process"), ("interval", "95 % interval"), ("margin", f"the gate's margin, ± {margin:g} %")),
-    )
 
 
 def times(cases: Sequence[CaseSummary]) -> Chart:

@@ -16,14 +16,9 @@ def activity(name="mine", start_ns=0, duration_ns=1000):
     return DeviceActivity(name=name, start_ns=start_ns, duration_ns=duration_ns)
 
 
-def test_the_difference_is_told_and_gaps_are_named():
+def test_the_kernels_are_listed_by_origin():
     seen = (activity(duration_ns=40_000), activity(start_ns=60_000, duration_ns=40_000))
-    kernels, times = Profile(seen=seen, device="cuda").findings(105_000.0)
-    assert kernels.code == "kernels"
-    assert "2 own" in kernels.message
-    assert times.code == "crosscheck_cupti"
-    assert "events 105.0 us, kernels 80.0 us, difference +25.0 us (+23.8 %)" in times.message
-    assert "idle for 20.0 us" in times.message
+    assert Profile(seen=seen, device="cuda").kernels == "one call ran 2 own (100 % of the time): mine (own)"
 
 
 @pytest.mark.parametrize(
@@ -80,14 +75,9 @@ def test_nonsense_in_place_of_kernels_is_refused(take):
         take(trial, "cuda")
 
 
-def test_without_a_time_only_the_kernels_are_listed():
-    assert [finding.code for finding in Profile(seen=(activity(),), device="cuda").findings(None)] == ["kernels"]
-
-
-def test_where_nothing_could_be_seen_that_is_said():
-    (finding,) = Profile(seen=(), device="cpu", reason="CUPTI sees GPUs only").findings(1e6)
-    assert "CUPTI sees GPUs only" in finding.message
-    assert not finding.fatal
+def test_kernels_that_could_not_be_listed_have_a_reason():
+    profile = Profile(seen=(), device="cpu", reason="CUPTI sees GPUs only")
+    assert profile.kernels == "kernels could not be listed: CUPTI sees GPUs only"
 
 
 @pytest.mark.parametrize(
