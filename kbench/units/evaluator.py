@@ -1,33 +1,31 @@
 """Judges units, one after the other, on one device: holds the judge, the open case and the device's health."""
 
 import contextlib
-import itertools
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kbench.build import hints, manifest
+from kbench.build import manifest
 from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
 from kbench.devices import peaks
-from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, sanitizer
-from kbench.host.builder import Builder, built, job_of, keep_manifest, keep_problem_manifest
+from kbench.host.builder import built, keep_manifest, keep_problem_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase, reference_build, spec_of
-from kbench.host.turn import Turn
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
+from kbench.units import rehearsals
 from kbench.units.unit import TimeLeft, Unit, UnitResult
 from kbench.wire.channel import Message, encode_constants
 from kbench.wire.options import encode_options
@@ -107,20 +105,8 @@ class Evaluator:
                 bench.judge.admit(files)
                 return
         bench.close()
-        if not self._problem_may_compile():
+        if not rehearsals.problem_may_compile(bench.problem, bench.context):
             self._ready(solutions)
-
-    def _problem_may_compile(self) -> bool:
-        """Return whether the problem's own model seems to need a build, and has none yet."""
-        bench = self._present
-        if not hints.may_compile(bench.problem.path, None):
-            return False
-        return not built(registry.builtin(bench.problem, "eager"), bench.context).is_built
-
-    def _bench_for(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
-        context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
-        looking = sanitizer.Sanitizer(problem, context)
-        return Bench(problem=problem, problem_sha256=problem_sha256, context=context, sanitizer=looking, files=[])
 
     @property
     def problem_path(self) -> str:
@@ -244,19 +230,13 @@ class Evaluator:
 
     def _build(self, entry: Entry, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, Failed | None]:
         """Rehearse a solution that was seen to need it, while no worker computes here; return its failure."""
-        job = job_of(unit.problem, entry, [unit.case], unit.derived.cases, self._present.context, anew=True)
         yield unit.started("build")
         began = time.monotonic()
-        failed = self._builder().build(entry, job.rehearsals, calls=True)
+        failed = rehearsals.rehearse(unit.problem, entry, unit.case, unit.derived.cases, self._present.context)
         elapsed_s = time.monotonic() - began
         stage_s["build"] = stage_s.get("build", 0.0) + elapsed_s
         yield unit.ended("build", elapsed_s, ok=failed is None)
         return failed
-
-    def _builder(self) -> Builder:
-        context = self._present.context
-        timed = context.options.wait_for_device and not context.options.verify_only
-        return Builder(self._present.problem, context, turn=Turn(Admission(uuid=self._device.uuid) if timed else None))
 
     def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
         """Have one more worker tell whose kernels a call of a timed solution launches; None if there is nothing to add.
@@ -371,12 +351,9 @@ class Evaluator:
         bench = self._present
         if bench.judge is None or bench.judge.has_ended:
             bench.close()
-            if self._problem_may_compile() and not bench.is_tried:
-                bench.is_tried = True  # its failure is the judge's to find
-                small = case_selection.small_case(bench.problem, bench.context.options) or Case(name="default")
-                eager = registry.builtin(bench.problem, "eager")
-                job = job_of(bench.problem, eager, [small], (), bench.context)
-                self._builder().build(eager, dict(itertools.islice(job.rehearsals.items(), 1)))
+            if not bench.is_tried and rehearsals.problem_may_compile(bench.problem, bench.context):
+                bench.is_tried = True
+                rehearsals.build_problem(bench.problem, bench.context)
             bench.judge = JudgeProcess(bench.context, problem=bench.problem, files=bench.files, expected=expected)
         return bench.judge
 
