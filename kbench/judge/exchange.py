@@ -8,23 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
-from kbench.core.model import Correctness, Mismatch, Status
+from kbench.core.model import Correctness, Finding, Mismatch, Status
 from kbench.core.values import Ratios, Ruling, may_be_chance, rule, rule_all
 from kbench.devices.backend import backend
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
+from kbench.judge.reference.boundaries import Boundaries
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.oracle import batch_size, has_all_misses
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, describe_wrong
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
-from kbench.numerics import elements, ties
+from kbench.numerics import codes, elements
 
 SMALL = 0.5
 """Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
@@ -53,6 +55,27 @@ class Tally:
     """Errors of the reference against it, the largest of each output."""
     would_do: dict[str, bool] = field(default_factory=dict)
     """Of each output, whether zeros or a constant passed all that was held against the truth."""
+    narrow: float = 0.0
+    """By how much results at most missed rule 2 where the contract holds everywhere."""
+    picks: int = 0
+    """The most indices of one output that differ and point at values as good as the reference's."""
+    boundary: tuple[int, int] = (0, 0)
+    """Of the output with the most of them: elements one code away at a boundary, and all elements."""
+
+    def notes(self) -> list[Finding]:
+        """Return what is right and worth knowing."""
+        found = []
+        if self.narrow:
+            words = f"within the tolerance of the reference, and {self.narrow:.3g} times the allowed distance from fp64"
+            found.append(Finding.note("far_from_fp64", words))
+        if self.picks:
+            words = "indices differ from the reference's where they point at values that are equal within the tolerance"
+            found.append(Finding.note("ties", words))
+        if self.boundary[0]:
+            differing, whole = self.boundary
+            words = f"{differing:,} of {whole:,} elements are one code from the reference's, where a boundary is near"
+            found.append(Finding.note("boundary_codes", words))
+        return found
 
     def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
         """Freeze the tally."""
@@ -96,8 +119,6 @@ class Trial:
         self._told: dict[int, Any] = {}
         self.earlier: collections.deque[list[Tensor]] = collections.deque(maxlen=KEPT_ANSWERS)
         """What was right in the last calls, oldest first."""
-        self.ties = False
-        """Whether indices differed where they point at equal values."""
         self._explain, self.explains = explain, True
         self.is_timed = False
         """Whether its calls are the many that are timed, of which few may miss narrowly."""
@@ -242,16 +263,23 @@ class Trial:
         """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
         names, wanted = list(expected.judged), list(expected.judged.values())
         differences = [
-            self.difference(got, want, lambda: tensor_leaves(expected.recalled()), name)
+            elements.compare(got, want, self.reference.tolerance(want), name)
             for got, want, name in zip(outputs, wanted, names, strict=True)
         ]
         ratios = [Ratios(contract=d.ratio) for d in differences]
-        if truth is None and (any(d.ratio > 1 for d in differences) or self._doubtful(outputs, wanted)):
+        missed = [number for number, d in enumerate(differences) if d.ratio > 1]
+        if missed and (truth is None or not truth.is_whole):
+            own_at_least = truth.own_at_least if truth is not None else ()
+            truth = replace(self.truth(expected, outputs), own_at_least=own_at_least)
+        elif truth is None and self._doubtful(outputs, wanted):
             truth = self.truth(expected)
         if truth is not None:
             self.tally.scales = truth.scales
-            four = zip(range(len(names)), differences, outputs, wanted, strict=True)
-            differences = [self._by_either(found, number, got, want, truth) for number, found, got, want in four]
+            discrete = [number for number in missed if self.reference.tolerance(wanted[number]).exact]
+            boundaries = self.reference.boundaries(expected) if discrete else None
+            for number in discrete if boundaries is not None else ():
+                found = self._by_boundaries(boundaries, number, outputs[number], wanted[number], names[number])
+                differences[number] = found
             ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
             self._try_trivial(ratios, expected, truth)
         ruling = rule_all(ratios, self.reference.factor)
@@ -264,39 +292,43 @@ class Trial:
             self.earlier.append(expected.tensors)
         return ruling, differences
 
-    def difference(
-        self, got: Tensor, want: Tensor, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
+    def _by_boundaries(
+        self, boundaries: Boundaries, number: int, got: Tensor, want: Tensor, name: str
     ) -> elements.Difference:
-        """Compare two values of one output; indices of equal inputs are as good. `least`: of the absolute tolerance."""
-        tolerance = self.reference.tolerance(want)
-        found = elements.compare(got, want, replace(tolerance, atol=max(tolerance.atol, least)), name)
-        places = ties.pick_places(got, want, inputs()) if found.wrong else ()
-        if any(self.reference.picks(name, *place) for place in places):
-            self.ties = True
-            return elements.Difference(elements=found.elements)
-        return found
+        """Compare a discontinuous output with what the reference gives in fp64, and on both sides of a boundary."""
+        near = boundaries.near(number, got, want)
+        if near.codes.right:
+            self.tally.picks = max(self.tally.picks, near.picks)
+            self.tally.boundary = max(self.tally.boundary, (near.codes.differing, near.codes.elements))
+            return elements.Difference(elements=want.numel())
+        return elements.compare(got, codes.replaced(want, got, near.places), self.reference.tolerance(want), name)
 
-    def _by_either(
-        self, found: elements.Difference, number: int, got: Tensor, want: Tensor, truth: Truth
-    ) -> elements.Difference:
-        """Let an exact output be what fp64 gives, too: an index or a mask may hang on the reference's own rounding."""
-        tolerance = self.reference.tolerance(want)
-        if not found.wrong or not tolerance.exact:
-            return found
-        nearer = want.clone()
-        for index, outputs in truth.pieces or ():
-            if outputs[number].dtype == want.dtype:
-                nearer[index] = elements.where_equal(got[index], outputs[number], nearer[index])
-        name = found.mismatches[0].output if found.mismatches else "output"
-        return elements.compare(got, nearer, tolerance, name)
+    def truth(self, expected: Expected, outputs: Sequence[Tensor] | None = None) -> Truth:
+        """Compute what tells right from near; at full size before the call, while the arguments are still there.
 
-    def truth(self, expected: Expected) -> Truth:
-        """Compute what tells right from near; at full size before the call, while the arguments are still there."""
+        After it, the entries of a large batch in which `outputs` miss the contract most are computed as well.
+        """
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
         found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
-        pieces = self.reference.oracle(expected)
-        return Truth(pieces=pieces, vacuous=tuple(v for v, _ in found), scales=tuple(scale for _, scale in found))
+        worst = None if outputs is None else self._worst_of_entries(outputs, expected)
+        pieces = self.reference.oracle(expected, worst)
+        return Truth(
+            pieces=pieces,
+            vacuous=tuple(v for v, _ in found),
+            scales=tuple(scale for _, scale in found),
+            has_all_misses=pieces is not None and (worst is None or has_all_misses(pieces, worst)),
+        )
+
+    def _worst_of_entries(self, outputs: Sequence[Tensor], expected: Expected) -> Tensor | None:
+        """Return the largest error of each entry of the batch, in tolerances; None where there is no batch."""
+        wanted = list(expected.judged.values())
+        whole = self.reference.is_small(expected) or batch_size(expected) is None
+        if whole or len(wanted) > len(expected.tensors):
+            return None
+        pairs = zip(outputs, wanted, strict=True)
+        found = [elements.worst_of_entries(got, want, self.reference.tolerance(want)) for got, want in pairs]
+        return torch.stack(found).amax(0)
 
     def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
         """Return the reference's own largest error of each output over `draws` draws."""
@@ -359,6 +391,7 @@ class Trial:
     def _account(self, differences: list[elements.Difference], ratios: list[Ratios], ruling: Ruling) -> None:
         tally = self.tally
         tally.calls += 1
+        tally.narrow = max(tally.narrow, ruling.narrow)
         tally.elements += sum(d.elements for d in differences)
         tally.max_abs = max([tally.max_abs, *(d.largest_error for d in differences)])
         tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])

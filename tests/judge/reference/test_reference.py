@@ -283,24 +283,6 @@ def test_counting_does_not_import_the_compiler(after_torch_process) -> None:
     after_torch_process.run(code)
 
 
-@pytest.mark.parametrize(
-    ("forward", "picks"),
-    [
-        ("return x.argmax(-1)", True),
-        ("return x.argsort(-1)", True),
-        ("return (x > 0.5).sum(-1)", False),  # lengths: the values there are equal by chance
-        ("return torch.full(x.shape[:1], 3)", False),
-    ],
-)
-def test_indices_follow_the_values_that_they_pick(tmp_path, forward, picks) -> None:
-    found = reference(tmp_path, forward=forward, inputs="[torch.rand(5, 40)]")
-    assert found.picks("output", 0, 1) is picks
-
-
-def test_the_largest_of_all_is_a_pick_too(tmp_path) -> None:
-    assert reference(tmp_path, forward="return x.argmax()", inputs="[torch.rand(5, 8)]").picks("output", 0, None)
-
-
 @pytest.mark.parametrize("forward", ["return range(3)", "return x.numpy()", "return object()", "return [x, {1, 2}]"])
 def test_a_result_that_cannot_be_compared_is_refused(tmp_path, forward) -> None:
     with pytest.raises(PluginError, match="cannot be compared"):

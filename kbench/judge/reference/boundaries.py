@@ -1,0 +1,260 @@
+"""Discontinuous outputs: what else a reference could return where fp64 lies within the tolerance of a boundary.
+
+A rounding, a cast to integers or 8 bits, a comparison, and a choice among values (`argmax`, `topk`, `sort`) are
+decisions. Two honest results may decide differently near a boundary.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.core.values import COARSE_FACTOR, CodeDifferences
+from kbench.numerics import codes, elements, tails, ties
+from kbench.numerics.operators import OperatorMode
+
+LARGER_SHARE = 1 / 8
+"""The error of the reference before a decision is the one that this share of its elements exceeds."""
+
+aten = torch.ops.aten
+ROUNDINGS = {
+    *(aten.round, aten.floor, aten.ceil, aten.trunc, aten.sign, aten.floor_divide, aten.remainder, aten.fmod),
+    *(aten.round_, aten.floor_, aten.ceil_, aten.trunc_, aten.sign_),
+    *(aten.gt, aten.ge, aten.lt, aten.le, aten.bucketize),
+}
+"""Operators that decide by their first argument. `eq` and `ne` are absent: each value would be a boundary."""
+CHOICES = {aten.argmax, aten.argmin, aten.topk, aten.sort, aten.max, aten.min, aten.kthvalue, aten.median}
+"""Operators that return indices into their first argument."""
+
+Run = Callable[[], Sequence[Tensor] | None]
+Shift = tuple[float, float]
+"""What a value before a decision may be off: absolute, and relative to the value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The values that one operator decided by."""
+
+    dtype: torch.dtype
+    sample: Tensor
+    rms: float
+    source: Tensor | None = None
+    """All values; kept of choices only."""
+    picked: Tensor | None = None
+    """The indices that were chosen."""
+    dim: int | None = None
+    """The dimension of the indices; None where they are of the flattened values."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all values are whole numbers: they were rounded before, and no boundary is near."""
+        wide = self.sample.double()
+        return bool(((wide == wide.round()) | ~wide.isfinite()).all())
+
+    def shift(self, own: "Decision | None", tolerance: elements.Tolerance, factor: float) -> Shift:
+        """Return what the values may be off: the tolerance, or a multiple of the error of the reference's `own`."""
+        if tolerance.exact or self.is_whole:
+            return 0.0, 0.0
+        times = 1.0
+        if own is not None and own.sample.shape == self.sample.shape and self.sample.numel():
+            error = tails.quantile_error(own.sample, self.sample.double(), tolerance, LARGER_SHARE)
+            times = max(1.0, (min(factor, COARSE_FACTOR) if tolerance.coarse else factor) * error)
+        return times * tolerance.near_zero(self.rms), times * tolerance.rtol
+
+
+class _Recorder(OperatorMode):
+    """Records roundings and choices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.roundings: list[Decision] = []
+        self.choices: list[Decision] = []
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        place = _place(func, args, given)
+        seen = None if place is None else _decision(args[place])
+        out = func(*args, **given)
+        if seen is not None:
+            self.roundings.append(seen)
+        elif func._overloadpacket in CHOICES:  # noqa: SLF001 - the name of an operator
+            picked = out if isinstance(out, Tensor) else out[-1]
+            if picked.dtype == torch.int64 and (isinstance(out, tuple) or "arg" in func._schema.name):  # noqa: SLF001
+                choice = _decision(args[0], source=args[0], picked=picked, dim=_argument(func, args, given, "dim"))
+                self.choices.append(choice)
+        return out
+
+
+class _Shifted(OperatorMode):
+    """Adds to the values before each rounding what they may be off, times a sign."""
+
+    def __init__(self, shifts: Sequence[Shift], sign: int):
+        super().__init__()
+        self._shifts, self._sign = iter(shifts), sign
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        place = _place(func, args, given)
+        if place is None:
+            return func(*args, **given)
+        atol, rtol = next(self._shifts, (0.0, 0.0))
+        if atol == rtol == 0:
+            return func(*args, **given)
+        moved = args[place].abs().mul_(rtol).add_(atol).mul_(self._sign).add_(args[place])
+        if place == 0 and func._schema.name.endswith("_"):  # noqa: SLF001 - an operator that works in place
+            args[0].copy_(moved)
+            moved = args[0]
+        return func(*args[:place], moved, *args[place + 1 :], **given)
+
+
+def _place(func: Any, args: Sequence[Any], given: dict[str, Any]) -> int | None:
+    """Return which argument an operator rounds, if it does: floating-point numbers of 16 bits or more."""
+    packet = func._overloadpacket  # noqa: SLF001 - the name of an operator
+    place = None
+    if packet is aten._to_copy and _is_discrete(given.get("dtype")):  # noqa: SLF001 - the operator behind `to`
+        place = 0
+    elif packet is aten.searchsorted or (packet is aten.copy_ and _is_discrete(args[0].dtype)):
+        place = 1
+    elif packet in ROUNDINGS:
+        place = 0
+    if place is None or not isinstance(args[place], Tensor):
+        return None
+    dtype = args[place].dtype
+    return place if dtype.is_floating_point and dtype.itemsize > 1 else None
+
+
+def _is_discrete(dtype: torch.dtype | None) -> bool:
+    """Return whether a cast to a type rounds to codes; one to bool compares with zero, as `ne` does."""
+    if dtype is None or dtype == torch.bool or dtype.is_complex:
+        return False
+    return codes.is_float8(dtype) or not dtype.is_floating_point
+
+
+def _argument(func: Any, args: Sequence[Any], given: dict[str, Any], name: str) -> Any:
+    """Return an argument by name, or its default; None where there is none."""
+    for place, argument in enumerate(func._schema.arguments):  # noqa: SLF001 - the only list of them
+        if argument.name == name:
+            return args[place] if place < len(args) else given.get(name, argument.default_value)
+    return None
+
+
+def _decision(values: Tensor, **of_choice: Any) -> Decision:
+    flat = values.detach().reshape(-1)
+    sample = flat[:: -(-flat.numel() // tails.SAMPLE) or 1].clone()
+    rms = elements.rms(values) if values.is_floating_point() else 1.0
+    return Decision(dtype=values.dtype, sample=sample, rms=rms, **of_choice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """What may be said for the elements of one output that differ from the reference and from fp64."""
+
+    places: Tensor
+    """Flat indices of the elements that are right."""
+    picks: int
+    """Number of indices that point at values as good as the reference's."""
+    codes: CodeDifferences
+    """Of the other elements."""
+
+
+class Boundaries:
+    """The decisions of a reference on one set of arguments, in its own precision and in fp64."""
+
+    def __init__(
+        self, own: Run, double: Run | None, tolerance_of: Callable[[torch.dtype], elements.Tolerance], factor: float
+    ):
+        seen = _recorded(own)
+        exact = _recorded(double) if double is not None else None
+        self._run = own if exact is None or double is None else double
+        self._has_fp64 = exact is not None
+        self.outputs, mine = exact or seen or ((), _Recorder())
+        theirs = seen[1] if seen is not None else _Recorder()
+        self._known = bool(mine.roundings) and len(mine.roundings) == len(theirs.roundings)
+
+        def shifts(these: Sequence[Decision], those: Sequence[Decision]) -> list[Shift]:
+            if len(these) != len(those):
+                return [(0.0, 0.0)] * len(these)
+            pairs = zip(these, those, strict=True)
+            return [one.shift(other if exact else None, tolerance_of(other.dtype), factor) for one, other in pairs]
+
+        self._shifts = shifts(mine.roundings, theirs.roundings)
+        self._choices = list(zip(mine.choices, shifts(mine.choices, theirs.choices), strict=True))
+        self._moved: list[Sequence[Tensor]] | None = None
+
+    def near(self, number: int, got: Tensor, want: Tensor) -> Near:
+        """Return what may be said for the differing elements of an output."""
+        places = codes.differing_places(got, want)
+        base = self.outputs[number] if number < len(self.outputs) else want
+        if base.dtype != want.dtype or base.shape != want.shape:
+            base = want
+        places = places[codes.at(got, places) != codes.at(base, places)]
+        good = self._good_picks(got, base, places)
+        rest = places[~good]
+        found, known = self._explained(number, got, want, base, rest)
+        differences = CodeDifferences(
+            elements=want.numel(),
+            differing=rest.numel(),
+            explained=int(found.sum().item()),
+            reference=codes.differing_places(want, base).numel() if self._has_fp64 else 0,
+            known=known,
+        )
+        right = torch.cat([places[good], rest[found]])
+        return Near(places=right, picks=int(good.sum().item()), codes=differences)
+
+    def _good_picks(self, got: Tensor, base: Tensor, places: Tensor) -> Tensor:
+        """Return which of the places have indices of values that are as good as those that were chosen."""
+        none = torch.zeros_like(places, dtype=torch.bool)
+        if base.dtype not in {torch.int64, torch.int32}:
+            return none
+        for choice, (atol, rtol) in self._choices:
+            if choice.source is None or choice.picked is None or not _same_indices(base, choice.picked):
+                continue
+            mine, best = got.reshape(choice.picked.shape).long(), choice.picked
+            given, wanted = (ties.picked(choice.source, picks, choice.dim) for picks in (mine, best))
+            per_row = choice.dim is not None and best.dim() == choice.source.dim()
+            if given is not None and wanted is not None and (not per_row or ties.as_distinct(mine, best, choice.dim)):
+                near = given == wanted
+                if atol or rtol:
+                    near |= (given - wanted).abs() <= atol + rtol * wanted.abs()
+                return near.reshape(-1)[places]
+        return none
+
+    def _explained(self, number: int, got: Tensor, want: Tensor, base: Tensor, places: Tensor) -> tuple[Tensor, bool]:
+        """Return which of the places are at most one code from an answer as right, and whether that is known."""
+        mine, first, second = (codes.at(t, places) for t in (got, want, base))
+        close = ((mine - first).abs() <= 1) | ((mine - second).abs() <= 1)
+        moved = self._answers(number, base, places)
+        if moved is None:
+            return (close if codes.is_quantised(want.dtype) else torch.zeros_like(close)), False
+        answers = torch.stack([first, second, *moved])
+        return close & (mine >= answers.amin(0)) & (mine <= answers.amax(0)), True
+
+    def _answers(self, number: int, base: Tensor, places: Tensor) -> list[Tensor] | None:
+        """Return the codes with all values shifted up and down; None where the roundings cannot be seen."""
+        if self._moved is None and self._known:
+            runs = [_run_in(_Shifted(self._shifts, sign), self._run) for sign in (1, -1)]
+            self._moved = [outputs for outputs in runs if outputs is not None]
+        if not self._known or self._moved is None or len(self._moved) < 2:
+            return None
+        outputs = [moved[number] for moved in self._moved]
+        if any(t.dtype != base.dtype or t.shape != base.shape for t in outputs):
+            return None
+        return [codes.at(t, places) for t in outputs]
+
+
+def _recorded(run: Run) -> tuple[Sequence[Tensor], _Recorder] | None:
+    recorder = _Recorder()
+    outputs = _run_in(recorder, run)
+    return None if outputs is None else (outputs, recorder)
+
+
+def _run_in(mode: OperatorMode, run: Run) -> Sequence[Tensor] | None:
+    with mode:
+        return run()
+
+
+def _same_indices(output: Tensor, picked: Tensor) -> bool:
+    """Return whether an output holds the indices of a choice, in whatever integer type and shape."""
+    return output.numel() == picked.numel() and torch.equal(output.reshape(-1).long(), picked.reshape(-1))
