@@ -17,7 +17,7 @@ UNATTAINABLE_ABOVE = 0.5
 
 NARROW = 4.0
 """An error of at most this many times what is allowed is narrow: a note, or chance (docs/verification.md)."""
-MAX_BOUNDARY_SHARE = 1 / 256
+MAX_BOUNDARY_SHARE = 1 / 128
 """Largest share of a discontinuous output that may lie one code from the reference and from fp64."""
 MAX_UNKNOWN_CODES, MAX_UNKNOWN_SHARE = 4, 16e-6
 """The same where no value before the rounding is known: this number, plus this share of the elements."""

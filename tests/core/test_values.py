@@ -92,7 +92,7 @@ CODES = [
     (131_072, 1, 1, 0, True, True),
     (131_072, 1, 0, 0, True, False),  # one code away where no boundary is near, or two codes
     (131_072, 2, 1, 0, True, False),
-    (131_072, 512, 512, 0, True, True),
+    (131_072, 1_024, 1_024, 0, True, True),
     (131_072, 1_310, 1_310, 0, True, False),  # 1 %
     (10, 1, 1, 0, True, True),
     (10, 2, 2, 0, True, False),
@@ -103,7 +103,7 @@ CODES = [
     (131_072, 1, 0, 0, False, False),
     (10_000_000, 164, 164, 0, False, True),
     (10_000_000, 165, 165, 0, False, False),
-    (500, 1, 1, 0, False, True),
+    (200, 1, 1, 0, False, True),
     (100, 1, 1, 0, False, False),  # 1 %
 ]
 
