@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from kbench.core.device_room import steps_take_most
@@ -21,7 +20,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.reference.boundaries import Boundaries
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
-from kbench.judge.reference.oracle import batch_size, has_all_misses
+from kbench.judge.reference.oracle import has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, describe_wrong
 from kbench.judge.timing.readings import Reply
@@ -275,11 +274,9 @@ class Trial:
             truth = self.truth(expected)
         if truth is not None:
             self.tally.scales = truth.scales
-            discrete = [number for number in missed if self.reference.tolerance(wanted[number]).exact]
-            boundaries = self.reference.boundaries(expected) if discrete else None
-            for number in discrete if boundaries is not None else ():
-                found = self._by_boundaries(boundaries, number, outputs[number], wanted[number], names[number])
-                differences[number] = found
+            boundaries = functools.cache(lambda: self.reference.boundaries(expected))
+            for n in (n for n in missed if self.reference.tolerance(wanted[n]).exact):
+                differences[n] = self._by_boundaries(boundaries(), n, outputs[n], wanted[n], names[n])
             ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
             self._try_trivial(ratios, expected, truth)
         ruling = rule_all(ratios, self.reference.factor)
@@ -311,7 +308,8 @@ class Trial:
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
         found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
-        worst = None if outputs is None else self._worst_of_entries(outputs, expected)
+        is_cut = outputs is not None and not self.reference.is_small(expected)
+        worst = worst_of_entries(outputs or (), expected, [t for _, t in wanted]) if is_cut else None
         pieces = self.reference.oracle(expected, worst)
         return Truth(
             pieces=pieces,
@@ -319,16 +317,6 @@ class Trial:
             scales=tuple(scale for _, scale in found),
             has_all_misses=pieces is not None and (worst is None or has_all_misses(pieces, worst)),
         )
-
-    def _worst_of_entries(self, outputs: Sequence[Tensor], expected: Expected) -> Tensor | None:
-        """Return the largest error of each entry of the batch, in tolerances; None where there is no batch."""
-        wanted = list(expected.judged.values())
-        whole = self.reference.is_small(expected) or batch_size(expected) is None
-        if whole or len(wanted) > len(expected.tensors):
-            return None
-        pairs = zip(outputs, wanted, strict=True)
-        found = [elements.worst_of_entries(got, want, self.reference.tolerance(want)) for got, want in pairs]
-        return torch.stack(found).amax(0)
 
     def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
         """Return the reference's own largest error of each output over `draws` draws."""

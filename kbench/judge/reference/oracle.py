@@ -117,6 +117,17 @@ def batch_size(expected: Expected) -> int | None:
     return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
 
 
+def worst_of_entries(
+    outputs: Sequence[Tensor], expected: Expected, tolerances: Sequence[elements.Tolerance]
+) -> Tensor | None:
+    """Return the largest error of each entry of the batch, in tolerances; None where there is no batch."""
+    wanted = list(expected.judged.values())
+    if batch_size(expected) is None or len(wanted) > len(expected.tensors):
+        return None
+    three = zip(outputs, wanted, tolerances, strict=True)
+    return torch.stack([elements.worst_of_entries(*each) for each in three]).amax(0)
+
+
 def entry_elements(expected: Expected) -> int:
     """Return the elements of one entry of the batch, of the inputs and outputs that have one for each."""
     tensors = [*(a for a in expected.arguments if hasattr(a, "shape")), *expected.tensors]
