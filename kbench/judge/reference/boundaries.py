@@ -211,14 +211,16 @@ class Boundaries:
         for choice, (atol, rtol) in self._choices:
             if choice.source is None or choice.picked is None or not _same_indices(base, choice.picked):
                 continue
-            mine, best = got.reshape(choice.picked.shape).long(), choice.picked
-            given, wanted = (ties.picked(choice.source, picks, choice.dim) for picks in (mine, best))
-            per_row = choice.dim is not None and best.dim() == choice.source.dim()
-            if given is not None and wanted is not None and (not per_row or ties.as_distinct(mine, best, choice.dim)):
-                near = given == wanted
-                if atol or rtol:
-                    near |= (given - wanted).abs() <= atol + rtol * wanted.abs()
-                return near.reshape(-1)[places]
+            mine, best, dim = got.reshape(choice.picked.shape).long(), choice.picked, choice.dim
+            given, wanted = (ties.picked(choice.source, picks, dim) for picks in (mine, best))
+            if given is None or wanted is None:
+                continue
+            if dim is not None and best.dim() == choice.source.dim() and not ties.as_distinct(mine, best, dim):
+                continue
+            near = given == wanted
+            if atol or rtol:
+                near |= (given - wanted).abs() <= atol + rtol * wanted.abs()
+            return near.reshape(-1)[places]
         return none
 
     def _explained(self, number: int, got: Tensor, want: Tensor, base: Tensor, places: Tensor) -> tuple[Tensor, bool]:

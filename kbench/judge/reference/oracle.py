@@ -132,7 +132,8 @@ def entry_elements(expected: Expected) -> int:
     """Return the elements of one entry of the batch, of the inputs and outputs that have one for each."""
     tensors = [*(a for a in expected.arguments if hasattr(a, "shape")), *expected.tensors]
     batch = batch_size(expected)
-    return max(1, sum(t.numel() // len(t) for t in tensors if t.dim() and t.shape[0] == batch))
+    each: int = sum(t.numel() // len(t) for t in tensors if t.dim() and t.shape[0] == batch)
+    return max(1, each)
 
 
 def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_elements: int) -> list[int]:
