@@ -13,7 +13,7 @@ from torch import Tensor
 from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.model import Correctness, Finding, Mismatch, Status
-from kbench.core.values import Ratios, Ruling, may_be_chance, rule, rule_all
+from kbench.core.values import MAX_BOUNDARY_SHARE, Ratios, Ruling, may_be_chance, rule, rule_all
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
@@ -25,7 +25,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, describe_wrong
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
-from kbench.numerics import codes, elements
+from kbench.numerics import elements
 
 SMALL = 0.5
 """Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
@@ -63,18 +63,17 @@ class Tally:
 
     def notes(self) -> list[Finding]:
         """Return what is right and worth knowing."""
-        found = []
-        if self.narrow:
-            words = f"within the tolerance of the reference, and {self.narrow:.3g} times the allowed distance from fp64"
-            found.append(Finding.note("far_from_fp64", words))
-        if self.picks:
-            words = "indices differ from the reference's where they point at values that are equal within the tolerance"
-            found.append(Finding.note("ties", words))
-        if self.boundary[0]:
-            differing, whole = self.boundary
-            words = f"{differing:,} of {whole:,} elements are one code from the reference's, where a boundary is near"
-            found.append(Finding.note("boundary_codes", words))
-        return found
+        far = f"within the tolerance of the reference, and {self.narrow:.3g} times the allowed distance from fp64"
+        ties = "indices differ from the reference's where they point at values that are equal within the tolerance"
+        codes = "{:,} of {:,} elements are one code from the reference's, where a boundary is near".format(
+            *self.boundary
+        )
+        found = (
+            ("far_from_fp64", self.narrow, far),
+            ("ties", self.picks, ties),
+            ("boundary_codes", self.boundary[0], codes),
+        )
+        return [Finding.note(code, message) for code, is_found, message in found if is_found]
 
     def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
         """Freeze the tally."""
@@ -273,10 +272,11 @@ class Trial:
         elif truth is None and self._doubtful(outputs, wanted):
             truth = self.truth(expected)
         if truth is not None:
-            self.tally.scales = truth.scales
+            outputs, self.tally.scales = list(outputs), truth.scales
             boundaries = functools.cache(lambda: self.reference.boundaries(expected))
-            for n in (n for n in missed if self.reference.tolerance(wanted[n]).exact):
-                differences[n] = self._by_boundaries(boundaries(), n, outputs[n], wanted[n], names[n])
+            for n in missed if truth.is_whole else [n for n in missed if self.reference.tolerance(wanted[n]).exact]:
+                outputs[n] = self._by_boundaries(boundaries, n, outputs[n], wanted[n], differences[n])
+                differences[n] = elements.compare(outputs[n], wanted[n], self.reference.tolerance(wanted[n]), names[n])
             ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
             self._try_trivial(ratios, expected, truth)
         ruling = rule_all(ratios, self.reference.factor)
@@ -290,21 +290,20 @@ class Trial:
         return ruling, differences
 
     def _by_boundaries(
-        self, boundaries: Boundaries, number: int, got: Tensor, want: Tensor, name: str
-    ) -> elements.Difference:
-        """Compare a discontinuous output with what the reference gives in fp64, and on both sides of a boundary."""
-        near = boundaries.near(number, got, want)
-        if near.codes.right:
-            self.tally.picks = max(self.tally.picks, near.picks)
-            self.tally.boundary = max(self.tally.boundary, (near.codes.differing, near.codes.elements))
-            return elements.Difference(elements=want.numel())
-        return elements.compare(got, codes.replaced(want, got, near.places), self.reference.tolerance(want), name)
+        self, boundaries: Callable[[], Boundaries], number: int, got: Tensor, want: Tensor, found: elements.Difference
+    ) -> Tensor:
+        """Return an output with the reference's values where it is as right, because a boundary is near."""
+        tolerance = self.reference.tolerance(want)
+        few = found.wrong <= max(1, MAX_BOUNDARY_SHARE * found.elements)
+        if not tolerance.exact and not (self.reference.decides and few):
+            return got
+        near = boundaries().near(number, got, want, tolerance)
+        self.tally.picks = max(self.tally.picks, near.picks)
+        self.tally.boundary = max(self.tally.boundary, (near.at_boundary, found.elements))
+        return near.output
 
     def truth(self, expected: Expected, outputs: Sequence[Tensor] | None = None) -> Truth:
-        """Compute what tells right from near; at full size before the call, while the arguments are still there.
-
-        After it, the entries of a large batch in which `outputs` miss the contract most are computed as well.
-        """
+        """Compute what tells right from near, before the call at full size; of large `outputs` the worst entries."""
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
         found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]

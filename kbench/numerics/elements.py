@@ -136,6 +136,14 @@ def worst_of_entries(got: Tensor, want: Tensor, tolerance: Tolerance) -> Tensor:
     return worst
 
 
+def missing_places(got: Tensor, want: Tensor, tolerance: Tolerance) -> Tensor:
+    """Return the flat indices of the elements that are further than the tolerance from what was expected."""
+    found = [torch.zeros(0, dtype=torch.int64, device=want.device)]
+    for start, c, r in chunks(got, want):
+        found.append(start + _nearly(c, r, tolerance)[0].flatten().nonzero().flatten())
+    return torch.cat(found)
+
+
 def worst_miss(got: Tensor, want: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float) -> float:
     """Return the largest of `errors` of the elements that are further than the tolerance from `want`; 0 of none."""
     worst = 0.0

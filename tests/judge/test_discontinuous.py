@@ -76,6 +76,8 @@ def one_code_off(values: Tensor, chosen: Tensor) -> Tensor:
     """Return codes of which the chosen ones are one code away."""
     if values.dtype == torch.bool:
         return values ^ chosen
+    if values.dtype == torch.float32:
+        return values + chosen * scale_of(values, 127)
     raw = values.view(torch.uint8) if codes.is_float8(values.dtype) else values
     moved = raw ^ 1 if codes.is_float8(values.dtype) else torch.where(values > 0, raw - 1, raw + 1)
     return torch.where(chosen, moved, raw).view(values.dtype)
@@ -156,6 +158,11 @@ EXAMPLES = {
         inputs="torch.randn(32, 16), torch.randn(16, 64).where(torch.arange(64) > 0, 0.1)",
         parameters="x, y",
         differs=False,
+    ),
+    "values behind a rounding": Example(
+        body=SCALE.format(top=127) + "return (x / scale).round() * scale",
+        solution=lambda x: (x * (1 / scale_of(x, 127))).round() * scale_of(x, 127),
+        inputs=MIDDLES,
     ),
     "buckets": Example(
         body="return torch.bucketize(x, torch.arange(63) / 10 - 3.1)",

@@ -149,14 +149,14 @@ def _decision(values: Tensor, **of_choice: Any) -> Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """What may be said for the elements of one output that differ from the reference and from fp64."""
+    """An output, compared with what the reference gives in fp64 and on both sides of a boundary."""
 
-    places: Tensor
-    """Flat indices of the elements that are right."""
-    picks: int
+    output: Tensor
+    """The output, with the reference's values where its own are as right."""
+    picks: int = 0
     """Number of indices that point at values as good as the reference's."""
-    codes: CodeDifferences
-    """Of the other elements."""
+    at_boundary: int = 0
+    """Number of other elements that are right because a boundary is near."""
 
 
 class Boundaries:
@@ -183,15 +183,26 @@ class Boundaries:
         self._choices = list(zip(mine.choices, shifts(mine.choices, theirs.choices), strict=True))
         self._moved: list[Sequence[Tensor]] | None = None
 
-    def near(self, number: int, got: Tensor, want: Tensor) -> Near:
-        """Return what may be said for the differing elements of an output."""
+    @property
+    def decides(self) -> bool:
+        """Whether the reference rounds or compares anywhere that can be seen."""
+        return self._known
+
+    def near(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
+        """Judge an output that differs from the reference's."""
+        if tolerance.exact:
+            return self._near_codes(number, got, want)
+        return self._near_values(number, got, want, tolerance)
+
+    def _near_codes(self, number: int, got: Tensor, want: Tensor) -> Near:
+        """Judge a discontinuous output."""
         places = codes.differing_places(got, want)
         base = self.outputs[number] if number < len(self.outputs) else want
         if base.dtype != want.dtype or base.shape != want.shape:
             base = want
-        places = places[codes.at(got, places) != codes.at(base, places)]
-        good = self._good_picks(got, base, places)
-        rest = places[~good]
+        as_fp64 = codes.at(got, places) == codes.at(base, places)
+        good = ~as_fp64 & self._good_picks(got, base, places)
+        rest = places[~as_fp64 & ~good]
         found, known = self._explained(number, got, want, base, rest)
         differences = CodeDifferences(
             elements=want.numel(),
@@ -200,8 +211,28 @@ class Boundaries:
             reference=codes.differing_places(want, base).numel() if self._has_fp64 else 0,
             known=known,
         )
-        right = torch.cat([places[good], rest[found]])
-        return Near(places=right, picks=int(good.sum().item()), codes=differences)
+        right = torch.cat([places[as_fp64 | good], *([rest] if differences.right else [])])
+        return Near(
+            output=codes.replaced(got, want, right),
+            picks=int(good.sum().item()),
+            at_boundary=rest.numel() if differences.right else 0,
+        )
+
+    def _near_values(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
+        """Judge an output of values, of which some may lie behind a rounding within."""
+        places = elements.missing_places(got, want, tolerance)
+        moved = self._answers(number, want.shape)
+        if moved is None:
+            return Near(output=got)
+        mine = got.reshape(-1)[places].double()
+        answers = torch.stack([t.reshape(-1)[places].double() for t in moved])
+        right = ((mine - answers).abs() <= tolerance.atol + tolerance.rtol * answers.abs()).any(0)
+        few = CodeDifferences(elements=want.numel(), differing=places.numel(), explained=int(right.sum().item()))
+        return (
+            Near(output=codes.replaced(got, want, places), at_boundary=places.numel())
+            if few.right
+            else Near(output=got)
+        )
 
     def _good_picks(self, got: Tensor, base: Tensor, places: Tensor) -> Tensor:
         """Return which of the places have indices of values that are as good as those that were chosen."""
@@ -227,23 +258,21 @@ class Boundaries:
         """Return which of the places are at most one code from an answer as right, and whether that is known."""
         mine, first, second = (codes.at(t, places) for t in (got, want, base))
         close = ((mine - first).abs() <= 1) | ((mine - second).abs() <= 1)
-        moved = self._answers(number, base, places)
-        if moved is None:
+        moved = self._answers(number, base.shape)
+        if moved is None or any(t.dtype != base.dtype for t in moved):
             return (close if codes.is_quantised(want.dtype) else torch.zeros_like(close)), False
-        answers = torch.stack([first, second, *moved])
+        answers = torch.stack([first, second, *(codes.at(t, places) for t in moved)])
         return close & (mine >= answers.amin(0)) & (mine <= answers.amax(0)), True
 
-    def _answers(self, number: int, base: Tensor, places: Tensor) -> list[Tensor] | None:
-        """Return the codes with all values shifted up and down; None where the roundings cannot be seen."""
+    def _answers(self, number: int, shape: torch.Size) -> list[Tensor] | None:
+        """Return an output with all values shifted up and down; None where the roundings cannot be seen."""
         if self._moved is None and self._known:
             runs = [_run_in(_Shifted(self._shifts, sign), self._run) for sign in (1, -1)]
             self._moved = [outputs for outputs in runs if outputs is not None]
-        if not self._known or self._moved is None or len(self._moved) < 2:
+        if self._moved is None or len(self._moved) < 2:
             return None
         outputs = [moved[number] for moved in self._moved]
-        if any(t.dtype != base.dtype or t.shape != base.shape for t in outputs):
-            return None
-        return [codes.at(t, places) for t in outputs]
+        return outputs if all(t.shape == shape for t in outputs) else None
 
 
 def _recorded(run: Run) -> tuple[Sequence[Tensor], _Recorder] | None:

@@ -78,6 +78,8 @@ class Reference:
         self.device = device
         self.overrides = dict(overrides)
         self.oracle_elements = oracle_elements
+        self.decides = True
+        """Whether it rounds or compares within; known after the first call of `boundaries`."""
         self.problem = problems.load(path, overrides, device, tell)
         self.init_seed = secrets.randbits(31)
         self.constructs_on = device  # both sides: where their parameters are drawn
@@ -266,7 +268,9 @@ class Reference:
         def tolerance_of(dtype: torch.dtype) -> elements.Tolerance:
             return elements.tolerance_for(dtype, self.problem.tolerance)
 
-        return Boundaries(own, double if self.is_small(expected) else None, tolerance_of, self.factor)
+        found = Boundaries(own, double if self.is_small(expected) else None, tolerance_of, self.factor)
+        self.decides = found.decides
+        return found
 
     @property
     def why_no_oracle(self) -> str:
