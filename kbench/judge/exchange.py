@@ -65,7 +65,7 @@ class Tally:
         """Return what is right and worth knowing."""
         far = f"within the tolerance of the reference, and {self.narrow:.3g} times the allowed distance from fp64"
         ties = "indices differ from the reference's where they point at values that are equal within the tolerance"
-        codes = "{:,} of {:,} elements are one code from the reference's, where a boundary is near".format(
+        codes = "up to {:,} of {:,} elements are one code from the reference's, where a boundary is near".format(
             *self.boundary
         )
         found = (
