@@ -117,7 +117,7 @@ def _place(func: Any, args: Sequence[Any], given: dict[str, Any]) -> int | None:
         place = 0
     elif packet is aten.searchsorted or (packet is aten.copy_ and _is_discrete(args[0].dtype)):
         place = 1
-    elif packet in ROUNDINGS:
+    elif packet in ROUNDINGS or (packet is aten.div and given.get("rounding_mode")):
         place = 0
     if place is None or not isinstance(args[place], Tensor):
         return None
