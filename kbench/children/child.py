@@ -1,6 +1,7 @@
 """The process boundary: start a child, talk to it under a deadline, learn how it died, kill all of it."""
 
 import contextlib
+import dataclasses
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from kbench.build.observation import MAX_PATH_BYTES, MAX_PATHS
 from kbench.children.child_error import STARVED, ChildError, explain_exit, reported
 from kbench.children.forked import Fork, OwnFork
 from kbench.core import traces
@@ -22,6 +24,8 @@ from kbench.sandbox.process_table import ClosedCensus, members
 from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, field
 
 LOG_TAIL_BYTES = 64 << 10
+MAX_OBSERVED = 2 * MAX_PATHS
+"""Paths of one kind that a process may report in all."""
 WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
@@ -29,6 +33,7 @@ JUDGE = "kbench.judge.start"
 WORKER = "kbench.worker.main"
 TOOL_ORDERS = "KBENCH_TOOL"
 """Environment variable of a worker below compute-sanitizer or ncu: the tool's command line, the rung, its folders."""
+OBSERVED_KINDS = ("files", "folders", "needs")
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
 
@@ -59,6 +64,39 @@ class Launch:
         }
 
 
+@dataclass(slots=True, kw_only=True)
+class Observed:
+    """Files and folders that a process reported as read, and what it needs a build for, in words."""
+
+    files: list[str] = dataclasses.field(default_factory=list)
+    folders: list[str] = dataclasses.field(default_factory=list)
+    needs: list[str] = dataclasses.field(default_factory=list)
+
+    def add(self, told: Any) -> None:
+        """Add what a message reports. Raises WireError for what no process of kbench sends."""
+        if not isinstance(told, dict):
+            raise WireError("an observation that is not a JSON object")
+        for name in OBSERVED_KINDS:
+            own, values = getattr(self, name), field(told, name, list)
+            if len(own) + len(values) > MAX_OBSERVED or not all(_is_text(value) for value in values):
+                raise WireError(f"observed `{name}` are too many, or no text")
+            own.extend(values)
+
+    def join(self, other: "Observed") -> None:
+        """Add what another process of the same solution reported."""
+        for name in OBSERVED_KINDS:
+            own = getattr(self, name)
+            own.extend(value for value in getattr(other, name) if value not in own)
+
+    def to_json(self) -> Message:
+        """Return it as part of a message."""
+        return {"files": self.files, "folders": self.folders, "needs": self.needs}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_PATH_BYTES and "\0" not in value
+
+
 class Child:
     """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
 
@@ -83,6 +121,8 @@ class Child:
         self._killed_because: tuple[Status, str] | None = None
         self._kills_before = system_kills()
         self._stopped = False
+        self.observed = Observed()
+        """What the process reported of what it reads and starts."""
         self.woken_ns = 0
         """When it was last let go on (`time.perf_counter_ns`), before it could."""
         self._closed: ClosedCensus | None = None
@@ -178,6 +218,8 @@ class Child:
                     raise
         if field(answer, "n", int) != self._sequence:
             raise WireError("an answer to a request that was not made")
+        if "observed" in answer:
+            self.observed.add(answer["observed"])
         return answer
 
     def _fork(self, launch: Launch, link: socket.socket) -> Fork:
@@ -326,9 +368,13 @@ def tree_rss_bytes(pid: int, inherited_bytes: int = 0) -> int:
 
 def _rss_bytes(pid: int) -> int:
     # Of the first thread that lives: one that has ended knows nothing of the memory that it shared.
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a name each
+    except OSError:  # the process has ended
+        return 0
+    for thread in threads:
         with contextlib.suppress(OSError):
-            lines = status.read_text().splitlines()
+            lines = Path(f"/proc/{pid}/task/{thread}/status").read_text().splitlines()
             held = [int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:"))]
             if held:
                 return sum(held)
