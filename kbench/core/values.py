@@ -94,7 +94,7 @@ class Ruling:
     output: int = 0
     """Which output this is of, the first one that is wrong."""
     narrow: float = 0.0
-    """Where values are right by a contract that holds everywhere, by how much they miss rule 2."""
+    """The excess by which rule 2 is missed beside a contract that holds everywhere; else 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,20 +104,17 @@ class CodeDifferences:
     elements: int
     """All elements of the output."""
     differing: int
-    """Those that differ from the reference and from fp64."""
+    """Elements that differ from the reference and from fp64."""
     explained: int
-    """Of these, those one code away, where the value before the rounding is as near to a boundary as it may be.
-
-    Where that value is unknown, those one code away.
-    """
+    """Differing elements one code away, with a boundary near the value before the rounding, if that is known."""
     reference: int = 0
-    """Those in which the reference itself differs from fp64."""
+    """Elements in which the reference itself differs from fp64."""
     known: bool = True
-    """Whether the value before the rounding is known."""
+    """False if no rounding could be seen."""
 
     @property
     def right(self) -> bool:
-        """Whether the output is right: each differing element has a reason, and they are few."""
+        """True if each differing element is explained, and they are few."""
         share = MAX_BOUNDARY_SHARE * self.elements
         if self.known:
             allowed = max(1.0, share, COARSE_FACTOR * self.reference)

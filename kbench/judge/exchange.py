@@ -59,7 +59,7 @@ class Tally:
     picks: int = 0
     """The most indices of one output that differ and point at values as good as the reference's."""
     boundary: tuple[int, int] = (0, 0)
-    """Of the output with the most of them: elements one code away at a boundary, and all elements."""
+    """The most elements of one output that are one code away at a boundary, and all elements of that output."""
 
     def notes(self) -> list[Finding]:
         """Return what is right and worth knowing."""
@@ -267,8 +267,7 @@ class Trial:
         ratios = [Ratios(contract=d.ratio) for d in differences]
         missed = [number for number, d in enumerate(differences) if d.ratio > 1]
         if missed and (truth is None or not truth.is_whole):
-            own_at_least = truth.own_at_least if truth is not None else ()
-            truth = replace(self.truth(expected, outputs), own_at_least=own_at_least)
+            truth = self.truth(expected, outputs)
         elif truth is None and self._doubtful(outputs, wanted):
             truth = self.truth(expected)
         if truth is not None:
@@ -303,7 +302,7 @@ class Trial:
         return near.output
 
     def truth(self, expected: Expected, outputs: Sequence[Tensor] | None = None) -> Truth:
-        """Compute what tells right from near, before the call at full size; of large `outputs` the worst entries."""
+        """Compute fp64 outputs and scales; where large `outputs` are given, of the entries that they miss most."""
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
         found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]

@@ -36,7 +36,7 @@ class CaseState:
     def add(self, outcome: Outcome) -> None:
         """Add the outcome of one more process: a failure replaces the state, a pass adds its timing and errors.
 
-        Of findings with one code, whose numbers differ from process to process, the last stays.
+        The last of several findings with one code stays; their numbers differ from process to process.
         """
         if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
             of_both = (*self.outcome.findings, *outcome.findings)

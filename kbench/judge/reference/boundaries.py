@@ -30,7 +30,7 @@ CHOICES = {aten.argmax, aten.argmin, aten.topk, aten.sort, aten.max, aten.min, a
 
 Run = Callable[[], Sequence[Tensor] | None]
 Shift = tuple[float, float]
-"""What a value before a decision may be off: absolute, and relative to the value."""
+"""The error that a value before a decision may have: absolute, and relative to the value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Decision:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all values are whole numbers: they were rounded before, and no boundary is near."""
+        """True if all values are whole numbers: they were rounded before, and no boundary is near."""
         wide = self.sample.double()
         return bool(((wide == wide.round()) | ~wide.isfinite()).all())
 
@@ -185,7 +185,7 @@ class Boundaries:
 
     @property
     def decides(self) -> bool:
-        """Whether the reference rounds or compares anywhere that can be seen."""
+        """True if the reference rounds or compares anywhere that can be seen."""
         return self._known
 
     def near(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:

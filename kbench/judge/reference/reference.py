@@ -79,7 +79,7 @@ class Reference:
         self.overrides = dict(overrides)
         self.oracle_elements = oracle_elements
         self.decides = True
-        """Whether it rounds or compares within; known after the first call of `boundaries`."""
+        """False if the first call of `boundaries` saw no rounding and no comparison within."""
         self.problem = problems.load(path, overrides, device, tell)
         self.init_seed = secrets.randbits(31)
         self.constructs_on = device  # both sides: where their parameters are drawn

@@ -35,11 +35,11 @@ class Truth:
     own_at_least: tuple[float, ...] = ()
     """Of each output, the reference's error on other draws like this one."""
     has_all_misses: bool = False
-    """Whether all elements that miss the contract are among what was computed in fp64."""
+    """True if fp64 is known of all elements that miss the contract."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing more can be computed: all was, or it has no meaning in fp64."""
+        """True if no further entries can be computed: all were, or the model has no meaning in fp64."""
         return self.pieces is None or all(index is ... for index, _ in self.pieces)
 
     def ratios(
