@@ -18,14 +18,12 @@ from kbench.numerics.operators import OperatorMode
 LARGER_SHARE = 1 / 8
 """The error of the reference before a decision is the one that this share of its elements exceeds."""
 
-aten = torch.ops.aten
 ROUNDINGS = {
-    *(aten.round, aten.floor, aten.ceil, aten.trunc, aten.sign, aten.floor_divide, aten.remainder, aten.fmod),
-    *(aten.round_, aten.floor_, aten.ceil_, aten.trunc_, aten.sign_),
-    *(aten.gt, aten.ge, aten.lt, aten.le, aten.bucketize),
+    *("round", "floor", "ceil", "trunc", "sign", "round_", "floor_", "ceil_", "trunc_", "sign_"),
+    *("floor_divide", "remainder", "fmod", "gt", "ge", "lt", "le", "bucketize"),
 }
 """Operators that decide by their first argument. `eq` and `ne` are absent: each value would be a boundary."""
-CHOICES = {aten.argmax, aten.argmin, aten.topk, aten.sort, aten.max, aten.min, aten.kthvalue, aten.median}
+CHOICES = {"argmax", "argmin", "topk", "sort", "max", "min", "kthvalue", "median"}
 """Operators that return indices into their first argument."""
 
 Run = Callable[[], Sequence[Tensor] | None]
@@ -79,9 +77,9 @@ class _Recorder(OperatorMode):
         out = func(*args, **given)
         if seen is not None:
             self.roundings.append(seen)
-        elif func._overloadpacket in CHOICES:  # noqa: SLF001 - the name of an operator
+        elif _name(func) in CHOICES:
             picked = out if isinstance(out, Tensor) else out[-1]
-            if picked.dtype == torch.int64 and (isinstance(out, tuple) or "arg" in func._schema.name):  # noqa: SLF001
+            if picked.dtype == torch.int64 and (isinstance(out, tuple) or _name(func).startswith("arg")):
                 choice = _decision(args[0], source=args[0], picked=picked, dim=_argument(func, args, given, "dim"))
                 self.choices.append(choice)
         return out
@@ -103,22 +101,26 @@ class _Shifted(OperatorMode):
         if atol == rtol == 0:
             return func(*args, **given)
         moved = args[place].abs().mul_(rtol).add_(atol).mul_(self._sign).add_(args[place])
-        if place == 0 and func._schema.name.endswith("_"):  # noqa: SLF001 - an operator that works in place
+        if place == 0 and _name(func).endswith("_"):  # it works in place
             args[0].copy_(moved)
             moved = args[0]
         return func(*args[:place], moved, *args[place + 1 :], **given)
 
 
+def _name(func: Any) -> str:
+    """Return the name of an operator of torch, as in `torch.ops.aten`; empty for others."""
+    space, _, name = func._schema.name.partition("::")  # noqa: SLF001 - the only place of the name
+    return str(name) if space == "aten" else ""
+
+
 def _place(func: Any, args: Sequence[Any], given: dict[str, Any]) -> int | None:
     """Return which argument an operator rounds, if it does: floating-point numbers of 16 bits or more."""
-    packet = func._overloadpacket  # noqa: SLF001 - the name of an operator
-    place = None
-    if packet is aten._to_copy and _is_discrete(given.get("dtype")):  # noqa: SLF001 - the operator behind `to`
+    name, place = _name(func), None
+    casts = name == "_to_copy" and _is_discrete(given.get("dtype"))
+    if name in ROUNDINGS or casts or (name == "div" and given.get("rounding_mode")):
         place = 0
-    elif packet is aten.searchsorted or (packet is aten.copy_ and _is_discrete(args[0].dtype)):
+    elif name == "searchsorted" or (name == "copy_" and _is_discrete(args[0].dtype)):
         place = 1
-    elif packet in ROUNDINGS or (packet is aten.div and given.get("rounding_mode")):
-        place = 0
     if place is None or not isinstance(args[place], Tensor):
         return None
     dtype = args[place].dtype
