@@ -7,7 +7,7 @@ from pathlib import Path
 import bottlenecks
 import pytest
 
-from kbench.build import sources
+from kbench.build import hints
 from kbench.core.bottleneck import Bottleneck
 from kbench.kernels import native
 from kbench.plugins import registry
@@ -24,9 +24,8 @@ def test_ten_bottlenecks_have_a_solution_and_a_case():
         solution = registry.find_solution(entry, bottlenecks.FOLDER / f"{name}.py", Settings())
         assert solution.devices == ("cuda",)
         own = expected is not Bottleneck.LIBRARY_ONLY
-        assert sources.declares_kernels(solution.path, None) == own
-        files = {path.name for path in sources.dependencies(solution.path)}
-        assert (f"{name}.cu" in files) == own
+        assert hints.declares_kernels(solution.path, None) == own
+        assert solution.path.with_suffix(".cu").is_file() == own
 
 
 def test_every_source_is_a_solution_s():

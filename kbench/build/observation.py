@@ -205,9 +205,9 @@ class Observation:
 
     def counts(self, path: str) -> bool:
         """Return whether a path is the solution's own: not of the toolchain, nor of this process's private folders."""
-        if path.startswith((self.home, *CONTENT_FOLDERS)):
-            return True
-        return not path.startswith((*self._installed, *self._private))
+        if path.startswith(self._private) and not self.home.startswith(self._private):
+            return False
+        return path.startswith((self.home, *CONTENT_FOLDERS)) or not path.startswith((*self._installed, *self._private))
 
 
 HANDLERS: dict[str, Callable[[Observation, tuple[Any, ...]], None]] = {

@@ -1,7 +1,6 @@
 """The process boundary: start a child, talk to it under a deadline, learn how it died, kill all of it."""
 
 import contextlib
-import dataclasses
 import os
 import socket
 import subprocess
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.build.observation import MAX_PATH_BYTES, MAX_PATHS
 from kbench.children.child_error import STARVED, ChildError, explain_exit, reported
 from kbench.children.forked import Fork, OwnFork
 from kbench.core import traces
@@ -22,10 +20,9 @@ from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.sandbox.process_table import ClosedCensus, members
 from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, field
+from kbench.wire.observed import Observed
 
 LOG_TAIL_BYTES = 64 << 10
-MAX_OBSERVED = 2 * MAX_PATHS
-"""Paths of one kind that a process may report in all."""
 WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
@@ -33,7 +30,6 @@ JUDGE = "kbench.judge.start"
 WORKER = "kbench.worker.main"
 TOOL_ORDERS = "KBENCH_TOOL"
 """Environment variable of a worker below compute-sanitizer or ncu: the tool's command line, the rung, its folders."""
-OBSERVED_KINDS = ("files", "folders", "needs")
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
 
@@ -62,39 +58,6 @@ class Launch:
             "rung": int(self.rung),
             "surroundings": self.surroundings.to_json() if self.surroundings is not None else "",
         }
-
-
-@dataclass(slots=True, kw_only=True)
-class Observed:
-    """Files and folders that a process reported as read, and what it needs a build for, in words."""
-
-    files: list[str] = dataclasses.field(default_factory=list)
-    folders: list[str] = dataclasses.field(default_factory=list)
-    needs: list[str] = dataclasses.field(default_factory=list)
-
-    def add(self, told: Any) -> None:
-        """Add what a message reports. Raises WireError for what no process of kbench sends."""
-        if not isinstance(told, dict):
-            raise WireError("an observation that is not a JSON object")
-        for name in OBSERVED_KINDS:
-            own, values = getattr(self, name), field(told, name, list)
-            if len(own) + len(values) > MAX_OBSERVED or not all(_is_text(value) for value in values):
-                raise WireError(f"observed `{name}` are too many, or no text")
-            own.extend(values)
-
-    def join(self, other: "Observed") -> None:
-        """Add what another process of the same solution reported."""
-        for name in OBSERVED_KINDS:
-            own = getattr(self, name)
-            own.extend(value for value in getattr(other, name) if value not in own)
-
-    def to_json(self) -> Message:
-        """Return it as part of a message."""
-        return {"files": self.files, "folders": self.folders, "needs": self.needs}
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_PATH_BYTES and "\0" not in value
 
 
 class Child:

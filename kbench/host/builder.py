@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kbench.build import cache, hints, interpreter, manifest
-from kbench.children.child import WORKER, Child, Launch, Observed
+from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
 from kbench.core.model import Case, Failed, Status
@@ -26,6 +26,7 @@ from kbench.sandbox import hidden_paths, namespaces, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import Message, WireError, encode_constants, field
+from kbench.wire.observed import Observed
 
 MEMORY_LIMIT_BYTES = 64 << 30
 LAYOUTS_S = 120.0
@@ -123,7 +124,7 @@ class Builder:
             try:
                 if compiler is not None:
                     cached.publish(staging, done, compiler or before.compiler)
-                    cache_bounds.trim(cache_dir())
+                    cache_bounds.trim_now_and_then(cache_dir())
             except (cache.UnfitArtefactsError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kbench.build import cache, interpreter
-from kbench.children.child import JUDGE, Child, Launch, Observed, tree_rss_bytes
+from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
 from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import STEADY_HOST
 from kbench.core.forecast import LARGE_BYTES
@@ -31,6 +31,7 @@ from kbench.plugins.shapes import Derived
 from kbench.sandbox import removal, rungs
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
+from kbench.wire.observed import Observed
 from kbench.wire.options import encode_options
 
 AHEAD = 2

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kbench.build import cache, manifest, toolkit
+from kbench.build import cache, hints, manifest, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
@@ -21,7 +21,7 @@ from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
-from kbench.host.builder import Builder, built
+from kbench.host.builder import Builder, built, keep_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess
 from kbench.plugins import case_selection
@@ -159,8 +159,10 @@ class Sanitizer:
         wanted = case_selection.rehearsals(self._problem, (case,), (), ())
         usual = built(entry, self._context)
         lined_build = cache.entry_for(entry.path, entry.variant, key, cache_dir())
-        if not usual.is_built or wanted.keys() <= lined_build.rehearsed():
-            return lined_build.folder if usual.is_built else usual.folder
+        if not (usual.is_built or hints.may_compile(entry.path, entry.builtin)):
+            return usual.folder
+        if wanted.keys() <= lined_build.rehearsed():
+            return lined_build.folder
         builder = Builder(self._problem, dataclasses.replace(self._context, device=lined))
         if builder.build(entry, wanted, device_key=key) is None:
             return cache.entry_for(entry.path, entry.variant, key, cache_dir()).folder
@@ -186,6 +188,7 @@ class Watched(BelowTool):
                     complaint = f"{error.status.value}: {error.reason}"
                 ended = child.finish(END_LIMIT_S)
                 child.kill()
+                keep_manifest(entry, child.observed)
                 text = head_of(report, MOST_TEXT) or child.log
         except cache.UnfitArtefactsError as error:
             return parse("", tool), str(error)

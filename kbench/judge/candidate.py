@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from kbench.build import cache
-from kbench.children.child import Observed
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, Deadline, StartedWorker, WorkerConfig
 from kbench.core.model import Status
@@ -28,6 +27,7 @@ from kbench.wire import precision_switches
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
 from kbench.wire.gate_page import Gate
+from kbench.wire.observed import Observed
 
 BIND_TIMEOUT_S = 60.0
 PROFILE_TIMEOUT_S = 60.0

@@ -12,7 +12,7 @@ import torch
 
 from kbench.build.extensions import ExtensionBuilds
 from kbench.build.observation import Observation
-from kbench.children.child import Child, Observed
+from kbench.children.child import Child
 from kbench.children.child_error import ChildError, is_of_the_device
 from kbench.children.worker_start import (
     SETUP_TIMEOUT_S,
@@ -34,6 +34,7 @@ from kbench.judge.verify.fp64_errors import rehearse
 from kbench.plugins import problem as problems
 from kbench.plugins.problem import OwnTime
 from kbench.wire.channel import Channel
+from kbench.wire.observed import Observed
 
 SMALL_BYTES = 32 << 20
 """Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import manifest
-from kbench.build.interpreter import PACKAGE, package_sha256
+from kbench.build.interpreter import package_sha256
 from kbench.core.errors import KbenchError, NothingSelectedError
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
@@ -143,7 +143,7 @@ def conditions_on(device: DeviceChoice) -> dict[str, str]:
         "device": device.name,
         "isolation": Rung(sandbox_rung(RunOptions(), device.kind)).name.lower(),
         "torch": metadata.version("torch"),
-        "kbench's code": package_sha256(left_out=str(CORPUS.relative_to(PACKAGE)))[:12],
+        "kbench's code": package_sha256(left_out=CORPUS)[:12],
     }
 
 

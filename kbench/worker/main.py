@@ -10,15 +10,11 @@ import importlib
 import os
 import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kbench.build import cache
-from kbench.build.extensions import ExtensionBuilds
-from kbench.build.observation import Observation, compiler_of
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
@@ -30,6 +26,7 @@ from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
 from kbench.worker.delivery import deliver, places_of
+from kbench.worker.observed_solution import ObservedSolution
 from kbench.worker.queued_calls import CallQueue, queue_calls
 from kbench.worker.stages import Stage, describe
 from kbench.worker.tampering import Originals
@@ -44,7 +41,6 @@ class Worker:
     def __init__(self, channel: Channel):
         self._channel = channel
         self._device = "cpu"
-        self._private: list[Path] = []
         self._module: ModuleType | None = None
         self._model: Any = None
         self._state: list[tuple[str, Tensor]] = []
@@ -62,8 +58,7 @@ class Worker:
         self._switches: dict[str, str] = {}
         self._overrides: Any = None
         """Of the case that the model was constructed for last."""
-        self._observation = Observation()
-        self._builds = ExtensionBuilds(self._observation, None)
+        self._observed = ObservedSolution()
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -77,13 +72,13 @@ class Worker:
             try:
                 answer = getattr(self, f"do_{message['op']}")({**message, "fds": fds}) or {}
             except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
-                self._observation.denied(error)
+                self._observed.denied(error)
                 answer = {"error": describe(error)}
             # Looking takes 0.3 to 0.6 ms: where the judge's clock runs, the next request tells.
             looks = None if message.get("told") else self._originals
             if looks is not None and (replaced := looks.replaced()):
                 answer["replaced"] = list(replaced)
-            if (observed := self._observation.news()) is not None:
+            if (observed := self._observed.news()) is not None:
                 answer["observed"] = observed
             self._channel.send({"n": message["n"], **answer})
 
@@ -95,8 +90,7 @@ class Worker:
         import torch
 
         self._device = message["device"]
-        self._private = [Path(path) for path in message["writable"]]
-        self._observation.may_start = message["allow_exec"]
+        self._observed.set_up([Path(path) for path in message["writable"]], may_start=message["allow_exec"])
         torch.set_num_threads(message["threads"])
         for name in message.get("imports", ()):
             # One that is missing or broken is the solution's to complain of.
@@ -115,7 +109,7 @@ class Worker:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""
         import torch
 
-        self._observe(message)
+        self._observed.begin(message)
         blocks = Block.attach_all(message["blocks"], message["fds"])
         tensors = [view(TensorSpec.from_json(spec), blocks[0].bytes).clone() for spec in message["tensors"]]
         for block in blocks:
@@ -130,36 +124,15 @@ class Worker:
     def do_build(self, message: Message) -> Message:
         """Import the solution and construct its model once, compiling what they ask for unless it is all `built`."""
         self._solution = message
-        self._observe(message, self._announce)
-        with self._of_the_problem(message):
+        self._observed.begin(message, None if message["built"] else self._announce)
+        with self._observed.problem_code(message):
             arguments, keywords = solution.problem_of(message, self._device).init_inputs()
         self._construct(message, arguments, keywords, seed=0)
-        return self._compiled()
-
-    def _of_the_problem(self, message: Message) -> contextlib.AbstractContextManager[None]:
-        """Run the problem's code inside a `with` block: what it reads is no part of a solution of its own."""
-        return contextlib.nullcontext() if message["builtin"] else self._observation.apart()
-
-    def _observe(self, message: Message, on_compile: Callable[[], None] | None = None) -> None:
-        """Record from now on what the solution reads and starts; `on_compile`: its extensions may be compiled."""
-        import kbench.kernels  # noqa: F401 - not the solution's choice
-
-        if not self._observation.home:
-            self._observation.begin(Path(message["path"]), self._private)
-        if on_compile is None or message.get("built"):
-            self._builds.install()
-        elif not self._builds.may_compile:
-            self._builds = ExtensionBuilds(self._observation, on_compile)
-            self._builds.install()
+        return self._observed.compiled()
 
     def _announce(self) -> None:
         """Say that a compiler is about to start, which has a longer time limit."""
         self._channel.send({"progress": "compiling", "n": self._solution["n"]})
-
-    def _compiled(self) -> Message:
-        """Return what was compiled so far: extensions, and with what else, for which it has to start programs."""
-        caches = [Path(os.environ[name]) for name in cache.LANGUAGE_CACHES if name in os.environ]
-        return {"extensions": self._builds.compiled, "compiler": compiler_of(self._observation, caches)}
 
     def do_rehearse(self, message: Message) -> Message:
         """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now.
@@ -169,23 +142,23 @@ class Worker:
         import torch
 
         self._solution.update(message)  # a compiler that starts in this call is announced by its number
-        with self._of_the_problem(self._solution):
+        with self._observed.problem_code(self._solution):
             problem = solution.problem_of(message, self._device)
             arguments, keywords = problem.init_inputs()
         self._construct(self._solution, arguments, keywords, seed=0)
-        with self._of_the_problem(self._solution):
+        with self._observed.problem_code(self._solution):
             inputs = problem.inputs(seed=0)
         with torch.no_grad():
             with Stage("forward"):
                 self._model(*inputs)
                 backend(self._device).synchronize()
             if message.get("layouts"):
-                self._channel.send({"progress": "layouts", "n": message["n"], **self._compiled()})
+                self._channel.send({"progress": "layouts", "n": message["n"], **self._observed.compiled()})
                 for _, changed, misalign in layouts_of(inputs):
                     with contextlib.suppress(Exception):
                         self._model(*[misaligned(a) if misalign and torch.is_tensor(a) else a for a in changed])
                 backend(self._device).synchronize()
-        return self._compiled()
+        return self._observed.compiled()
 
     def _construct(self, message: Message, arguments: list[Any], keywords: Message, *, seed: int) -> None:
         import torch
@@ -375,7 +348,7 @@ class Worker:
 
     def do_trace(self, message: Message) -> Message:
         """Call the constructed model on the problem's own inputs, under a profiler or a tool around this process."""
-        with self._of_the_problem(self._solution):
+        with self._observed.problem_code(self._solution):
             inputs = solution.problem_of(message, self._device).inputs(seed=0)
         with torch_no_grad():
             return call_trace.answer(self._model, inputs, self._device, counters=message["counters"])

@@ -7,12 +7,17 @@ import os
 import sys
 os.environ["TORCH_EXTENSIONS_DIR"] = {folder!r}
 {before}
-from kbench.worker.extensions import BuildError, require_builds
-require_builds()
-require_builds()
+from pathlib import Path
+from kbench.build.extensions import BuildError, ExtensionBuilds
+from kbench.build.observation import Observation
+observation = Observation()
+observation.begin(Path({folder!r}) / "s.py")
+builds = ExtensionBuilds(observation, None)
+builds.install()
+builds.install()
 print("torch.utils.cpp_extension" in sys.modules)
 from torch.utils import cpp_extension
-require_builds()
+builds.install()
 try:
     cpp_extension.load_inline("mine", "int one() {{ return 1; }}", functions=["one"])
 except BuildError as error:
@@ -28,5 +33,5 @@ def test_no_extension_is_compiled_and_none_waits_for_an_import_that_it_does_not_
     told = after_torch_process.run(REQUIRES.format(before=before, folder=str(tmp_path)))
     imported, refused, finders = told.splitlines()
     assert imported == str(bool(before))
-    assert "`mine` was not built in the build step" in refused
+    assert "`mine` is not the one that was built" in refused
     assert finders == "0"
