@@ -26,7 +26,7 @@ ROUNDINGS = {
 CHOICES = {"argmax", "argmin", "topk", "sort", "max", "min", "kthvalue", "median"}
 """Operators that return indices into their first argument."""
 
-Run = Callable[[], Sequence[Tensor] | None]
+ReferenceRun = Callable[[], Sequence[Tensor] | None]
 Shift = tuple[float, float]
 """The error that a value before a decision may have: absolute, and relative to the value."""
 
@@ -165,7 +165,11 @@ class Boundaries:
     """The decisions of a reference on one set of arguments, in its own precision and in fp64."""
 
     def __init__(
-        self, own: Run, double: Run | None, tolerance_of: Callable[[torch.dtype], elements.Tolerance], factor: float
+        self,
+        own: ReferenceRun,
+        double: ReferenceRun | None,
+        tolerance_of: Callable[[torch.dtype], elements.Tolerance],
+        factor: float,
     ):
         seen = _recorded(own)
         exact = _recorded(double) if double is not None else None
@@ -277,13 +281,13 @@ class Boundaries:
         return outputs if all(t.shape == shape for t in outputs) else None
 
 
-def _recorded(run: Run) -> tuple[Sequence[Tensor], _Recorder] | None:
+def _recorded(run: ReferenceRun) -> tuple[Sequence[Tensor], _Recorder] | None:
     recorder = _Recorder()
     outputs = _run_in(recorder, run)
     return None if outputs is None else (outputs, recorder)
 
 
-def _run_in(mode: OperatorMode, run: Run) -> Sequence[Tensor] | None:
+def _run_in(mode: OperatorMode, run: ReferenceRun) -> Sequence[Tensor] | None:
     with mode:
         return run()
 
