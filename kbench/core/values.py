@@ -16,7 +16,11 @@ UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
 NARROW = 4.0
-"""An error of at most this many times what is allowed may be chance (docs/verification.md)."""
+"""An error of at most this many times what is allowed is narrow: a note, or chance (docs/verification.md)."""
+MAX_BOUNDARY_SHARE = 1 / 128
+"""Largest share of a discontinuous output that may lie one code from the reference and from fp64."""
+MAX_UNKNOWN_CODES, MAX_UNKNOWN_SHARE = 4, 16e-6
+"""The same where no value before the rounding is known: this number, plus this share of the elements."""
 CHANCE_MISSES, CHANCE_SHARE = 2, 0.05
 """Timed calls that may miss narrowly: this number, plus this share of all timed calls."""
 
@@ -41,6 +45,8 @@ class Ratios:
     reference's. One bad element must not pay for all others."""
     change: tuple[float, float] = (0.0, 0.0)
     """Both again, of what an input was changed by, where the output is that input but for a small change."""
+    missed: float | None = None
+    """The largest distance from the oracle of the elements that miss the contract; None where one is unknown."""
     coarse: bool = False
     """Whether it is of 16 bits: two honest results near zero are then further apart than the contract allows."""
     vacuous: bool = False
@@ -57,6 +63,16 @@ class Ratios:
         pairs = [((self.oracle or 0.0, own), ""), (self.scaled, ""), (self.change, " in the change of an input")]
         pairs += [(pair, f" in 1 of {2**power} values") for power, pair in enumerate(self.tails, start=1)]
         return [(ours, max(1.0, factor * theirs), where) for (ours, theirs), where in pairs]
+
+    def narrow_miss(self, factor: float) -> float:
+        """Return by how much rule 2 is missed where that is a note beside a contract that holds everywhere; else 0.
+
+        A change of an input has no such note: its contract says nothing of the change.
+        """
+        excess = max(ours / allowed for ours, allowed, _ in self.bounds(factor))
+        changed = self.change[0] > max(1.0, factor * self.change[1])
+        narrow = self.contract <= 1 and not self.vacuous and not changed and 1 < excess <= NARROW
+        return excess if narrow else 0.0
 
     def explained(self, factor: float) -> bool:
         """Return whether rounding explains the error: by the oracle if there is one, else by the contract."""
@@ -77,6 +93,34 @@ class Ruling:
     """Where values are wrong, the largest error in units of what is allowed."""
     output: int = 0
     """Which output this is of, the first one that is wrong."""
+    narrow: float = 0.0
+    """The excess by which rule 2 is missed beside a contract that holds everywhere; else 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeDifferences:
+    """Numbers of elements of one discontinuous output (integers, 8 bits, bool) that are not what was expected."""
+
+    elements: int
+    """All elements of the output."""
+    differing: int
+    """Elements that differ from the reference and from fp64."""
+    explained: int
+    """Differing elements one code away, with a boundary near the value before the rounding, if that is known."""
+    reference: int = 0
+    """Elements in which the reference itself differs from fp64."""
+    known: bool = True
+    """False if no rounding could be seen."""
+
+    @property
+    def right(self) -> bool:
+        """True if each differing element is explained, and they are few."""
+        share = MAX_BOUNDARY_SHARE * self.elements
+        if self.known:
+            allowed = max(1.0, share, COARSE_FACTOR * self.reference)
+        else:
+            allowed = min(share, MAX_UNKNOWN_CODES + MAX_UNKNOWN_SHARE * self.elements)
+        return self.differing == self.explained <= allowed
 
 
 def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:
@@ -86,26 +130,32 @@ def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:
     wrong = next((ruling for ruling in rulings if not ruling.right), None)
     if wrong is not None:
         return replace(wrong, excess=max(ruling.excess for ruling in rulings))
-    return min(rulings, key=lambda ruling: DECIDED.index(ruling.contract))
+    first = min(rulings, key=lambda ruling: DECIDED.index(ruling.contract))
+    return replace(first, narrow=max(ruling.narrow for ruling in rulings))
 
 
 def rule(ratios: Ratios, factor: float) -> Ruling:
     """Apply both rules: the contract (ratio <= 1) and the oracle (ratio <= max(1, factor * reference's own)).
 
     The oracle alone decides where the reference misses the contract or trivial outputs meet it; where there is none,
-    the contract decides.
+    the contract decides. An element that misses the contract is right within the tolerance of the oracle. A narrow miss
+    of the oracle's rule beside a contract that holds everywhere is right, with a note.
     """
     if ratios.oracle is None:
         contract = "vacuous" if ratios.vacuous else "held"
         return _contract(ratios.contract, contract)
     kind = _kind(ratios)
-    if not ratios.near_fp64(factor):
+    narrow = ratios.narrow_miss(factor) if kind == "held" else 0.0
+    if not narrow and not ratios.near_fp64(factor):
         ours, allowed, share = max(ratios.bounds(factor), key=lambda bound: bound[0] / bound[1])
         # The oracle may know a few entries only; the contract is of all.
         excess = max(ours / allowed, ratios.contract if kind == "held" else 0.0)
         return Ruling(right=False, contract=kind, reason=_too_far(ours, allowed, share), allowed=allowed, excess=excess)
+    if kind == "held" and ratios.contract > 1 and ratios.missed is not None and ratios.missed <= 1:
+        reason = "elements further than the tolerance from the reference are within it of fp64"
+        return Ruling(right=True, contract="unattainable", reason=reason)
     if kind == "held":
-        return _contract(ratios.contract, kind)
+        return replace(_contract(ratios.contract, kind), narrow=narrow)
     if kind == "unattainable":
         reason = f"1e-5 unattainable, reference error = {ratios.reference:.3g} tolerances; the oracle decided"
     else:

@@ -299,4 +299,4 @@ class Evaluation:
     def _findings(self) -> tuple[Finding, ...]:
         options = self._assignment.options
         lacks = self._levels.lacks.findings(options.level, options.accept) if self._lacks else []
-        return (*self._battery.findings, *lacks)
+        return (*self._battery.findings, *self._levels.tally.notes(), *lacks)

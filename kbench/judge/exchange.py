@@ -12,19 +12,20 @@ from torch import Tensor
 
 from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
-from kbench.core.model import Correctness, Mismatch, Status
-from kbench.core.values import Ratios, Ruling, may_be_chance, rule, rule_all
+from kbench.core.model import Correctness, Finding, Mismatch, Status
+from kbench.core.values import MAX_BOUNDARY_SHARE, Ratios, Ruling, may_be_chance, rule, rule_all
 from kbench.devices.backend import backend
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
+from kbench.judge.reference.boundaries import Boundaries
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.oracle import has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, describe_wrong
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
-from kbench.numerics import elements, ties
+from kbench.numerics import elements
 
 SMALL = 0.5
 """Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
@@ -53,6 +54,26 @@ class Tally:
     """Errors of the reference against it, the largest of each output."""
     would_do: dict[str, bool] = field(default_factory=dict)
     """Of each output, whether zeros or a constant passed all that was held against the truth."""
+    narrow: float = 0.0
+    """By how much results at most missed rule 2 where the contract holds everywhere."""
+    picks: int = 0
+    """The most indices of one output that differ and point at values as good as the reference's."""
+    boundary: tuple[int, int] = (0, 0)
+    """The most elements of one output that are one code away at a boundary, and all elements of that output."""
+
+    def notes(self) -> list[Finding]:
+        """Return what is right and worth knowing."""
+        far = f"within the tolerance of the reference, and {self.narrow:.3g} times the allowed distance from fp64"
+        ties = "indices differ from the reference's where they point at values that are equal within the tolerance"
+        codes = "up to {:,} of {:,} elements are one code from the reference's, where a boundary is near".format(
+            *self.boundary
+        )
+        found = (
+            ("far_from_fp64", self.narrow, far),
+            ("ties", self.picks, ties),
+            ("boundary_codes", self.boundary[0], codes),
+        )
+        return [Finding.note(code, message) for code, is_found, message in found if is_found]
 
     def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
         """Freeze the tally."""
@@ -96,8 +117,6 @@ class Trial:
         self._told: dict[int, Any] = {}
         self.earlier: collections.deque[list[Tensor]] = collections.deque(maxlen=KEPT_ANSWERS)
         """What was right in the last calls, oldest first."""
-        self.ties = False
-        """Whether indices differed where they point at equal values."""
         self._explain, self.explains = explain, True
         self.is_timed = False
         """Whether its calls are the many that are timed, of which few may miss narrowly."""
@@ -242,16 +261,21 @@ class Trial:
         """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
         names, wanted = list(expected.judged), list(expected.judged.values())
         differences = [
-            self.difference(got, want, lambda: tensor_leaves(expected.recalled()), name)
+            elements.compare(got, want, self.reference.tolerance(want), name)
             for got, want, name in zip(outputs, wanted, names, strict=True)
         ]
         ratios = [Ratios(contract=d.ratio) for d in differences]
-        if truth is None and (any(d.ratio > 1 for d in differences) or self._doubtful(outputs, wanted)):
+        missed = [number for number, d in enumerate(differences) if d.ratio > 1]
+        if missed and (truth is None or not truth.is_whole):
+            truth = self.truth(expected, outputs)
+        elif truth is None and self._doubtful(outputs, wanted):
             truth = self.truth(expected)
         if truth is not None:
-            self.tally.scales = truth.scales
-            four = zip(range(len(names)), differences, outputs, wanted, strict=True)
-            differences = [self._by_either(found, number, got, want, truth) for number, found, got, want in four]
+            outputs, self.tally.scales = list(outputs), truth.scales
+            boundaries = functools.cache(lambda: self.reference.boundaries(expected))
+            for n in missed if truth.is_whole else [n for n in missed if self.reference.tolerance(wanted[n]).exact]:
+                outputs[n] = self._by_boundaries(boundaries, n, outputs[n], wanted[n], differences[n])
+                differences[n] = elements.compare(outputs[n], wanted[n], self.reference.tolerance(wanted[n]), names[n])
             ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
             self._try_trivial(ratios, expected, truth)
         ruling = rule_all(ratios, self.reference.factor)
@@ -264,39 +288,33 @@ class Trial:
             self.earlier.append(expected.tensors)
         return ruling, differences
 
-    def difference(
-        self, got: Tensor, want: Tensor, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
-    ) -> elements.Difference:
-        """Compare two values of one output; indices of equal inputs are as good. `least`: of the absolute tolerance."""
+    def _by_boundaries(
+        self, boundaries: Callable[[], Boundaries], number: int, got: Tensor, want: Tensor, found: elements.Difference
+    ) -> Tensor:
+        """Return an output with the reference's values where it is as right, because a boundary is near."""
         tolerance = self.reference.tolerance(want)
-        found = elements.compare(got, want, replace(tolerance, atol=max(tolerance.atol, least)), name)
-        places = ties.pick_places(got, want, inputs()) if found.wrong else ()
-        if any(self.reference.picks(name, *place) for place in places):
-            self.ties = True
-            return elements.Difference(elements=found.elements)
-        return found
+        few = found.wrong <= max(1, MAX_BOUNDARY_SHARE * found.elements)
+        if not tolerance.exact and not (self.reference.decides and few):
+            return got
+        near = boundaries().near(number, got, want, tolerance)
+        self.tally.picks = max(self.tally.picks, near.picks)
+        self.tally.boundary = max(self.tally.boundary, (near.at_boundary, found.elements))
+        return near.output
 
-    def _by_either(
-        self, found: elements.Difference, number: int, got: Tensor, want: Tensor, truth: Truth
-    ) -> elements.Difference:
-        """Let an exact output be what fp64 gives, too: an index or a mask may hang on the reference's own rounding."""
-        tolerance = self.reference.tolerance(want)
-        if not found.wrong or not tolerance.exact:
-            return found
-        nearer = want.clone()
-        for index, outputs in truth.pieces or ():
-            if outputs[number].dtype == want.dtype:
-                nearer[index] = elements.where_equal(got[index], outputs[number], nearer[index])
-        name = found.mismatches[0].output if found.mismatches else "output"
-        return elements.compare(got, nearer, tolerance, name)
-
-    def truth(self, expected: Expected) -> Truth:
-        """Compute what tells right from near; at full size before the call, while the arguments are still there."""
+    def truth(self, expected: Expected, outputs: Sequence[Tensor] | None = None) -> Truth:
+        """Compute fp64 outputs and scales; where large `outputs` are given, of the entries that they miss most."""
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
         found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
-        pieces = self.reference.oracle(expected)
-        return Truth(pieces=pieces, vacuous=tuple(v for v, _ in found), scales=tuple(scale for _, scale in found))
+        is_cut = outputs is not None and not self.reference.is_small(expected)
+        worst = worst_of_entries(outputs or (), expected, [t for _, t in wanted]) if is_cut else None
+        pieces = self.reference.oracle(expected, worst)
+        return Truth(
+            pieces=pieces,
+            vacuous=tuple(v for v, _ in found),
+            scales=tuple(scale for _, scale in found),
+            has_all_misses=pieces is not None and (worst is None or has_all_misses(pieces, worst)),
+        )
 
     def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
         """Return the reference's own largest error of each output over `draws` draws."""
@@ -359,6 +377,7 @@ class Trial:
     def _account(self, differences: list[elements.Difference], ratios: list[Ratios], ruling: Ruling) -> None:
         tally = self.tally
         tally.calls += 1
+        tally.narrow = max(tally.narrow, ruling.narrow)
         tally.elements += sum(d.elements for d in differences)
         tally.max_abs = max([tally.max_abs, *(d.largest_error for d in differences)])
         tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])

@@ -124,6 +124,36 @@ def _nearly(c: Tensor, r: Tensor, tolerance: Tolerance) -> tuple[Tensor, ...]:
     return ratio > 1, error, torch.where(same, 0.0, error / scale.clamp_min(tolerance.atol)), ratio
 
 
+def worst_of_entries(got: Tensor, want: Tensor, tolerance: Tolerance) -> Tensor:
+    """Return the largest error of each entry along the first dimension, in units of the tolerance."""
+    worst = torch.zeros(len(want), dtype=torch.float64, device=want.device)
+    row = want.numel() // max(1, len(want))
+    for start, c, r in chunks(got, want):
+        ratio = _exactly(c, r)[3] if tolerance.exact else _nearly(c, r, tolerance)[3]
+        rows = max(1, c.numel() // row)
+        part = worst[start // row :][:rows]
+        torch.maximum(part, ratio.reshape(rows, -1).amax(1).double(), out=part)
+    return worst
+
+
+def missing_places(got: Tensor, want: Tensor, tolerance: Tolerance) -> Tensor:
+    """Return the flat indices of the elements that are further than the tolerance from what was expected."""
+    found = [torch.zeros(0, dtype=torch.int64, device=want.device)]
+    for start, c, r in chunks(got, want):
+        found.append(start + _nearly(c, r, tolerance)[0].flatten().nonzero().flatten())
+    return torch.cat(found)
+
+
+def worst_miss(got: Tensor, want: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float) -> float:
+    """Return the largest of `errors` of the elements that are further than the tolerance from `want`; 0 of none."""
+    worst = 0.0
+    for (_, c, o), (_, _, r) in zip(chunks(got, oracle), chunks(got, want), strict=True):
+        bad = _nearly(c, r, tolerance)[0]
+        found = errors(c[bad], o[bad], tolerance, atol)
+        worst = max(worst, found.max().item() if found.numel() else 0.0)
+    return worst
+
+
 def mismatches(
     start: int, c: Tensor, r: Tensor, bad: Tensor, name: str, shape: Sequence[int], *, most: int
 ) -> Iterator[Mismatch]:

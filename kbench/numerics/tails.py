@@ -4,6 +4,7 @@ The largest error alone proves little where one element of the reference is badl
 """
 
 import functools
+import math
 
 import torch
 from torch import Tensor
@@ -43,8 +44,14 @@ def _places(count: int, device: str) -> tuple[Tensor, Tensor]:
 
 def median_error(want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> float:
     """Return the error of a reference that half of its elements exceed."""
+    return quantile_error(want, oracle, tolerance, 0.5)
+
+
+def quantile_error(want: Tensor, oracle: Tensor, tolerance: elements.Tolerance, share: float) -> float:
+    """Return the error of a reference that this share of its elements exceeds."""
     theirs, exact = sampled(want, oracle)
-    return float(elements.errors(theirs, exact, tolerance, tolerance.near_zero(elements.rms(oracle))).median().item())
+    found = elements.errors(theirs, exact, tolerance, tolerance.near_zero(elements.rms(oracle)))
+    return float(found.flatten().kthvalue(max(1, math.ceil((1 - share) * found.numel()))).values.item())
 
 
 def merged(one: Tails, other: Tails) -> Tails:

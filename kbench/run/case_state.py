@@ -34,13 +34,17 @@ class CaseState:
     """Whether only the budget prevented another process."""
 
     def add(self, outcome: Outcome) -> None:
-        """Add the outcome of one more process: a failure replaces the state, a pass adds its timing and errors."""
+        """Add the outcome of one more process: a failure replaces the state, a pass adds its timing and errors.
+
+        The last of several findings with one code stays; their numbers differ from process to process.
+        """
         if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
+            of_both = (*self.outcome.findings, *outcome.findings)
             outcome = replace(
                 self.outcome,
                 correctness=worst(self.outcome.correctness, outcome.correctness),
                 timings=(*self.outcome.timings, *outcome.timings),
-                findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
+                findings=tuple({finding.code: finding for finding in of_both}.values()),
             )
         self.outcome = outcome
 

@@ -1,5 +1,6 @@
 """The rules that decide right and wrong, and hold a claim against a clock: tables of examples."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench.core.model import Correctness
-from kbench.core.values import NARROW, Ratios, may_be_chance, rule, rule_all, worst
+from kbench.core.values import NARROW, CodeDifferences, Ratios, may_be_chance, rule, rule_all, worst
 from kbench.judge.verify.fp64_errors import against_oracle
 from kbench.numerics import elements
 
@@ -18,7 +19,8 @@ TABLE = [
     (1.1, None, None, False, 4, False, "held"),
     (0.5, 0.2, 0.1, False, 4, True, "held"),
     (1.1, 0.2, 0.1, False, 4, False, "held"),
-    (0.5, 1.5, 0.1, False, 4, False, "held"),
+    (0.5, 1.5, 0.1, False, 4, True, "held"),  # a narrow miss beside a contract that holds is a note
+    (0.5, 4.1, 0.1, False, 4, False, "held"),
     (0.9, 1.5, 0.4, False, 4, True, "held"),
     (3.0, 2.0, 0.6, False, 4, True, "unattainable"),
     (3.0, 2.5, 0.6, False, 4, False, "unattainable"),
@@ -36,6 +38,90 @@ def test_rule(contract, oracle, reference, vacuous, factor, right, kind) -> None
 
     assert (right, kind) == (ruling.right, ruling.contract)
     assert ruling.reason
+
+
+NARROW_MISSES = [
+    # contract, oracle, reference, vacuous, change -> right, by how much rule 2 is missed
+    (0.9, 1.13, 0.1, False, (0.0, 0.0), True, 1.13),
+    (0.9, 1.13, 0.4, False, (0.0, 0.0), True, 0.0),  # within four times the reference's own error
+    (0.9, 4.0, 0.1, False, (0.0, 0.0), True, 4.0),
+    (0.9, 4.01, 0.1, False, (0.0, 0.0), False, 0.0),
+    (0.9, 6.4, 0.4, False, (0.0, 0.0), True, 4.0),
+    (0.9, math.inf, 0.1, False, (0.0, 0.0), False, 0.0),
+    (0.9, math.nan, 0.1, False, (0.0, 0.0), False, 0.0),
+    (1.01, 1.13, 0.1, False, (0.0, 0.0), False, 0.0),  # the contract does not hold everywhere
+    (0.9, 1.13, 0.1, True, (0.0, 0.0), False, 0.0),  # zeros would pass it
+    (1.2, 2.5, 0.6, False, (0.0, 0.0), False, 0.0),  # unattainable: rule 2 decides
+    (0.9, 2.5, 0.6, False, (0.0, 0.0), False, 0.0),
+    (0.9, 0.1, 0.1, False, (2.0, 0.1), False, 0.0),  # the contract says nothing of a small change of an input
+    (0.9, 1.13, 0.1, False, (2.0, 0.1), False, 0.0),
+]
+
+
+@pytest.mark.parametrize(("contract", "oracle", "reference", "vacuous", "change", "right", "narrow"), NARROW_MISSES)
+def test_a_narrow_miss_beside_a_contract_that_holds_is_a_note(
+    contract, oracle, reference, vacuous, change, right, narrow
+) -> None:
+    ratios = Ratios(contract=contract, oracle=oracle, reference=reference, vacuous=vacuous, change=change)
+    ruling = rule(ratios, 4)
+    assert (ruling.right, ruling.narrow) == (right, pytest.approx(narrow))
+    assert rule_all([Ratios(contract=0.1), ratios], 4).narrow == ruling.narrow
+
+
+MISSED = [
+    # contract, oracle, reference, the largest error of the elements that miss the contract -> right, by which rule
+    (1.54, 0.9, 0.45, 0.9, True, "unattainable"),
+    (1.54, 1.2, 0.45, 0.9, True, "unattainable"),  # elsewhere, where the contract holds
+    (1.54, 1.2, 0.45, 1.1, False, "held"),
+    (1.54, 0.9, 0.45, None, False, "held"),  # fp64 is not known of all that miss
+    (1.54, 1.2, 0.6, None, True, "unattainable"),
+    (900.0, 700.0, 0.6, 700.0, False, "unattainable"),  # a wrong tail
+    (900.0, 700.0, 0.4, 700.0, False, "held"),
+]
+
+
+@pytest.mark.parametrize(("contract", "oracle", "reference", "missed", "right", "kind"), MISSED)
+def test_elements_that_miss_the_contract_are_judged_by_fp64(contract, oracle, reference, missed, right, kind) -> None:
+    ruling = rule(Ratios(contract=contract, oracle=oracle, reference=reference, missed=missed), 4)
+    assert (ruling.right, ruling.contract) == (right, kind)
+
+
+CODES = [
+    # elements, differing, explained, the reference's own, known -> right
+    (131_072, 0, 0, 0, True, True),
+    (131_072, 1, 1, 0, True, True),
+    (131_072, 1, 0, 0, True, False),  # one code away where no boundary is near, or two codes
+    (131_072, 2, 1, 0, True, False),
+    (131_072, 1_024, 1_024, 0, True, True),
+    (131_072, 1_310, 1_310, 0, True, False),  # 1 %
+    (10, 1, 1, 0, True, True),
+    (10, 2, 2, 0, True, False),
+    (131_072, 40_000, 40_000, 15_000, True, True),  # 16 bits before the rounding: the reference itself is off
+    (131_072, 40_000, 40_000, 9_000, True, False),
+    (131_072, 6, 6, 0, False, True),
+    (131_072, 7, 7, 0, False, False),
+    (131_072, 1, 0, 0, False, False),
+    (10_000_000, 164, 164, 0, False, True),
+    (10_000_000, 165, 165, 0, False, False),
+    (200, 1, 1, 0, False, True),
+    (100, 1, 1, 0, False, False),  # 1 %
+]
+
+
+@pytest.mark.parametrize(("elements", "differing", "explained", "reference", "known", "right"), CODES)
+def test_few_codes_may_be_one_apart_where_a_boundary_is_near(
+    elements, differing, explained, reference, known, right
+) -> None:
+    found = CodeDifferences(
+        elements=elements, differing=differing, explained=explained, reference=reference, known=known
+    )
+    assert found.right is right
+
+
+@given(st.integers(1, 10**9), st.integers(0, 10**9), st.booleans())
+def test_codes_off_in_one_of_a_hundred_elements_are_never_right(elements: int, extra: int, known: bool) -> None:
+    differing = max(2, -(-elements // 100)) + extra
+    assert not CodeDifferences(elements=elements, differing=differing, explained=differing, known=known).right
 
 
 COARSE = [
@@ -138,7 +224,7 @@ def test_outputs_without_an_oracle_keep_the_contract(vacuous) -> None:
         ([Ratios(contract=1.2)], 1.2),
         ([Ratios(contract=float("inf"))], float("inf")),
         ([Ratios(contract=9.0, oracle=2.74, reference=0.6775)], 2.74 / 2.71),
-        ([Ratios(contract=0.5, oracle=3.0, reference=0.1)], 3.0),
+        ([Ratios(contract=0.5, oracle=5.0, reference=0.1)], 5.0),
         ([Ratios(contract=9.0, oracle=1.3, reference=0.1)], 9.0),  # elsewhere than fp64 was computed
         ([Ratios(contract=1.2), Ratios(contract=5.0), Ratios(contract=0.1)], 5.0),
     ],

@@ -54,7 +54,7 @@ class FakeJudge:
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
-    tally = SimpleNamespace(correctness=lambda *_: CORRECT, calls=3)
+    tally = SimpleNamespace(correctness=lambda *_: CORRECT, calls=3, notes=list)
     trial = SimpleNamespace(tally=tally)
     bound = SimpleNamespace(constructed=lambda *_, **__: trial, on=lambda _: trial, close=lambda: None)
     levels = SimpleNamespace(tally=tally, lacks=SimpleNamespace(codes=(), findings=lambda *_: []))

@@ -98,3 +98,20 @@ def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
     assert words.startswith("output['near'][1]: got 0.00200200011, fp64 gives 0.00200000009; ")
     assert "times the tolerance from fp64" in words
     assert "elements wrong" not in words
+
+
+@pytest.mark.parametrize(
+    ("found", "codes", "words"),
+    [
+        ({}, [], ""),
+        ({"narrow": 1.13}, ["far_from_fp64"], "1.13 times the allowed distance from fp64"),
+        ({"picks": 3}, ["ties"], "equal within the tolerance"),
+        ({"boundary": (2, 131_072)}, ["boundary_codes"], "up to 2 of 131,072 elements are one code"),
+        ({"narrow": 2.0, "boundary": (1, 400)}, ["far_from_fp64", "boundary_codes"], "1 of 400"),
+    ],
+)
+def test_what_is_right_and_worth_knowing_is_a_note(found, codes, words) -> None:
+    notes = Tally(**found).notes()
+    assert [note.code for note in notes] == codes
+    assert not any(note.fatal for note in notes)
+    assert words in " ".join(note.message for note in notes)

@@ -1,6 +1,4 @@
-"""Indices that point at equal values."""
-
-import math
+"""Values that indices pick."""
 
 import pytest
 import torch
@@ -11,26 +9,35 @@ ROW = torch.tensor([[3.0, 1.0, 3.0, 2.0]])
 
 
 @pytest.mark.parametrize(
-    ("got", "want", "inputs", "expected"),
+    ("picks", "source", "dim", "expected"),
     [
-        ([[1, 3, 0, 2]], [[1, 3, 2, 0]], [ROW], True),
-        ([[1, 3, 0, 2]], [[3, 1, 2, 0]], [ROW], False),
-        ([0], [2], [ROW], True),  # argmax along the last dimension
-        (0, 2, [ROW], True),  # argmax over everything
-        (1, 2, [ROW], False),
-        ([[1, 3, 0, 4]], [[1, 3, 2, 0]], [ROW], False),  # beyond the end: unwritten memory, say
-        ([[1, 3, 0, -4]], [[1, 3, 2, 0]], [ROW], False),
-        ([[1, 3, 0, 0]], [[1, 3, 2, 0]], [ROW], False),  # sorted values, but no permutation
-        ([[0, 0]], [[0, 0]], [ROW], True),
-        ([0, 0], [0, 2], [ROW.expand(2, 4)], True),  # each row has a pick of its own
-        ([[0]], [[2]], [ROW.long()], True),
-        ([[0]], [[2]], [ROW == 3], False),  # a mask: too many are equal for that to mean anything
-        ([[0]], [[6]], [torch.cat([ROW, ROW])], True),  # argmax over everything that keeps the dimensions
-        ([[0]], [[2]], [ROW, torch.zeros(1, 2)], True),
-        ([1], [3], [ROW, torch.tensor([[0, 1, 0, 1]])], False),  # both are allowed, and only one of them is the best
-        ([0], [2], [ROW, torch.tensor([[1, 0, 1, 0]])], True),
-        ([[0, 1, 2]], [[2, 1, 0]], [torch.full((1, 4), math.nan)], False),
+        ([[1, 3, 0, 2]], ROW, 1, [[1.0, 2.0, 3.0, 3.0]]),
+        ([[1, 3]], ROW, -1, [[1.0, 2.0]]),
+        ([0], ROW, 1, [[3.0]]),  # argmax along the last dimension
+        (3, ROW, None, [2.0]),  # argmax over everything
+        ([[6]], torch.cat([ROW, ROW + 1]), None, [4.0]),
+        ([[0], [3]], torch.cat([ROW, ROW + 1]), 1, [[3.0], [3.0]]),
+        ([[1, 0, 1, 0]], torch.cat([ROW, ROW + 1]), 0, [[4.0, 1.0, 4.0, 2.0]]),
+        ([[1, 3, 0, 4]], ROW, 1, None),  # beyond the end: unwritten memory, say
+        ([[1, 3, 0, -4]], ROW, 1, None),
+        ([[0, 1], [0, 1]], ROW, 1, None),  # indices of another shape
+        (1, ROW, 1, None),
     ],
 )
-def test_indices_that_point_at_equal_values(got, want, inputs, expected) -> None:
-    assert any(ties.pick_places(torch.tensor(got), torch.tensor(want), inputs)) is expected
+def test_values_that_indices_pick(picks, source, dim, expected) -> None:
+    found = ties.picked(source, torch.tensor(picks), dim)
+    assert (found is None) == (expected is None)
+    assert found is None or found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "expected"),
+    [
+        ([[1, 3, 0, 2]], [[1, 3, 2, 0]], True),
+        ([[1, 3, 0, 0]], [[1, 3, 2, 0]], False),  # sorted values, but no permutation
+        ([[1, 3, 0, 0]], [[1, 3, 0, 0]], True),
+        ([[0, 0], [0, 0]], [[1, 1], [0, 2]], False),
+    ],
+)
+def test_an_index_comes_twice_only_where_one_does_in_the_reference(got, want, expected) -> None:
+    assert ties.as_distinct(torch.tensor(got), torch.tensor(want), 1) is expected

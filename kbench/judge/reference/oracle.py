@@ -2,16 +2,18 @@
 
 import contextlib
 import copy
+import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from kbench.children.child_error import is_of_the_device
 from kbench.core.traces import summary_of
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import over_tensors
-from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.expected import Expected, unlike
 from kbench.numerics import elements, tails
 from kbench.numerics.operators import OperatorMode
 from kbench.wire.channel import flatten
@@ -20,6 +22,11 @@ COARSE = (torch.bfloat16, torch.float16)
 """Types of 16 bits, the coarser one first."""
 ROUNDED = 5.0
 """Median error of fp32 results, in tolerances, from which on it is of 16 bits (docs/verification.md)."""
+
+ORACLE_SAMPLES = 3
+"""Fewest entries of a large batch that are computed in fp64."""
+MAX_MISSING_ENTRIES = 64
+"""Most entries with misses that are computed in fp64; more misses are the candidate's, or rule 2 decides."""
 
 Pieces = list[tuple[Any, list[Tensor]]]
 """Outputs in fp64, each list with the index of what it is of: `...` of the whole."""
@@ -105,10 +112,95 @@ def widening() -> Iterator[None]:
 
 
 def batch_size(expected: Expected) -> int | None:
-    """Return the common first dimension of all tensors in and out, or None."""
-    tensors = [a for a in expected.arguments if hasattr(a, "untyped_storage")] + expected.tensors
-    sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
+    """Return the first dimension that all outputs have in common, or None."""
+    sizes = {t.shape[0] if t.dim() else 0 for t in expected.tensors}
     return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
+
+
+def worst_of_entries(
+    outputs: Sequence[Tensor], expected: Expected, tolerances: Sequence[elements.Tolerance]
+) -> Tensor | None:
+    """Return the largest error of each entry of the batch, in tolerances; None where there is no batch."""
+    wanted = list(expected.judged.values())
+    if batch_size(expected) is None or len(wanted) > len(expected.tensors):
+        return None
+    three = zip(outputs, wanted, tolerances, strict=True)
+    return torch.stack([elements.worst_of_entries(*each) for each in three]).amax(0)
+
+
+def entry_elements(expected: Expected) -> int:
+    """Return the elements of one entry of the batch, of the inputs and outputs that have one for each."""
+    tensors = [*(a for a in expected.arguments if hasattr(a, "shape")), *expected.tensors]
+    batch = batch_size(expected)
+    each: int = sum(t.numel() // len(t) for t in tensors if t.dim() and t.shape[0] == batch)
+    return max(1, each)
+
+
+def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_elements: int) -> list[int]:
+    """Return which entries of a batch are computed: those with the largest misses, and as many others at random.
+
+    An element that misses the contract is judged by fp64, and the others show what the reference's own errors are.
+    """
+    random = secrets.SystemRandom()
+    if worst is None or not bool((worst > 1).any()):
+        return random.sample(range(batch), min(ORACLE_SAMPLES, batch))
+    most = max(ORACLE_SAMPLES, min(MAX_MISSING_ENTRIES, most_elements // elements_each))
+    missing = int((worst > 1).sum().item())
+    first: list[int] = worst.sort(descending=True).indices[: min(most, missing)].tolist()
+    others = [entry for entry in random.sample(range(batch), min(2 * len(first), batch)) if entry not in first]
+    return [*first, *others[: len(first)]]
+
+
+def of_entries(
+    expected: Expected,
+    entries: Sequence[int],
+    at_once: int,
+    call: Callable[[list[Any]], Any],
+    run_double: Callable[[list[Any], list[Tensor]], list[Tensor] | None],
+) -> Pieces | None:
+    """Return fp64 outputs of entries of the batch, `at_once` together; None where they do not stand for themselves.
+
+    Inputs that have as many entries as the outputs are cut, all of them or only the first; the others are whole.
+    """
+    batch = batch_size(expected)
+    cut = [n for n, a in enumerate(expected.arguments) if hasattr(a, "shape") and a.dim() and a.shape[0] == batch]
+    groups = [list(entries[start : start + at_once]) for start in range(0, len(entries), at_once)]
+    for inputs in dict.fromkeys([tuple(cut), tuple(cut[:1])]) if cut else ():
+        found: Pieces = []
+        for group in groups:
+            part = [a[group].clone() if n in inputs else a for n, a in enumerate(expected.arguments)]
+            outputs = _of_part(part, [whole[group] for whole in expected.tensors], call, run_double)
+            if outputs is None:
+                break
+            found.append((group, outputs))
+        else:
+            return found
+    return None
+
+
+def _of_part(
+    part: list[Any],
+    wanted: list[Tensor],
+    call: Callable[[list[Any]], Any],
+    run_double: Callable[[list[Any], list[Tensor]], list[Tensor] | None],
+) -> list[Tensor] | None:
+    try:
+        alone = [t for _, t in flatten(call(part)) if isinstance(t, Tensor)]
+    except Exception as error:  # a batch norm in training mode takes no single sample
+        if is_of_the_device(error):
+            raise
+        return None
+    if len(alone) != len(wanted) or any(unlike(one, other) for one, other in zip(alone, wanted, strict=True)):
+        return None  # equal sizes by chance, as of `a.T @ b`
+    return run_double(part, alone)
+
+
+def has_all_misses(pieces: Pieces, worst: Tensor) -> bool:
+    """Return whether each entry with a miss is among what was computed."""
+    computed = torch.zeros_like(worst, dtype=torch.bool)
+    for index, _ in pieces:
+        computed[index] = True
+    return bool((computed | ~(worst > 1)).all())
 
 
 def inner_type(

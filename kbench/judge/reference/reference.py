@@ -17,6 +17,7 @@ from kbench.core.model import Cost
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
+from kbench.judge.reference.boundaries import Boundaries
 from kbench.judge.reference.drawing import (
     Arguments,
     Inputs,
@@ -30,22 +31,29 @@ from kbench.judge.reference.drawing import (
     transformed,
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
-from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
-from kbench.numerics import elements, ties
+from kbench.judge.reference.oracle import (
+    Fp64Model,
+    Pieces,
+    batch_size,
+    chosen_entries,
+    entry_elements,
+    inner_type,
+    number_dtype,
+    numbers,
+    of_entries,
+)
+from kbench.numerics import elements
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
 
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
-ORACLE_SAMPLES = 3
 SMALL_OUTPUT = 1 << 16
 """Most elements of an output that may be nearly the same for all inputs, as a mean of many terms is."""
 REPEAT_DRAWS = 4
 """Draws with equal outputs before an output counts as constant; two may be equal by chance."""
 HARDLY = 4.0
 """In tolerances. Outputs of two draws that are closer may agree within one tolerance by chance."""
-PICK_DRAWS = 3
-"""Number of shuffles of an input; a short one may come out in its old order."""
 SMALL_STATE = 1 << 24
 """Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
 FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
@@ -64,10 +72,14 @@ class Reference:
         allow_tf32: bool,
         eval_mode: bool = False,
         tell: problems.TellStep = problems.unheard,
+        oracle_elements: int = ORACLE_ELEMENTS,
     ):
         problems.pin_precision(allow_tf32)
         self.device = device
         self.overrides = dict(overrides)
+        self.oracle_elements = oracle_elements
+        self.decides = True
+        """False if the first call of `boundaries` saw no rounding and no comparison within."""
         self.problem = problems.load(path, overrides, device, tell)
         self.init_seed = secrets.randbits(31)
         self.constructs_on = device  # both sides: where their parameters are drawn
@@ -89,7 +101,6 @@ class Reference:
         """Whether the problem's own inputs give finite results with the parameters of construction."""
         self.keeps_weights = False
         """Whether other values of the parameters were tried, and made the reference raise or its results infinite."""
-        self._picks: dict[tuple[str, int, int | None], bool] = {}
         self.inputs = Inputs(self.problem)
         self.repeats: tuple[str, ...] = ()
         """Paths of the outputs that are the same in every draw, within the tolerance."""
@@ -173,32 +184,6 @@ class Reference:
         """Return whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
         return self.expect(self.arguments(secrets.randbits(31))).is_finite
 
-    def picks(self, path: str, number: int, dim: int | None) -> bool:
-        """Return whether an output has indices along a dimension of an input, which follow the values they pick."""
-        key = path, number, dim
-        if key not in self._picks:
-            self._picks[key] = any(self._follows(path, number, dim) for _ in range(PICK_DRAWS))
-        return self._picks[key]
-
-    def _follows(self, path: str, number: int, dim: int | None) -> bool:
-        """Shuffle inputs of one shape along a dimension: indices should change, and the values that they pick not."""
-        first = self.expect(self.arguments(secrets.randbits(31)))
-        source = tensor_leaves(first.arguments)[number]
-        order = torch.randperm(source.numel() if dim is None else source.shape[dim], device=source.device)
-
-        def shuffled(x: Tensor) -> Tensor:
-            if x.shape != source.shape:
-                return x
-            return x.flatten()[order].view(x.shape) if dim is None else x.index_select(dim, order)
-
-        second = self.try_expect([over_tensors(a, shuffled) for a in first.arguments])
-        if isinstance(second, Exception):
-            return False
-        before, after = (dict(each.leaves).get(path) for each in (first, second))
-        if before is None or after is None or before.shape != after.shape or torch.equal(before, after):
-            return False
-        return ties.pick_equal(source, before, shuffled(source), after, dim)
-
     def state(self) -> list[tuple[str, Tensor]]:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
@@ -246,37 +231,46 @@ class Reference:
             self.restore()
         self.keeps_weights = True
 
-    def oracle(self, expected: Expected) -> Pieces | None:
-        """Return fp64 outputs for the whole batch or for sampled entries of it.
+    def is_small(self, expected: Expected) -> bool:
+        """Return whether inputs and outputs are few enough to be computed in fp64 as a whole."""
+        total = sum(t.numel() for t in expected.judged.values())
+        total += sum(a.numel() for a in expected.recalled() if hasattr(a, "numel"))
+        return total <= self.oracle_elements
+
+    def oracle(self, expected: Expected, worst: Tensor | None = None) -> Pieces | None:
+        """Return fp64 outputs for the whole batch, or for the entries whose `worst` error misses the contract, or some.
 
         None where it has no meaning in fp64, or is large and its batch entries depend on each other.
         """
-        total = sum(t.numel() for t in expected.judged.values())
-        total += sum(a.numel() for a in expected.arguments if hasattr(a, "numel"))
-        if total <= ORACLE_ELEMENTS:
+        if self.is_small(expected):
             outputs = self._run_double(expected.arguments, [*expected.judged.values()])
             return None if outputs is None else [(..., outputs)]
         batch = batch_size(expected)
         if batch is None or expected.changed or expected.numbers:
             return None
-        sampled: Pieces = []
-        for index in secrets.SystemRandom().sample(range(batch), min(ORACLE_SAMPLES, batch)):
-            part = [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in expected.arguments]
-            try:
-                found = flatten(self.call(part))
-            except Exception as error:  # a batch norm in training mode takes no single sample
-                if is_of_the_device(error):
-                    raise
-                return None
-            alone = [t for _, t in found if hasattr(t, "shape")]
-            parts = [whole[index : index + 1] for whole in expected.tensors]
-            is_batch = [t.shape for t in alone] == [t.shape for t in parts]  # else equal sizes by chance: `a.T @ b`
-            near = (elements.compare(a, b, elements.tolerance_for(a.dtype)) for a, b in zip(alone, parts, strict=True))
-            outputs = self._run_double(part, alone) if is_batch and all(each.ratio <= 1 for each in near) else None
-            if outputs is None:
-                return None
-            sampled.append(([index], outputs))
-        return sampled
+        each = entry_elements(expected)
+        entries = chosen_entries(batch, each, worst, self.oracle_elements)
+        at_once = max(1, self.oracle_elements // each)
+        return of_entries(expected, entries, at_once, self.call, self._run_double)
+
+    def boundaries(self, expected: Expected) -> Boundaries:
+        """Return what discontinuous outputs may be on these arguments."""
+        arguments = expected.recalled()
+        wanted = [*expected.judged.values()]
+
+        def own() -> list[Tensor] | None:
+            found = self.try_expect(arguments)
+            return None if isinstance(found, Exception) else [*found.judged.values()]
+
+        def double() -> list[Tensor] | None:
+            return self._run_double(arguments, wanted)
+
+        def tolerance_of(dtype: torch.dtype) -> elements.Tolerance:
+            return elements.tolerance_for(dtype, self.problem.tolerance)
+
+        found = Boundaries(own, double if self.is_small(expected) else None, tolerance_of, self.factor)
+        self.decides = found.decides
+        return found
 
     @property
     def why_no_oracle(self) -> str:

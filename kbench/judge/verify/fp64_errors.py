@@ -34,6 +34,13 @@ class Truth:
     """Root mean squares of the outputs; 1 for those that are compared exactly."""
     own_at_least: tuple[float, ...] = ()
     """Of each output, the reference's error on other draws like this one."""
+    has_all_misses: bool = False
+    """True if fp64 is known of all elements that miss the contract."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True if no further entries can be computed: all were, or the model has no meaning in fp64."""
+        return self.pieces is None or all(index is ... for index, _ in self.pieces)
 
     def ratios(
         self,
@@ -50,6 +57,10 @@ class Truth:
                 if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
                     continue
                 found[number] = against_oracle(found[number], got[index], want[index], double, tolerance)
+                if self.has_all_misses and found[number].contract > 1 and not tolerance.coarse:
+                    scale = tolerance.near_zero(elements.rms(double))
+                    missed = elements.worst_miss(got[index], want[index], double, tolerance, scale)
+                    found[number] = replace(found[number], missed=max(missed, found[number].missed or 0.0))
                 if index is ... and not tolerance.coarse:
                     change = change_errors(expected.recalled(), got, want, double, tolerance)
                     found[number] = replace(found[number], change=change)
@@ -67,7 +78,7 @@ class Truth:
             if errors.numel():
                 worst = errors.max()
                 (one,) = elements.mismatches(0, got, oracle, errors == worst, name, oracle.shape, most=1)
-                found[worst.item()] = one if index is ... else replace(one, index=(*index, *one.index[1:]))
+                found[worst.item()] = one if index is ... else replace(one, index=(index[one.index[0]], *one.index[1:]))
         return (found[max(found)],) if found else ()
 
 

@@ -2,18 +2,21 @@
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from kbench.core.errors import PluginError
-from kbench.judge.reference import reference as judged
 from kbench.judge.reference.drawing import is_constant_mask, is_labels, is_number, is_value, over_tensors
+from kbench.judge.reference.oracle import ORACLE_SAMPLES, chosen_entries
 from kbench.judge.reference.reference import Reference
 from kbench.judge.verify.variations import centred, flipped, moved_by
 
 
-def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *, parameters: str = "x") -> Reference:
+def reference(
+    folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *, parameters: str = "x", **options: Any
+) -> Reference:
     path = folder / "problem.py"
     path.write_text(
         textwrap.dedent(f"""
@@ -27,7 +30,7 @@ def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *
             return []
         """)
     )
-    return Reference(path, {}, "cpu", allow_tf32=False)
+    return Reference(path, {}, "cpu", allow_tf32=False, **options)
 
 
 @pytest.mark.parametrize(
@@ -283,24 +286,6 @@ def test_counting_does_not_import_the_compiler(after_torch_process) -> None:
     after_torch_process.run(code)
 
 
-@pytest.mark.parametrize(
-    ("forward", "picks"),
-    [
-        ("return x.argmax(-1)", True),
-        ("return x.argsort(-1)", True),
-        ("return (x > 0.5).sum(-1)", False),  # lengths: the values there are equal by chance
-        ("return torch.full(x.shape[:1], 3)", False),
-    ],
-)
-def test_indices_follow_the_values_that_they_pick(tmp_path, forward, picks) -> None:
-    found = reference(tmp_path, forward=forward, inputs="[torch.rand(5, 40)]")
-    assert found.picks("output", 0, 1) is picks
-
-
-def test_the_largest_of_all_is_a_pick_too(tmp_path) -> None:
-    assert reference(tmp_path, forward="return x.argmax()", inputs="[torch.rand(5, 8)]").picks("output", 0, None)
-
-
 @pytest.mark.parametrize("forward", ["return range(3)", "return x.numpy()", "return object()", "return [x, {1, 2}]"])
 def test_a_result_that_cannot_be_compared_is_refused(tmp_path, forward) -> None:
     with pytest.raises(PluginError, match="cannot be compared"):
@@ -384,26 +369,55 @@ def test_arguments_are_drawn_again(tmp_path) -> None:
     assert not reference(tmp_path, forward="return x + 1", inputs=unseeded).inputs.follow_seeds()
 
 
-def test_equal_sizes_that_are_no_batch_leave_no_oracle(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(judged, "ORACLE_ELEMENTS", 8)
-    inputs = "[torch.randn(6, 6), torch.randn(6, 6)]"
-    found = reference(tmp_path, "return x.T @ y", inputs, parameters="x, y")
-    assert found.oracle(found.expect(found.arguments(1))) is None
-    assert found.why_no_oracle.startswith("it is too large")
+@pytest.mark.parametrize(
+    ("forward", "sizes", "known"),
+    [
+        ("return x.softmax(1)", [(6, 5)], True),
+        ("return x @ y", [(6, 5), (5, 7)], True),
+        ("return x @ y", [(6, 6), (6, 6)], True),  # the second is whole, though it has as many rows
+        ("return torch.bmm(x, y)", [(6, 3, 4), (6, 4, 5)], True),
+        ("return torch.einsum('bijl,lk->bijk', x, y)", [(6, 2, 3, 4), (4, 5)], True),
+        ("return x.T @ y", [(6, 6), (6, 6)], False),  # equal sizes by chance
+        ("return x - x.mean(0)", [(6, 5)], False),
+        ("return x.sum()", [(6, 5)], False),
+    ],
+)
+def test_entries_of_a_large_batch_are_computed_in_fp64(tmp_path, forward, sizes, known) -> None:
+    inputs = f"[{', '.join(f'torch.randn{size}' for size in sizes)}]"
+    found = reference(tmp_path, forward, inputs, parameters="x, y" if len(sizes) > 1 else "x", oracle_elements=8)
+    expected = found.expect(found.arguments(1))
+    pieces = found.oracle(expected)
+    assert (pieces is not None) is known
+    if pieces is None:
+        assert found.why_no_oracle.startswith("it is too large")
+        return
+    assert len({entry for index, _ in pieces for entry in index}) == ORACLE_SAMPLES
+    for index, (exact,) in pieces:
+        torch.testing.assert_close(exact.float(), expected.tensors[0][index])
+
+
+@pytest.mark.parametrize(
+    ("worst", "room", "chosen", "number"),
+    [
+        ([0.5] * 20, 1000, [], ORACLE_SAMPLES),
+        ([0.5] * 18 + [1.2, 7.0], 1000, [19, 18], 4),
+        ([2.0, 9.0, 5.0] + [0.5] * 17, 10, [1, 2, 0], 6),
+        ([2.0 + n for n in range(20)], 10, [19, 18, 17], 6),  # too many: the worst of them
+        ([2.0 + n for n in range(20)], 50, [19, 18, 17, 16, 15], 10),
+        ([2.0, 3.0], 1000, [1, 0], 2),
+        ([float("inf"), 1.0, 1.0], 1000, [0], 2),
+    ],
+)
+def test_entries_with_the_largest_misses_are_computed_and_as_many_others(worst, room, chosen, number) -> None:
+    found = chosen_entries(len(worst), 10, torch.tensor(worst), room)
+    assert found[: len(chosen)] == chosen
+    assert len(found) == len(set(found)) == number
 
 
 def test_why_there_is_no_oracle(tmp_path) -> None:
     found = reference(tmp_path, "return x.view(torch.int32).view(torch.float32)")
     assert found.oracle(found.expect(found.arguments(1))) is None
     assert found.why_no_oracle.startswith("in fp64 the reference raises TypeError: the bits")
-
-
-def test_a_batch_too_large_for_the_oracle_is_sampled(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(judged, "ORACLE_ELEMENTS", 8)
-    found = reference(tmp_path, "return x.softmax(1)", "[torch.randn(6, 5)]")
-    sampled = found.oracle(found.expect(found.arguments(1)))
-    assert sampled is not None
-    assert len(sampled) == judged.ORACLE_SAMPLES
 
 
 def test_the_time_of_a_call_is_known(tmp_path) -> None:

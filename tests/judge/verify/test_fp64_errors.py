@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kbench.core.values import Ratios, rule
+from kbench.core.values import NARROW, Ratios, rule
 from kbench.judge.reference.oracle import Fp64Model, numbers
 from kbench.judge.verify import fp64_errors
 from kbench.judge.verify.fp64_errors import against_oracle, change_errors, rehearse
@@ -135,6 +135,27 @@ def test_what_a_large_output_loses_near_zero_pays_for_no_error_elsewhere() -> No
         one[seed, seed] += 1e-4 * want.std()
         tail[:, -1] *= 1 + 1e-4
         assert not any(is_right(got, want, exact) for got in (want.half().float(), one, tail))
+
+
+def shortened(x: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return fp32 values rounded to this many bits of fraction."""
+    step = 1 << (23 - bits)
+    return ((x.view(torch.int32) + step // 2) & -step).view(torch.float32)
+
+
+@pytest.mark.parametrize("scale", [3e-5, 1e-3, 0.03])
+@pytest.mark.parametrize("terms", [16, 512, 8192])
+def test_no_shorter_type_is_a_narrow_miss_in_small_outputs(terms: int, scale: float) -> None:
+    """Each meets the contract, or most of it, and misses the distance from fp64 by far more than a note allows."""
+    tolerance = elements.tolerance_for(torch.float32)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        a, b = torch.randn(96, terms), torch.randn(terms, 96) * (scale / terms**0.5)
+        want, exact = a @ b, a.double() @ b.double()
+        for got in (shortened(a, 10) @ shortened(b, 10), shortened(a, 7) @ shortened(b, 7), want.half().float()):
+            ratios = against_oracle(Ratios(contract=0.5), got, want, exact, tolerance)
+            assert max(ours / allowed for ours, allowed, _ in ratios.bounds(16.0)) > 4 * NARROW
+            assert not is_right(got, want, exact)
 
 
 def test_outputs_that_are_no_changed_inputs_have_no_change() -> None:

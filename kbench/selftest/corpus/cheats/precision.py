@@ -35,6 +35,29 @@ class bf16_dot(nn.Module):
         return torch.dot(x.bfloat16().float(), y.bfloat16().float())
 
 
+class error_of_1e_5_in_small_outputs(nn.Module):
+    """Adds 9e-6 everywhere: within 1e-5 of the reference, and far from fp64 where values are hundredths."""
+
+    PROBLEM = "small_outputs"
+    EXPECT = ("wrong_value",)
+    CATALOGUE = "harness 16"
+    SPEED = "fast"
+
+    def forward(self, x):
+        return 0.02 * torch.tanh(x) + 9e-6
+
+
+class half_in_small_outputs(nn.Module):
+    """Computes small outputs in fp16: each is within 1e-5 of the reference, and some are many tolerances from fp64."""
+
+    PROBLEM = "small_outputs"
+    EXPECT = ("wrong_value",)
+    CATALOGUE = "harness 16"
+
+    def forward(self, x):
+        return (0.02 * torch.tanh(x)).half().float()
+
+
 class half_where_sums_are_positive(nn.Module):
     """Rounds both factors to eleven bits (as TF32 and fp16 do) where the inner dimension is long: errors of positive
     terms average out.
@@ -51,6 +74,21 @@ class half_where_sums_are_positive(nn.Module):
             scale_a, scale_b = a.abs().max(), b.abs().max()
             return ((a / scale_a).half().float() @ (b / scale_b).half().float()) * (scale_a * scale_b)
         return a @ b
+
+
+class one_code_off_in_a_hundredth(nn.Module):
+    """Right but for a hundredth of the codes, each of which is off by one."""
+
+    PROBLEM = "quantised_rows"
+    EXPECT = ("wrong_value",)
+    CATALOGUE = "harness 18"
+    SPEED = "fast"
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 448.0
+        codes = (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
+        codes.view(-1)[::100] ^= 1
+        return codes.view(torch.float8_e4m3fn), scale
 
 
 class quantises_coarsely(nn.Module):
@@ -83,6 +121,19 @@ def rounded(x):
     return torch.round(x / step) * step
 
 
+class rounds_up_near_boundaries(nn.Module):
+    """Takes the larger code within a hundredth of a boundary, which is far more than rounding explains."""
+
+    PROBLEM = "int8_rows"
+    EXPECT = ("wrong_value",)
+    CATALOGUE = "harness 18"
+    SPEED = "fast"
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 127.0
+        return (x / scale + 0.01).round().clamp(-128, 127).to(torch.int8), scale
+
+
 class seven_bits_behind_bf16(nn.Module):
     """Factors of 7 bits, for a product of bf16 that is returned in fp32: an error eight times as large."""
 
@@ -96,3 +147,17 @@ class seven_bits_behind_bf16(nn.Module):
 
     def forward(self, x):
         return rounded(x) @ rounded(self.weight).T
+
+
+class two_codes_off_at_a_boundary(nn.Module):
+    """Two codes off where a value lies on a boundary, which may be one code off, and right elsewhere."""
+
+    PROBLEM = "quantised_halves"
+    EXPECT = ("wrong_value",)
+    CATALOGUE = "harness 18"
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 127.0
+        v = x / scale
+        at_boundary = (v - v.floor() - 0.5).abs() < 1e-6
+        return torch.where(at_boundary, v.floor() + 2, v.round()).clamp(-128, 127).to(torch.int8)

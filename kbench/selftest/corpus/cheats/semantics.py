@@ -272,3 +272,19 @@ class whole_vectors_only(nn.Module):
         whole = x.numel() // 4 * 4
         y.view(-1)[:whole] = torch.nn.functional.silu(x.reshape(-1)[:whole])
         return y
+
+
+class wrong_tail_of_a_large_product(nn.Module):
+    """Right but for the last row of 1e8 results, which is off by a thousandth."""
+
+    PROBLEM = "large_products"
+    EXPECT = ("wrong_value",)
+    CATALOGUE = "harness 23"
+    DEVICES = ("cuda",)
+
+    def forward(self, a, w):
+        rows = a.reshape(-1, a.shape[2], a.shape[3])
+        found = torch.bmm(rows, w.expand(rows.shape[0], *w.shape)).reshape(*a.shape[:3], w.shape[1])
+        if a.shape[0] > 2:
+            found[-1, -1, -1] *= 1.001
+        return found

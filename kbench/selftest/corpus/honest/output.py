@@ -217,6 +217,17 @@ class Top(NamedTuple):
     indices: torch.Tensor
 
 
+class multiplies_by_the_reciprocal(nn.Module):
+    """Multiplies by the reciprocal of a scale, as serving libraries do: few elements get the neighbouring code of fp8."""
+
+    PROBLEM = "quantised_rows"
+    SPEED = "fast"
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 448.0
+        return (x * (1.0 / scale)).clamp(-448, 448).to(torch.float8_e4m3fn), scale
+
+
 class named_tuple_output(nn.Module):
     """A named tuple of its own where the reference returns a plain one."""
 
@@ -249,6 +260,18 @@ class non_contiguous_output(nn.Module):
 class Statistics(OrderedDict):
     def __getattr__(self, name):
         return self[name]
+
+
+class other_halves(nn.Module):
+    """Multiplies by a reciprocal where a value in every fourth row lies in the middle between two codes."""
+
+    PROBLEM = "quantised_halves"
+    FINDINGS = ("boundary_codes",)
+    SPEED = "fast"
+
+    def forward(self, x):
+        factor = 127.0 / x.abs().amax(-1, keepdim=True).clamp_min(1e-12)
+        return (x * factor).round().clamp(-128, 127).to(torch.int8)
 
 
 class other_kind_of_dictionary(nn.Module):
@@ -321,6 +344,17 @@ class ring_of_outputs(nn.Module):
         return y
 
 
+class rounds_half_away(nn.Module):
+    """Rounds halves away from zero where the reference rounds to even, and multiplies by a reciprocal."""
+
+    PROBLEM = "int8_rows"
+
+    def forward(self, x):
+        scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 127.0
+        v = x * (1.0 / scale)
+        return (v.sign() * (v.abs() + 0.5).floor()).clamp(-128, 127).to(torch.int8), scale
+
+
 class scores_masked_by_where(nn.Module):
     """Chooses between scores and -inf instead of filling."""
 
@@ -342,6 +376,17 @@ class slice_of_padded_output(nn.Module):
         view = padded[:, 3 : 3 + x.shape[1]]
         view.copy_(torch.nn.functional.gelu(x))
         return view
+
+
+class sums_scores_in_parts(nn.Module):
+    """Sums scores in two parts: where the two best are equal but for rounding, another of them comes first."""
+
+    PROBLEM = "best_sum"
+    FINDINGS = ("ties",)
+
+    def forward(self, x):
+        half = x.shape[-1] // 3
+        return (x[..., :half].sum(-1) + x[..., half:].sum(-1)).argmax(-1)
 
 
 class transposed_result(nn.Module):

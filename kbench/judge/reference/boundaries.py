@@ -1,0 +1,297 @@
+"""Discontinuous outputs: what else a reference could return where fp64 lies within the tolerance of a boundary.
+
+A rounding, a cast to integers or 8 bits, a comparison, and a choice among values (`argmax`, `topk`, `sort`) are
+decisions. Two honest results may decide differently near a boundary.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.core.values import COARSE_FACTOR, CodeDifferences
+from kbench.numerics import codes, elements, tails, ties
+from kbench.numerics.operators import OperatorMode
+
+LARGER_SHARE = 1 / 8
+"""The error of the reference before a decision is the one that this share of its elements exceeds."""
+
+ROUNDINGS = {
+    *("round", "floor", "ceil", "trunc", "sign", "round_", "floor_", "ceil_", "trunc_", "sign_"),
+    *("floor_divide", "remainder", "fmod", "gt", "ge", "lt", "le", "bucketize"),
+}
+"""Operators that decide by their first argument. `eq` and `ne` are absent: each value would be a boundary."""
+CHOICES = {"argmax", "argmin", "topk", "sort", "max", "min", "kthvalue", "median"}
+"""Operators that return indices into their first argument."""
+
+ReferenceRun = Callable[[], Sequence[Tensor] | None]
+Shift = tuple[float, float]
+"""The error that a value before a decision may have: absolute, and relative to the value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """The values that one operator decided by."""
+
+    dtype: torch.dtype
+    sample: Tensor
+    rms: float
+    source: Tensor | None = None
+    """All values; kept of choices only."""
+    picked: Tensor | None = None
+    """The indices that were chosen."""
+    dim: int | None = None
+    """The dimension of the indices; None where they are of the flattened values."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all values are whole numbers: they were rounded before, and no boundary is near."""
+        wide = self.sample.double()
+        return bool(((wide == wide.round()) | ~wide.isfinite()).all())
+
+    def shift(self, own: "Decision | None", tolerance: elements.Tolerance, factor: float) -> Shift:
+        """Return what the values may be off: the tolerance, or a multiple of the error of the reference's `own`."""
+        if tolerance.exact or self.is_whole:
+            return 0.0, 0.0
+        times = 1.0
+        if own is not None and own.sample.shape == self.sample.shape and self.sample.numel():
+            error = tails.quantile_error(own.sample, self.sample.double(), tolerance, LARGER_SHARE)
+            times = max(1.0, (min(factor, COARSE_FACTOR) if tolerance.coarse else factor) * error)
+        return times * tolerance.near_zero(self.rms), times * tolerance.rtol
+
+
+class _Recorder(OperatorMode):
+    """Records roundings and choices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.roundings: list[Decision] = []
+        self.choices: list[Decision] = []
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        place = _place(func, args, given)
+        seen = None if place is None else _decision(args[place])
+        out = func(*args, **given)
+        if seen is not None:
+            self.roundings.append(seen)
+        elif _name(func) in CHOICES:
+            picked = out if isinstance(out, Tensor) else out[-1]
+            if picked.dtype == torch.int64 and (isinstance(out, tuple) or _name(func).startswith("arg")):
+                choice = _decision(args[0], source=args[0], picked=picked, dim=_argument(func, args, given, "dim"))
+                self.choices.append(choice)
+        return out
+
+
+class _Shifted(OperatorMode):
+    """Adds to the values before each rounding what they may be off, times a sign."""
+
+    def __init__(self, shifts: Sequence[Shift], sign: int):
+        super().__init__()
+        self._shifts, self._sign = iter(shifts), sign
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        place = _place(func, args, given)
+        if place is None:
+            return func(*args, **given)
+        atol, rtol = next(self._shifts, (0.0, 0.0))
+        if atol == rtol == 0:
+            return func(*args, **given)
+        moved = args[place].abs().mul_(rtol).add_(atol).mul_(self._sign).add_(args[place])
+        if place == 0 and _name(func).endswith("_"):  # it works in place
+            args[0].copy_(moved)
+            moved = args[0]
+        return func(*args[:place], moved, *args[place + 1 :], **given)
+
+
+def _name(func: Any) -> str:
+    """Return the name of an operator of torch, as in `torch.ops.aten`; empty for others."""
+    space, _, name = func._schema.name.partition("::")  # noqa: SLF001 - the only place of the name
+    return str(name) if space == "aten" else ""
+
+
+def _place(func: Any, args: Sequence[Any], given: dict[str, Any]) -> int | None:
+    """Return which argument an operator rounds, if it does: floating-point numbers of 16 bits or more."""
+    name, place = _name(func), None
+    casts = name == "_to_copy" and _is_discrete(given.get("dtype"))
+    if name in ROUNDINGS or casts or (name == "div" and given.get("rounding_mode")):
+        place = 0
+    elif name == "searchsorted" or (name == "copy_" and _is_discrete(args[0].dtype)):
+        place = 1
+    if place is None or not isinstance(args[place], Tensor):
+        return None
+    dtype = args[place].dtype
+    return place if dtype.is_floating_point and dtype.itemsize > 1 else None
+
+
+def _is_discrete(dtype: torch.dtype | None) -> bool:
+    """Return whether a cast to a type rounds to codes; one to bool compares with zero, as `ne` does."""
+    if dtype is None or dtype == torch.bool or dtype.is_complex:
+        return False
+    return codes.is_float8(dtype) or not dtype.is_floating_point
+
+
+def _argument(func: Any, args: Sequence[Any], given: dict[str, Any], name: str) -> Any:
+    """Return an argument by name, or its default; None where there is none."""
+    for place, argument in enumerate(func._schema.arguments):  # noqa: SLF001 - the only list of them
+        if argument.name == name:
+            return args[place] if place < len(args) else given.get(name, argument.default_value)
+    return None
+
+
+def _decision(values: Tensor, **of_choice: Any) -> Decision:
+    flat = values.detach().reshape(-1)
+    sample = flat[:: -(-flat.numel() // tails.SAMPLE) or 1].clone()
+    rms = elements.rms(values) if values.is_floating_point() else 1.0
+    return Decision(dtype=values.dtype, sample=sample, rms=rms, **of_choice)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Near:
+    """An output, compared with what the reference gives in fp64 and on both sides of a boundary."""
+
+    output: Tensor
+    """The output, with the reference's values where its own are as right."""
+    picks: int = 0
+    """Number of indices that point at values as good as the reference's."""
+    at_boundary: int = 0
+    """Number of other elements that are right because a boundary is near."""
+
+
+class Boundaries:
+    """The decisions of a reference on one set of arguments, in its own precision and in fp64."""
+
+    def __init__(
+        self,
+        own: ReferenceRun,
+        double: ReferenceRun | None,
+        tolerance_of: Callable[[torch.dtype], elements.Tolerance],
+        factor: float,
+    ):
+        seen = _recorded(own)
+        exact = _recorded(double) if double is not None else None
+        self._run = own if exact is None or double is None else double
+        self._has_fp64 = exact is not None
+        self.outputs, mine = exact or seen or ((), _Recorder())
+        theirs = seen[1] if seen is not None else _Recorder()
+        self._known = bool(mine.roundings) and len(mine.roundings) == len(theirs.roundings)
+
+        def shifts(these: Sequence[Decision], those: Sequence[Decision]) -> list[Shift]:
+            if len(these) != len(those):
+                return [(0.0, 0.0)] * len(these)
+            pairs = zip(these, those, strict=True)
+            return [one.shift(other if exact else None, tolerance_of(other.dtype), factor) for one, other in pairs]
+
+        self._shifts = shifts(mine.roundings, theirs.roundings)
+        self._choices = list(zip(mine.choices, shifts(mine.choices, theirs.choices), strict=True))
+        self._moved: list[Sequence[Tensor]] | None = None
+
+    @property
+    def decides(self) -> bool:
+        """True if the reference rounds or compares anywhere that can be seen."""
+        return self._known
+
+    def near(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
+        """Judge an output that differs from the reference's."""
+        if tolerance.exact:
+            return self._near_codes(number, got, want)
+        return self._near_values(number, got, want, tolerance)
+
+    def _near_codes(self, number: int, got: Tensor, want: Tensor) -> Near:
+        """Judge a discontinuous output."""
+        places = codes.differing_places(got, want)
+        base = self.outputs[number] if number < len(self.outputs) else want
+        if base.dtype != want.dtype or base.shape != want.shape:
+            base = want
+        as_fp64 = codes.at(got, places) == codes.at(base, places)
+        good = ~as_fp64 & self._good_picks(got, base, places)
+        rest = places[~as_fp64 & ~good]
+        found, known = self._explained(number, got, want, base, rest)
+        differences = CodeDifferences(
+            elements=want.numel(),
+            differing=rest.numel(),
+            explained=int(found.sum().item()),
+            reference=codes.differing_places(want, base).numel() if self._has_fp64 else 0,
+            known=known,
+        )
+        right = torch.cat([places[as_fp64 | good], *([rest] if differences.right else [])])
+        return Near(
+            output=codes.replaced(got, want, right),
+            picks=int(good.sum().item()),
+            at_boundary=rest.numel() if differences.right else 0,
+        )
+
+    def _near_values(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
+        """Judge an output of values, of which some may lie behind a rounding within."""
+        places = elements.missing_places(got, want, tolerance)
+        moved = self._answers(number, want.shape)
+        if moved is None:
+            return Near(output=got)
+        mine = got.reshape(-1)[places].double()
+        answers = torch.stack([t.reshape(-1)[places].double() for t in moved])
+        right = ((mine - answers).abs() <= tolerance.atol + tolerance.rtol * answers.abs()).any(0)
+        few = CodeDifferences(elements=want.numel(), differing=places.numel(), explained=int(right.sum().item()))
+        return (
+            Near(output=codes.replaced(got, want, places), at_boundary=places.numel())
+            if few.right
+            else Near(output=got)
+        )
+
+    def _good_picks(self, got: Tensor, base: Tensor, places: Tensor) -> Tensor:
+        """Return which of the places have indices of values that are as good as those that were chosen."""
+        none = torch.zeros_like(places, dtype=torch.bool)
+        if base.dtype not in {torch.int64, torch.int32}:
+            return none
+        for choice, (atol, rtol) in self._choices:
+            if choice.source is None or choice.picked is None or not _same_indices(base, choice.picked):
+                continue
+            mine, best, dim = got.reshape(choice.picked.shape).long(), choice.picked, choice.dim
+            given, wanted = (ties.picked(choice.source, picks, dim) for picks in (mine, best))
+            if given is None or wanted is None:
+                continue
+            if dim is not None and best.dim() == choice.source.dim() and not ties.as_distinct(mine, best, dim):
+                continue
+            near = given == wanted
+            if atol or rtol:
+                near |= (given - wanted).abs() <= atol + rtol * wanted.abs()
+            return near.reshape(-1)[places]
+        return none
+
+    def _explained(self, number: int, got: Tensor, want: Tensor, base: Tensor, places: Tensor) -> tuple[Tensor, bool]:
+        """Return which of the places are at most one code from an answer as right, and whether that is known."""
+        mine, first, second = (codes.at(t, places) for t in (got, want, base))
+        close = ((mine - first).abs() <= 1) | ((mine - second).abs() <= 1)
+        moved = self._answers(number, base.shape)
+        if moved is None or any(t.dtype != base.dtype for t in moved):
+            return (close if codes.is_quantised(want.dtype) else torch.zeros_like(close)), False
+        answers = torch.stack([first, second, *(codes.at(t, places) for t in moved)])
+        return close & (mine >= answers.amin(0)) & (mine <= answers.amax(0)), True
+
+    def _answers(self, number: int, shape: torch.Size) -> list[Tensor] | None:
+        """Return an output with all values shifted up and down; None where the roundings cannot be seen."""
+        if self._moved is None and self._known:
+            runs = [_run_in(_Shifted(self._shifts, sign), self._run) for sign in (1, -1)]
+            self._moved = [outputs for outputs in runs if outputs is not None]
+        if self._moved is None or len(self._moved) < 2:
+            return None
+        outputs = [moved[number] for moved in self._moved]
+        return outputs if all(t.shape == shape for t in outputs) else None
+
+
+def _recorded(run: ReferenceRun) -> tuple[Sequence[Tensor], _Recorder] | None:
+    recorder = _Recorder()
+    outputs = _run_in(recorder, run)
+    return None if outputs is None else (outputs, recorder)
+
+
+def _run_in(mode: OperatorMode, run: ReferenceRun) -> Sequence[Tensor] | None:
+    with mode:
+        return run()
+
+
+def _same_indices(output: Tensor, picked: Tensor) -> bool:
+    """Return whether an output holds the indices of a choice, in whatever integer type and shape."""
+    return output.numel() == picked.numel() and torch.equal(output.reshape(-1).long(), picked.reshape(-1))
