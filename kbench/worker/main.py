@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
+from kbench.plugins.script import set_caller_folder
 from kbench.sandbox import rungs
 from kbench.wire import precision_switches
 from kbench.wire.autograd import differentiable, owned
@@ -82,6 +83,7 @@ class Worker:
         """Lock this process in, then import torch, before any solution is known."""
         os.nice(message.get("niceness", 0))
         restrict(message)
+        set_caller_folder(Path(message["caller"]))
         faulthandler.enable(all_threads=False)  # the log of a crash names the line
         import torch
 
@@ -102,15 +104,12 @@ class Worker:
 
     def do_load(self, message: Message) -> Message:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""
-        import torch
-
         require_builds()
         blocks = Block.attach_all(message["blocks"], message["fds"])
         tensors = [view(TensorSpec.from_json(spec), blocks[0].bytes).clone() for spec in message["tensors"]]
         for block in blocks:
             block.close()
-        arguments = decode_tree(message["arguments"], tensors, torch)
-        keywords = decode_tree(message["keywords"], tensors, torch)
+        arguments, keywords = solution.arguments_of(message, tensors, self._device)
         self._construct(message, arguments, keywords, seed=message["seed"])
         with Stage("init"):
             self._state = solution.settled(self._model, message["example"], message["seed"], self._device)

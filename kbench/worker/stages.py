@@ -1,16 +1,15 @@
 """Which stage of a solution's work an exception comes from, and its description for the judge."""
 
-import errno
-import re
-import traceback
+import subprocess
 
 from kbench.core import traces
-from kbench.sandbox import namespaces
+from kbench.plugins.script import exit_of, import_advice
 from kbench.wire.channel import Message, both_ends
+from kbench.worker.denied import why_denied
 from kbench.worker.extensions import BuildError
 
-STARTS_A_PROCESS = re.compile(r"fork|spawn|exec")
-"""In the line that raised: the call that starts a process, as `os`, `subprocess` and `multiprocessing` write it."""
+LOADS = frozenset({"import", "init"})
+"""Stages in which a file that ends its process is reported as one that raised."""
 
 
 class StageError(Exception):
@@ -31,7 +30,8 @@ class Stage:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, StageError):
+        ends = isinstance(error, SystemExit) and self._name in LOADS
+        if (isinstance(error, Exception) and not isinstance(error, StageError)) or ends:
             raise StageError(self._name) from error
 
 
@@ -40,22 +40,30 @@ def describe(error: BaseException) -> Message:
     stage = ""
     if isinstance(error, StageError) and error.__cause__ is not None:
         stage, error = error.stage, error.__cause__
-    if isinstance(error, BuildError) or "Error building extension" in str(error) or "CUDA_HOME" in str(error):
+    message = _message(error)
+    if isinstance(error, BuildError) or "Error building extension" in message or "CUDA_HOME" in message:
         stage = "build"
     return {
         "stage": stage,
         "type": type(error).__name__,
-        "message": both_ends(f"{error}{namespaces.why_closed(error) or _why_refused(error)}"),
+        "message": both_ends(message),
         "traceback": both_ends(traces.trace_of(error)),
     }
 
 
-def _why_refused(error: BaseException) -> str:
-    """Return what the error of a solution does not say by itself, empty for most."""
-    frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, ImportError) and "attempted relative import" in str(error):
-        return " (a solution is a file, not a package: import the file beside it without the dot)"
-    denied = isinstance(error, PermissionError) and error.errno == errno.EPERM and error.filename is None
-    if denied and frames and STARTS_A_PROCESS.search(frames[-1].line or ""):
-        return " (only its build may start programs: keep what they make in a fixed folder, such as /tmp/NAME)"
-    return ""
+def _message(error: BaseException) -> str:
+    """Return what an exception says, with what it leaves out."""
+    if isinstance(error, SystemExit):
+        return "; ".join(exit_of(error))
+    if isinstance(error, ImportError):
+        advice = import_advice(error)
+        return f"{error} ({advice})" if advice else str(error)
+    return f"{_compiler_output(error) or error}{why_denied(error)}"
+
+
+def _compiler_output(error: BaseException) -> str:
+    """Return what a failed program printed where its bytes are no UTF-8, so that the error of decoding replaced it."""
+    failed = error.__context__
+    if not isinstance(error, UnicodeDecodeError) or not isinstance(failed, subprocess.CalledProcessError):
+        return ""
+    return f"Error building extension: {bytes(error.object).decode(errors='replace')}"

@@ -1,0 +1,264 @@
+"""What a problem's or a solution's file finds around it: arguments, import paths, and modules of its own folder.
+
+It finds what it would find under `python file.py`: `sys.argv` is its path, and its folder comes first on the path. If
+the file is a link, the real file's folder comes before the link's. The folder that kbench was started in comes last.
+"""
+
+import ast
+import contextlib
+import importlib
+import importlib.machinery
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+from kbench.core.errors import PluginError
+from kbench.plugins.source import parse
+
+PACKAGE = Path(__file__).resolve().parent.parent
+IMPORT_SYSTEM = ("<frozen importlib", str(Path(importlib.__file__).parent), __file__)
+"""Prefixes of the files whose frames lie between an import statement and a finder."""
+PREFIX = "kbench_"
+"""Start of the names under which problems and solutions themselves are imported."""
+
+
+class Script:
+    """A problem's or a solution's file; the process works for one at a time, which has its folders on the path."""
+
+    def __init__(self, path: Path, caller: Path, also: tuple[Path, ...] = ()):
+        real = Path(os.path.realpath(path)).parent
+        self.path = path
+        self.folders = tuple(dict.fromkeys([real, path.absolute().parent]))
+        self.roots = tuple(dict.fromkeys([*self.folders, caller]))
+        self._sources = also
+        self._argv, self.path_before = sys.argv, [*sys.path]
+        self._loaded_before = frozenset(sys.modules)
+        self._modules: dict[str, ModuleType] = {}
+        """Modules of these folders while the process works for another file."""
+        own = [str(root) for root in self.roots]
+        rest = [place for place in sys.path if place not in own]
+        count = len(self.folders)
+        self._path = [*own[:count], *rest, *own[count:]]
+        self._installed = [Path(place).absolute() for place in (*rest, sys.prefix, sys.base_prefix, PACKAGE)]
+
+    def enter(self) -> None:
+        """Set `sys.argv` and the import path, and find modules by these folders from now on."""
+        sys.argv = [str(self.path)]
+        sys.path[:] = self._path
+        sys.modules.update(self._modules)
+        sys.meta_path.insert(0, self)
+        sys.path_hooks.insert(0, self._finder_of_sources)
+        self._forget_folders()
+
+    def leave(self) -> None:
+        """Undo `enter`, and put away the modules of these folders: another file's may have their names."""
+        self._path = [*sys.path]
+        sys.argv = self._argv
+        sys.path[:] = self.path_before
+        sys.meta_path.remove(self)
+        sys.path_hooks.remove(self._finder_of_sources)
+        for name, module in list(sys.modules.items()):
+            file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
+            if name not in self._loaded_before and not name.startswith(PREFIX) and self.has(file):
+                self._modules[name] = sys.modules.pop(name)
+        self._forget_folders()
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """Work for this file inside a `with` block."""
+        with returning():
+            _switch(self)
+            yield
+
+    def has(self, file: str | None) -> bool:
+        """Return whether a file lies below these folders, and in no installed package below them."""
+        place = Path(os.path.abspath(file or "/"))  # noqa: PTH100 - links are not followed
+        for root in self.roots:
+            if place.is_relative_to(root):
+                inner = (folder for folder in self._installed if folder != root and folder.is_relative_to(root))
+                return not any(place.is_relative_to(folder) for folder in inner)
+        return False
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """Find a top-level module: beside the file first if the file or its neighbours import it, else there last.
+
+        A neighbour named `triton.py` that imports `triton` is not what that name means.
+        """
+        if path is not None or name in sys.builtin_module_names:
+            return None
+        spec = PathFinder.find_spec(name, [*map(str, self.folders)]) if self.has(_importing_file()) else None
+        if spec is not None and spec.loader is None:
+            return None  # a folder without `__init__.py`: a module elsewhere on the path comes before it
+        itself = spec is not None and _imports_itself(spec)
+        if spec is not None and not itself:
+            return spec
+        found = self._elsewhere(name, target)
+        if found is None and itself:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return found
+
+    def _elsewhere(self, name: str, target: Any) -> ModuleSpec | None:
+        """Find a module as if these folders were not on the path."""
+        roots = [*map(str, self.roots)]
+        places = [place for place in sys.path if place not in roots or place in self.path_before]
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, "find_spec"):
+                found = finder.find_spec(name, places if finder is PathFinder else None, target)
+                if found is not None:
+                    return found
+        return None
+
+    def _finder_of_sources(self, folder: str) -> Any:
+        """Return the finder of a folder below these: `__pycache__` may hold something else than the source."""
+        place = Path(folder)
+        installed = any(place.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
+        ours = self.has(str(place / "module.py")) or any(place.is_relative_to(root) for root in self._sources)
+        if installed or not ours:
+            raise ImportError(folder)
+        extensions = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
+        return importlib.machinery.FileFinder(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
+
+    def _forget_folders(self) -> None:
+        for folder in list(sys.path_importer_cache):
+            below = any(Path(folder).is_relative_to(root) for root in (*self.roots, *self._sources))
+            if below and folder not in self.path_before:
+                del sys.path_importer_cache[folder]
+
+
+class SourceLoader(importlib.machinery.SourceFileLoader):
+    """Compiles the source itself, whatever is cached."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the module's source."""
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+class _Process:
+    """What this process works for; there is one."""
+
+    caller: Path | None = None
+    script: Script | None = None
+
+
+def caller_folder() -> Path:
+    """Return the folder that kbench was started in: a judge starts there, a worker in one of its own."""
+    return _Process.caller or Path.cwd()
+
+
+def set_caller_folder(folder: Path) -> None:
+    """Set the folder that kbench was started in."""
+    _Process.caller = folder
+
+
+def begin(path: Path, also: tuple[Path, ...] = ()) -> Script:
+    """Work for a file from now on, and import its modules anew unless it is the present one.
+
+    Modules in the folders `also` are compiled from their sources, too, whatever is cached.
+    """
+    present = _Process.script
+    if present is None or present.path != path:
+        _switch(None)
+        _switch(Script(path, caller_folder(), also))
+    assert _Process.script is not None, "just begun"
+    return _Process.script
+
+
+@contextlib.contextmanager
+def returning() -> Iterator[None]:
+    """Work again for the present file, if there is one, after a `with` block."""
+    before = _Process.script
+    try:
+        yield
+    finally:
+        _switch(before or _Process.script)
+
+
+def _switch(script: Script | None) -> None:
+    if script is _Process.script:
+        return
+    if _Process.script is not None:
+        _Process.script.leave()
+    _Process.script = script
+    if script is not None:
+        script.enter()
+
+
+def python_path() -> list[str]:
+    """Return the import path of this process without the folders of the file that it works for."""
+    return [*sys.path] if _Process.script is None else [*_Process.script.path_before]
+
+
+def _importing_file() -> str:
+    """Return the file of the code that imports; of generated code, the file of its module."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to know who asks
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(IMPORT_SYSTEM):
+            return str(frame.f_globals.get("__file__") or "") if file.startswith("<") else file
+        frame = frame.f_back
+    return ""
+
+
+def _imports_itself(spec: ModuleSpec) -> bool:
+    """Return whether a module's file imports a module of its own name."""
+    if spec.submodule_search_locations is not None or not str(spec.origin).endswith(".py"):
+        return False
+    with contextlib.suppress(PluginError):
+        for node in ast.walk(parse(Path(str(spec.origin))).tree):
+            named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if any(name.partition(".")[0] == spec.name for name in named):
+                return True
+    return False
+
+
+@contextlib.contextmanager
+def no_exit(doing: str) -> Iterator[None]:
+    """Have SystemExit inside a `with` block raise PluginError, which names the line."""
+    try:
+        yield
+    except SystemExit as error:
+        raise PluginError(*exit_of(error, f" {doing}")) from error
+
+
+def exit_of(error: SystemExit, doing: str = "") -> tuple[str, str]:
+    """Return a message about a file that ends the program, with the line that does, and a hint."""
+    script = _Process.script
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if script is not None and script.has(frame.filename)]
+    where = f"{own[-1].filename}, line {own[-1].lineno}: `{own[-1].line}`" if own else "the file"
+    return (
+        f"{where} ends the program{doing} (SystemExit: {error.code})",
+        "put what runs as a program below `if __name__ == '__main__':`, and give command-line options defaults",
+    )
+
+
+def import_advice(error: ImportError) -> str:
+    """Return what an error of an import does not say itself: where a module was looked for, and what to do."""
+    if "attempted relative import" in str(error):
+        return "the file is no part of a package: import the file beside it without the dot"
+    top, _, below = (error.name or "").partition(".")
+    script = _Process.script
+    if not isinstance(error, ModuleNotFoundError) or not top or script is None:
+        return ""
+    found = getattr(sys.modules.get(top), "__file__", None)
+    if below and found:
+        return f"`{top}` is {found}"
+    looked = ", ".join(str(root) for root in script.roots)
+    return f"no package of that name is installed, and it is not in {looked}: `python -m pip install {top}`"
+
+
+def unimportable(error: ImportError, path: Path) -> tuple[str, str]:
+    """Return a message about a file that cannot be imported, with the line that imports, and a hint."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+    where = f"{path}, line {lines[-1]}" if lines else str(path)
+    advice = import_advice(error)
+    hint = advice or "Python cannot import this file; correct it first"
+    return f"{where}: {type(error).__name__}: {error}", hint
