@@ -21,7 +21,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, describe_wrong
+from kbench.judge.refusal import RefusalError, describe_wrong, failed_launch
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
 from kbench.numerics import elements, ties
@@ -90,6 +90,8 @@ class Trial:
         self.reference = reference
         self.candidate = candidate
         self.arena = arena
+        self._unchecked = ""
+        """What CUDA said of an unchecked launch in the last call, if anything."""
         self.tally = Tally()
         self._lent = False
         self._numbers: dict[int, tuple[Any, ...]] = {}
@@ -174,6 +176,7 @@ class Trial:
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
+        self._unchecked = reply.unchecked
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
             self.told(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):
@@ -234,7 +237,8 @@ class Trial:
         """Say in words what is wrong with outputs, and what would be allowed."""
         pairs = list(zip(differences, map(self.reference.tolerance, expected.judged.values()), strict=True))
         wrong = [(d, tolerance) for d, tolerance in pairs if d.ratio > 1] or [pairs[ruling.output]]
-        return describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
+        described = describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
+        return f"{failed_launch(self._unchecked)}{described}"
 
     def compare(
         self, outputs: list[Tensor], expected: Expected, truth: Truth | None

@@ -164,9 +164,16 @@ def _require_no_arguments(model: Any) -> None:
 
 
 def _require_list(made: Any, function: str, what: str) -> None:
-    if not isinstance(made, list | tuple):
-        hint = f"return {what} in a list, `[]` if there are none"
-        raise PluginError(f"`{function}` returns {type(made).__name__}, not a list", hint)
+    if isinstance(made, list | tuple):
+        return
+    hint = f"return {what} in a list, `[]` if there are none"
+    if isinstance(made, Iterator):
+        hint = f"return one list of {what} in place of `yield`; `CASES` names other shapes: `kbench explain cases`"
+    elif isinstance(made, dict):
+        hint = f"return {what} in a list, in the order of the parameters: `[*inputs.values()]`"
+    elif hasattr(made, "untyped_storage"):
+        hint = f"return {what} in a list: `[x]`"
+    raise PluginError(f"`{function}` returns a {type(made).__name__}, not a list; {hint}")
 
 
 def is_of_a_problem(error: BaseException) -> bool:

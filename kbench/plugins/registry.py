@@ -245,6 +245,8 @@ def _read_problem(path: Path, origin: Origin) -> Entry:
         hint, swapped = "`kbench new problem NAME` writes a file to start from", _swapped(parsed, "solution")
         if swapped:
             hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
+        elif parsed.modules:
+            hint = f"it has the class `{parsed.modules[-1]}`: rename it, or add `Model = {parsed.modules[-1]}`"
         elif parsed.names >= GPU_MODE:
             hint = "add `class Model(nn.Module)` with `forward(self, data)` that returns `ref_kernel(data)`, and"
             hint += (

@@ -225,19 +225,17 @@ def no_exit(doing: str) -> Iterator[None]:
     try:
         yield
     except SystemExit as error:
-        raise PluginError(*exit_of(error, f" {doing}")) from error
+        raise PluginError(exit_of(error, f" {doing}")) from error
 
 
-def exit_of(error: SystemExit, doing: str = "") -> tuple[str, str]:
-    """Return a message about a file that ends the program, with the line that does, and a hint."""
+def exit_of(error: SystemExit, doing: str = "") -> str:
+    """Return a message about a file that ends the program: the line that does, and what to do."""
     script = _Process.script
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if script is not None and script.has(frame.filename)]
     where = f"{own[-1].filename}, line {own[-1].lineno}: `{own[-1].line}`" if own else "the file"
-    return (
-        f"{where} ends the program{doing} (SystemExit: {error.code})",
-        "put what runs as a program below `if __name__ == '__main__':`, and give command-line options defaults",
-    )
+    instead = "put it below `if __name__ == '__main__':`, and give command-line options defaults"
+    return f"{where} ends the program{doing} (SystemExit: {error.code}); {instead}"
 
 
 def import_advice(error: ImportError) -> str:
@@ -255,10 +253,9 @@ def import_advice(error: ImportError) -> str:
     return f"no package of that name is installed, and it is not in {looked}: `python -m pip install {top}`"
 
 
-def unimportable(error: ImportError, path: Path) -> tuple[str, str]:
-    """Return a message about a file that cannot be imported, with the line that imports, and a hint."""
+def unimportable(error: ImportError, path: Path) -> str:
+    """Return a message about a file that cannot be imported: the line that imports, and what to do."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
     where = f"{path}, line {lines[-1]}" if lines else str(path)
     advice = import_advice(error)
-    hint = advice or "Python cannot import this file; correct it first"
-    return f"{where}: {type(error).__name__}: {error}", hint
+    return f"{where}: {type(error).__name__}: {error}{f'; {advice}' if advice else ''}"

@@ -74,8 +74,7 @@ def _placed(path: Path) -> Path:
 def _beside(files: Sequence[Path]) -> Iterator[Path]:
     """Yield the folders of files; of one right in /tmp, the files that it needs."""
     for file in files:
-        for folder in {Path(os.path.realpath(file)).parent, file.absolute().parent} - {namespaces.place()}:
-            yield folder
+        yield from {Path(os.path.realpath(file)).parent, file.absolute().parent} - {namespaces.place()}
         yield from (file.absolute(), *sources.dependencies(file)) if _shows(file) else ()
 
 

@@ -21,8 +21,7 @@ WRITE = "write {name}", "write to a new folder of `tempfile.mkdtemp()`, or below
 READ = "read {name}", "keep what it needs beside its file; results, caches, `.git` and `~/.*` are closed to solutions"
 START = (
     "start {name} while it is judged",
-    "start it when the file is imported, in the constructor or in the first call, and keep what it makes in a fixed "
-    "folder, such as /tmp/NAME",
+    "start it at import, in the constructor or in the first call, and keep what it makes in a folder such as /tmp/NAME",
 )
 CALLS = (
     (re.compile(r"fork|spawn|exec|Popen"), START),

@@ -260,13 +260,14 @@ class Worker:
         slots: list[int] = message["slots"]
         told, late, self._results = message["told"], message["told"] or message["late"], []
         self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
-        described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
+        described, results, event_ns, submit_ns, unchecked = list[Any](), list[Any](), [], [], ""
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
         with torch_no_grad(), filled:
             for slot in slots:
                 poison_pool(self._outputs[slot] if message["poison"] else ())
                 with Stage("forward"):
                     measured = self._timer.measure(self._forward, slot)
+                unchecked = backend(self._device).unchecked_error() or unchecked
                 results.append(measured.output)
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
@@ -279,7 +280,7 @@ class Worker:
                 self._results = results
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         places = {"process": os.getpid(), "places": [*map(places_of, self._results)]}
-        return {**times, "sum_ns": sum(event_ns), "outputs": described, **places}
+        return {**times, "sum_ns": sum(event_ns), "outputs": described, "unchecked": unchecked, **places}
 
     def do_round(self, message: Message) -> Message:
         """Call the model on the given slots in a row, behind the judge's gate or not, and tell where results lie.
@@ -301,6 +302,7 @@ class Worker:
             behind = queue.gated(message["number"]) if message["gated"] else contextlib.nullcontext()
             with behind, queue.timed(len(slots)):
                 self._results = queue_calls(call, slots, take if message["deliver"] else None, keep=keep)
+            backend(self._device).unchecked_error()
             if not message["gated"]:
                 queue.read(len(slots))
                 self._channel.send({"progress": "done", "n": message["n"]})

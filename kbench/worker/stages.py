@@ -1,6 +1,9 @@
 """Which stage of a solution's work an exception comes from, and its description for the judge."""
 
+import re
 import subprocess
+import traceback
+from pathlib import Path
 
 from kbench.core import traces
 from kbench.plugins.script import exit_of, import_advice
@@ -10,6 +13,7 @@ from kbench.worker.extensions import BuildError
 
 LOADS = frozenset({"import", "init"})
 """Stages in which a file that ends its process is reported as one that raised."""
+UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 
 
 class StageError(Exception):
@@ -40,30 +44,42 @@ def describe(error: BaseException) -> Message:
     stage = ""
     if isinstance(error, StageError) and error.__cause__ is not None:
         stage, error = error.stage, error.__cause__
-    message = _message(error)
-    if isinstance(error, BuildError) or "Error building extension" in message or "CUDA_HOME" in message:
+    kind, message, trace = type(error).__name__, _message(error), traces.trace_of(error)
+    if output := _program_output(error):
+        kind, message = "Error building extension", next(filter(traces.COMPILER_ERROR.search, output.splitlines()))
+        trace = f"{trace}\n{output}"
+    if isinstance(error, BuildError) or "Error building extension" in f"{kind}: {message}" or "CUDA_HOME" in message:
         stage = "build"
-    return {
-        "stage": stage,
-        "type": type(error).__name__,
-        "message": both_ends(message),
-        "traceback": both_ends(traces.trace_of(error)),
-    }
+    return {"stage": stage, "type": kind, "message": both_ends(message), "traceback": both_ends(trace)}
 
 
 def _message(error: BaseException) -> str:
     """Return what an exception says, with what it leaves out."""
     if isinstance(error, SystemExit):
-        return "; ".join(exit_of(error))
+        return exit_of(error)
     if isinstance(error, ImportError):
-        advice = import_advice(error)
+        advice = import_advice(error) or _undefined(error)
         return f"{error} ({advice})" if advice else str(error)
-    return f"{_compiler_output(error) or error}{why_denied(error)}"
+    return f"{error}{why_denied(error)}"
 
 
-def _compiler_output(error: BaseException) -> str:
-    """Return what a failed program printed where its bytes are no UTF-8, so that the error of decoding replaced it."""
-    failed = error.__context__
-    if not isinstance(error, UnicodeDecodeError) or not isinstance(failed, subprocess.CalledProcessError):
+def _undefined(error: ImportError) -> str:
+    """Return the function that a library misses, as C++ writes it."""
+    symbol = UNDEFINED.search(str(error))
+    if symbol is None:
         return ""
-    return f"Error building extension: {bytes(error.object).decode(errors='replace')}"
+    import torch
+
+    name = torch._C._demangle(symbol[1])  # noqa: SLF001 - what torch itself prints symbols with
+    return f"`{name}` is declared and called, but no source defines it with these types: compare both signatures"
+
+
+def _program_output(error: BaseException) -> str:
+    """Return a compiler's output whose bytes are no UTF-8, so that an error of decoding took the place of its own."""
+    if not isinstance(error, UnicodeDecodeError):
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    reads = any(Path(frame.filename) == Path(subprocess.__file__) for frame in frames)
+    output = bytes(error.object).decode(errors="replace")
+    is_compilers = reads or isinstance(error.__context__, subprocess.CalledProcessError)
+    return output if is_compilers and traces.COMPILER_ERROR.search(output) else ""

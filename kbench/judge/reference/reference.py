@@ -29,7 +29,14 @@ from kbench.judge.reference.drawing import (
     require_supported,
     transformed,
 )
-from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
+from kbench.judge.reference.expected import (
+    Expected,
+    aliased_outputs,
+    is_random,
+    place_of_difference,
+    same_values,
+    unlike,
+)
 from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
@@ -300,8 +307,19 @@ class Reference:
             self._evaluate()
             differs = self._differs_from_itself()
         if differs:
-            hint = "seed what is random in `get_inputs`, and let `Model` remember nothing"
-            raise PluginError(f"the reference answers equal inputs differently: {differs}", hint)
+            message = f"the reference gives two outputs for equal inputs: {differs}"
+            if self._draws_in_a_call():
+                why, hint = "`forward` draws random numbers", "draw them in `get_inputs`, and pass them to `forward`"
+            else:
+                why, hint = "`Model` remembers something", "let each call compute its outputs from its inputs alone"
+            raise PluginError(f"{message}; {why}: {hint}")
+
+    def _draws_in_a_call(self) -> bool:
+        """Return whether a call takes numbers from torch's random generators."""
+        arguments, modules = self.arguments(secrets.randbits(31)), [torch, *([torch.cuda] * (self.device == "cuda"))]
+        before = [module.get_rng_state() for module in modules]
+        self.expect(arguments)
+        return not all(map(torch.equal, before, [module.get_rng_state() for module in modules]))
 
     def _differs_from_itself(self) -> str:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
@@ -314,7 +332,9 @@ class Reference:
             self.between_bytes = max(0, peak_bytes() - returned_bytes)
         self.call_s = time.monotonic() - started
         second = dict(again.leaves)
-        return next((path for path, leaf in first.items() if path not in second or unlike(leaf, second[path])), "")
+        unequal = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
+        path = next(unequal, "")
+        return f"{path}{place_of_difference(first[path], second.get(path))}" if path else ""
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
