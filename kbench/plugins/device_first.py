@@ -4,6 +4,7 @@ Code written for KernelBench makes everything on the CPU, and then moves it: gen
 memory work there only.
 """
 
+import copy
 import dataclasses
 import types
 from collections.abc import Callable
@@ -51,15 +52,15 @@ def _moved(value: Any, device: str, done: dict[int, Any]) -> Any:
     if isinstance(value, torch.Tensor):
         found: Any = (value.detach() if value.requires_grad else value).to(device)
     elif isinstance(value, torch.nn.utils.rnn.PackedSequence):
-        found = value.to(device)
+        found = value.to(device=device)
     elif isinstance(value, dict):
         found = _with_items(value, {key: _moved(item, device, done) for key, item in value.items()})
     elif isinstance(value, tuple | list):
         items = [_moved(item, device, done) for item in value]
         same = all(new is old for new, old in zip(items, value, strict=True))
         found = value if same else type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    elif _has_fields(value):
-        found = _with_fields(value, {name: _moved(item, device, done) for name, item in vars(value).items()})
+    elif _fields(value):
+        found = _with_fields(value, {name: _moved(getattr(value, name), device, done) for name in _fields(value)})
     else:
         return value
     done[id(value)] = value, found  # the value as well: its number must not become another one's
@@ -74,15 +75,19 @@ def _with_items(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
     return copied
 
 
-def _has_fields(value: Any) -> bool:
+def _fields(value: Any) -> list[str]:
+    """Return the names of what a dataclass or a namespace holds."""
+    if isinstance(value, types.SimpleNamespace):
+        return [*vars(value)]
     is_data = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return (is_data or isinstance(value, types.SimpleNamespace)) and hasattr(value, "__dict__")
+    return [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)] if is_data else []
 
 
 def _with_fields(value: Any, fields: dict[str, Any]) -> Any:
     """Return a copy with other fields, made without its constructor: fields may be frozen or computed."""
-    if all(new is vars(value)[name] for name, new in fields.items()):
+    if all(new is getattr(value, name) for name, new in fields.items()):
         return value
-    copied = type(value).__new__(type(value))
-    vars(copied).update(fields)
+    copied = copy.copy(value)
+    for name, new in fields.items():
+        object.__setattr__(copied, name, new)
     return copied

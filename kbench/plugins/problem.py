@@ -168,7 +168,7 @@ def _require_list(made: Any, function: str, what: str) -> None:
         return
     hint = f"return {what} in a list, `[]` if there are none"
     if isinstance(made, Iterator):
-        hint = f"return one list of {what} in place of `yield`; `CASES` names other shapes: `kbench explain cases`"
+        hint = f"return one list of {what}, without `yield`; `CASES` in the file names other shapes"
     elif isinstance(made, dict):
         hint = f"return {what} in a list, in the order of the parameters: `[*inputs.values()]`"
     elif hasattr(made, "untyped_storage"):

@@ -10,8 +10,9 @@ import importlib
 import importlib.machinery
 import os
 import sys
+import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -37,6 +38,7 @@ class Script:
         self.roots = tuple(dict.fromkeys([*self.folders, caller]))
         self._sources = also
         self._argv, self.path_before = sys.argv, [*sys.path]
+        self._begun_ns = time.time_ns()
         self._loaded_before = frozenset(sys.modules)
         self._modules: dict[str, ModuleType] = {}
         """Modules of these folders while the process works for another file."""
@@ -44,7 +46,8 @@ class Script:
         rest = [place for place in sys.path if place not in own]
         count = len(self.folders)
         self._path = [*own[:count], *rest, *own[count:]]
-        self._installed = [Path(place).absolute() for place in (*rest, sys.prefix, sys.base_prefix, PACKAGE)]
+        installed = *rest, sys.prefix, sys.base_prefix, str(PACKAGE)
+        self._installed = [Path(place).absolute() for place in installed]
 
     def enter(self) -> None:
         """Set `sys.argv` and the import path, and find modules by these folders from now on."""
@@ -68,6 +71,12 @@ class Script:
                 self._modules[name] = sys.modules.pop(name)
         self._forget_folders()
 
+    def is_stale(self) -> bool:
+        """Return whether a module of these folders changed on the disk after the file was first worked for."""
+        files = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
+        own = [Path(file) for file in files if file and self.has(file)]
+        return any(file.exists() and file.stat().st_mtime_ns > self._begun_ns for file in own)
+
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         """Work for this file inside a `with` block."""
@@ -87,14 +96,14 @@ class Script:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
         """Find a top-level module: beside the file first if the file or its neighbours import it, else there last.
 
-        A neighbour named `triton.py` that imports `triton` is not what that name means.
+        A neighbour named `triton.py` that imports `triton` is not what that name means, nor is a closed file.
         """
         if path is not None or name in sys.builtin_module_names:
             return None
         spec = PathFinder.find_spec(name, [*map(str, self.folders)]) if self.has(_importing_file()) else None
         if spec is not None and spec.loader is None:
             return None  # a folder without `__init__.py`: a module elsewhere on the path comes before it
-        itself = spec is not None and _imports_itself(spec)
+        itself = spec is not None and (spec.origin in _Process.closed or _imports_itself(spec))
         if spec is not None and not itself:
             return spec
         found = self._elsewhere(name, target)
@@ -145,6 +154,7 @@ class _Process:
 
     caller: Path | None = None
     script: Script | None = None
+    closed: frozenset[str] = frozenset()
 
 
 def caller_folder() -> Path:
@@ -157,14 +167,19 @@ def set_caller_folder(folder: Path) -> None:
     _Process.caller = folder
 
 
+def close(files: Iterable[str]) -> None:
+    """Never import these files by name: a judge imports no candidate, whatever a problem tries to import."""
+    _Process.closed = frozenset(place for file in files for place in (os.path.abspath(file), os.path.realpath(file)))  # noqa: PTH100
+
+
 def begin(path: Path, also: tuple[Path, ...] = ()) -> Script:
     """Work for a file from now on, and import its modules anew unless it is the present one.
 
     Modules in the folders `also` are compiled from their sources, too, whatever is cached.
     """
     present = _Process.script
-    if present is None or present.path != path:
-        _switch(None)
+    if present is None or present.path != path or present.is_stale():
+        leave()
         _switch(Script(path, caller_folder(), also))
     assert _Process.script is not None, "just begun"
     return _Process.script
@@ -178,6 +193,11 @@ def returning() -> Iterator[None]:
         yield
     finally:
         _switch(before or _Process.script)
+
+
+def leave() -> None:
+    """Work for no file."""
+    _switch(None)
 
 
 def _switch(script: Script | None) -> None:

@@ -24,11 +24,18 @@ START = (
     "start it at import, in the constructor or in the first call, and keep what it makes in a folder such as /tmp/NAME",
 )
 CALLS = (
-    (re.compile(r"fork|spawn|exec|Popen"), START),
-    (re.compile(r"socket|connect|bind|sendto|getaddrinfo"), NETWORK),
-    (re.compile(r"kill|send_signal"), ("send signals to other processes", "leave other processes alone")),
+    (re.compile(r"\b(\w*fork\w*|posix_spawnp?|spawn\w*|exec[lv]\w*|popen)\("), START),
+    (re.compile(r"\b_?socket\.|\b(connect\w*|create_connection|bind|sendto|getaddrinfo)\("), NETWORK),
     (
-        re.compile(r"sched_|priority|nice|affinity|rlimit"),
+        re.compile(r"\b(SemLock|shm_open)\("),
+        ("share memory or semaphores with other processes", "compute in this process, with threads if need be"),
+    ),
+    (
+        re.compile(r"\b(kill\w*|pidfd_send_signal)\("),
+        ("send signals to other processes", "leave other processes alone"),
+    ),
+    (
+        re.compile(r"\b(sched_set\w+|setpriority|prlimit|setrlimit|nice)\("),
         ("change the priority or the limits of other processes", "set threads with `torch.set_num_threads`"),
     ),
 )
@@ -68,16 +75,18 @@ def _words(error: BaseException) -> str:
             return f" ({limit.words})"
     if error.errno not in BEYOND:
         return ""
+    if program := _program(error.__traceback__):
+        return _sentence(START[0].format(name=program), START[1])
+    name = _quoted(error.filename)
     frames = traceback.extract_tb(error.__traceback__)
     line = (frames[-1].line or "") if frames else ""
-    name = _program(error.__traceback__)
-    for pattern, words in CALLS:
-        if pattern.search(line) and not (error.filename and words is not START):
-            return _sentence(words[0].format(name=name or _quoted(error.filename) or "programs"), words[1])
-    if not isinstance(error.filename, str | bytes):
+    for pattern, (tried, instead) in CALLS:
+        if pattern.search(line):
+            return _sentence(tried.format(name=name or "programs"), instead)
+    if not name:
         return ""
-    words = READ if _is_closed(os.fsdecode(error.filename)) else WRITE
-    return _sentence(words[0].format(name=_quoted(error.filename)), words[1])
+    tried, instead = READ if _is_closed(os.fsdecode(error.filename)) else WRITE
+    return _sentence(tried.format(name=name), instead)
 
 
 def _sentence(tried: str, instead: str) -> str:
