@@ -86,12 +86,13 @@ Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
 class Trial:
     """A reference and a candidate bound to one arena."""
 
+    _unchecked = ""
+    """CUDA's words for an unchecked launch in the last call; empty without one."""
+
     def __init__(self, reference: Reference, candidate: Candidate, arena: Arena, explain: Explain | None = None):
         self.reference = reference
         self.candidate = candidate
         self.arena = arena
-        self._unchecked = ""
-        """What CUDA said of an unchecked launch in the last call, if anything."""
         self.tally = Tally()
         self._lent = False
         self._numbers: dict[int, tuple[Any, ...]] = {}

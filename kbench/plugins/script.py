@@ -103,7 +103,7 @@ class Script:
         spec = PathFinder.find_spec(name, [*map(str, self.folders)]) if self.has(_importing_file()) else None
         if spec is not None and spec.loader is None:
             return None  # a folder without `__init__.py`: a module elsewhere on the path comes before it
-        itself = spec is not None and (spec.origin in _Process.closed or _imports_itself(spec))
+        itself = spec is not None and (_is_closed(spec) or _imports_itself(spec))
         if spec is not None and not itself:
             return spec
         found = self._elsewhere(name, target)
@@ -169,7 +169,7 @@ def set_caller_folder(folder: Path) -> None:
 
 def close(files: Iterable[str]) -> None:
     """Never import these files by name: a judge imports no candidate, whatever a problem tries to import."""
-    _Process.closed = frozenset(place for file in files for place in (os.path.abspath(file), os.path.realpath(file)))  # noqa: PTH100
+    _Process.closed = frozenset(map(os.path.realpath, files))
 
 
 def begin(path: Path, also: tuple[Path, ...] = ()) -> Script:
@@ -224,6 +224,10 @@ def _importing_file() -> str:
             return str(frame.f_globals.get("__file__") or "") if file.startswith("<") else file
         frame = frame.f_back
     return ""
+
+
+def _is_closed(spec: ModuleSpec) -> bool:
+    return spec.origin is not None and os.path.realpath(spec.origin) in _Process.closed
 
 
 def _imports_itself(spec: ModuleSpec) -> bool:
