@@ -4,11 +4,10 @@ Code written for KernelBench makes everything on the CPU, and then moves it: gen
 memory work there only.
 """
 
-import copy
-import dataclasses
-import types
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from kbench.plugins.containers import fields_of, with_fields
 
 T = TypeVar("T")
 FINAL = ("OutOfMemoryError", "AcceleratorError", "MemoryError")
@@ -59,8 +58,10 @@ def _moved(value: Any, device: str, done: dict[int, Any]) -> Any:
         items = [_moved(item, device, done) for item in value]
         same = all(new is old for new, old in zip(items, value, strict=True))
         found = value if same else type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    elif _fields(value):
-        found = _with_fields(value, {name: _moved(getattr(value, name), device, done) for name in _fields(value)})
+    elif fields := fields_of(value):
+        changed = {name: _moved(item, device, done) for name, item in fields.items()}
+        same = all(new is fields[name] for name, new in changed.items())
+        found = value if same else with_fields(value, changed)
     else:
         return value
     done[id(value)] = value, found  # the value as well: its number must not become another one's
@@ -72,22 +73,4 @@ def _with_items(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
         return value
     copied = value.copy()
     copied.update(items)
-    return copied
-
-
-def _fields(value: Any) -> list[str]:
-    """Return the names of what a dataclass or a namespace holds."""
-    if isinstance(value, types.SimpleNamespace):
-        return [*vars(value)]
-    is_data = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return [field.name for field in dataclasses.fields(value) if hasattr(value, field.name)] if is_data else []
-
-
-def _with_fields(value: Any, fields: dict[str, Any]) -> Any:
-    """Return a copy with other fields, made without its constructor: fields may be frozen or computed."""
-    if all(new is getattr(value, name) for name, new in fields.items()):
-        return value
-    copied = copy.copy(value)
-    for name, new in fields.items():
-        object.__setattr__(copied, name, new)
     return copied

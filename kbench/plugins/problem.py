@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.core.errors import PluginError
+from kbench.plugins.containers import fields_of
 from kbench.plugins.device_first import device_first, moved
 from kbench.plugins.problem_module import MODULE_PREFIX, executed
 from kbench.plugins.script import Script, begin, no_exit
@@ -231,13 +232,13 @@ def _nbytes(tensors: "Sequence[Tensor]") -> int:
 
 
 def tensors(value: Any) -> "list[Tensor]":
-    """Return the tensors of a value, nested in lists, tuples and dictionaries."""
+    """Return the tensors of a value, nested in lists, tuples, dictionaries, dataclasses and namespaces."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [tensor for item in items for tensor in tensors(item)]
+    return [tensor for item in items or fields_of(value).values() for tensor in tensors(item)]
 
 
 def seed_torch(seed: int, device: str) -> None:

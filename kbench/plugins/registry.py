@@ -264,7 +264,7 @@ def _read_problem(path: Path, origin: Origin) -> Entry:
 
 def _nearest_file(path: Path) -> str:
     """Return a hint for a missing file; names that share only their ending are not close."""
-    near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.7)
+    near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.6)
     if near:
         return f"did you mean `{path.with_name(f'{near[0]}.py')}`?"
     return "check the path" if path.parent.is_dir() else f"the folder does not exist: {path.parent}"
