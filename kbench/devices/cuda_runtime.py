@@ -1,5 +1,6 @@
 """The error of a CUDA launch that nobody has checked: every loaded copy of CUDA's runtime keeps its last one."""
 
+import contextlib
 import ctypes
 import os
 from collections.abc import Iterable
@@ -31,4 +32,8 @@ def loaded() -> Runtimes:
     """Find the runtimes that this process has loaded so far."""
     lines = MAPS.read_text(errors="replace").splitlines()
     paths = dict.fromkeys(line.split(maxsplit=5)[5] for line in lines if f"/{NAME}" in line)
-    return Runtimes(ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW) for path in paths)
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError):  # deleted since
+            found.append(ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW))
+    return Runtimes(found)

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.build.sources import kernels_of
-from kbench.plugins.device_first import device_first
+from kbench.plugins.device_first import device_first, moved
 from kbench.plugins.script import SourceLoader, begin, returning
 from kbench.wire.channel import Message, decode_constants, decode_tree
 from kbench.wire.shared_memory import TensorSpec, layout_of
@@ -67,9 +67,10 @@ def construct(
     """
     import torch
 
-    def seeded(_place: str) -> Any:
+    def seeded(where: str) -> Any:
+        given, named = moved([list(arguments), keywords], where)
         torch.manual_seed(seed)
-        return constructor(*arguments, **keywords)
+        return constructor(*given, **named)
 
     return device_first(seeded, place)[0]
 
@@ -182,7 +183,8 @@ def arguments_of(message: Message, tensors: "Sequence[Tensor]", device: str) -> 
     import torch
 
     if message["arguments"] is None:
-        made: tuple[list[Any], dict[str, Any]] = problem_of(message, device).init_inputs(message["seed"])
+        problem = problem_of(message, device)
+        made: tuple[list[Any], dict[str, Any]] = problem.init_inputs(message["seed"], message["construct_on"])
         return made
     arguments, keywords = decode_tree(message["arguments"], tensors, torch)
     return arguments, keywords

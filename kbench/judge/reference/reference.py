@@ -77,8 +77,8 @@ class Reference:
         self.overrides = dict(overrides)
         self.problem = problems.load(path, overrides, device, tell)
         self.init_seed = secrets.randbits(31)
-        self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
+        self.constructs_on = self.problem.places["Model"]  # both sides: where their parameters are drawn
         require_supported(self.state(), "of the reference's state")
         require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
