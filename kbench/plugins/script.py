@@ -12,11 +12,10 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
-from importlib.machinery import ModuleSpec, PathFinder
+from collections.abc import Iterable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
-from typing import Any
 
 from kbench.core.errors import PluginError
 from kbench.plugins.source import parse
@@ -43,6 +42,8 @@ class Script:
         self._modules: dict[str, ModuleType] = {}
         """Modules of these folders while the process works for another file."""
         own = [str(root) for root in self.roots]
+        self._open = frozenset(own) & frozenset(sys.path)
+        """Folders that were on the path before: everybody finds modules there."""
         rest = [place for place in sys.path if place not in own]
         count = len(self.folders)
         self._path = [*own[:count], *rest, *own[count:]]
@@ -54,8 +55,7 @@ class Script:
         sys.argv = [str(self.path)]
         sys.path[:] = self._path
         sys.modules.update(self._modules)
-        sys.meta_path.insert(0, self)
-        sys.path_hooks.insert(0, self._finder_of_sources)
+        sys.path_hooks.insert(0, self._finder)
         self._forget_folders()
 
     def leave(self) -> None:
@@ -63,8 +63,7 @@ class Script:
         self._path = [*sys.path]
         sys.argv = self._argv
         sys.path[:] = self.path_before
-        sys.meta_path.remove(self)
-        sys.path_hooks.remove(self._finder_of_sources)
+        sys.path_hooks.remove(self._finder)
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
             if name not in self._loaded_before and not name.startswith(PREFIX) and self.has(file):
@@ -93,50 +92,44 @@ class Script:
                 return not any(place.is_relative_to(folder) for folder in inner)
         return False
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
-        """Find a top-level module: beside the file first if the file or its neighbours import it, else there last.
+    def shows(self, folder: str) -> bool:
+        """Return whether the code that imports may find modules in one of these folders."""
+        return folder in self._open or self.has(_importing_file())
 
-        A neighbour named `triton.py` that imports `triton` is not what that name means, nor is a closed file.
-        """
-        if path is not None or name in sys.builtin_module_names:
-            return None
-        spec = PathFinder.find_spec(name, [*map(str, self.folders)]) if self.has(_importing_file()) else None
-        if spec is not None and spec.loader is None:
-            return None  # a folder without `__init__.py`: a module elsewhere on the path comes before it
-        itself = spec is not None and (_is_closed(spec) or _imports_itself(spec))
-        if spec is not None and not itself:
-            return spec
-        found = self._elsewhere(name, target)
-        if found is None and itself:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return found
-
-    def _elsewhere(self, name: str, target: Any) -> ModuleSpec | None:
-        """Find a module as if these folders were not on the path."""
-        roots = [*map(str, self.roots)]
-        places = [place for place in sys.path if place not in roots or place in self.path_before]
-        for finder in sys.meta_path:
-            if finder is not self and hasattr(finder, "find_spec"):
-                found = finder.find_spec(name, places if finder is PathFinder else None, target)
-                if found is not None:
-                    return found
-        return None
-
-    def _finder_of_sources(self, folder: str) -> Any:
-        """Return the finder of a folder below these: `__pycache__` may hold something else than the source."""
+    def _finder(self, folder: str) -> "Neighbours":
+        """Return the finder of one of these folders or of one below: an entry for `sys.path_hooks`."""
         place = Path(folder)
         installed = any(place.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
-        ours = self.has(str(place / "module.py")) or any(place.is_relative_to(root) for root in self._sources)
-        if installed or not ours:
+        below = self.has(str(place / "module.py")) or any(place.is_relative_to(root) for root in self._sources)
+        if place not in self.roots and (installed or not below):
             raise ImportError(folder)
-        extensions = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
-        return importlib.machinery.FileFinder(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
+        return Neighbours(folder, self)
 
     def _forget_folders(self) -> None:
+        """Have the folders' finders made anew: those of another file may be remembered."""
         for folder in list(sys.path_importer_cache):
-            below = any(Path(folder).is_relative_to(root) for root in (*self.roots, *self._sources))
-            if below and folder not in self.path_before:
+            if any(Path(folder).is_relative_to(root) for root in (*self.roots, *self._sources)):
                 del sys.path_importer_cache[folder]
+
+
+class Neighbours(importlib.machinery.FileFinder):
+    """Finds modules beside a file, for the file and its neighbours alone, and as sources whatever is cached.
+
+    Torch and installed packages import `triton` and modules of Python when they need them, and a neighbour may have
+    such a name. A neighbour `triton.py` that imports `triton` itself is not what that name means, nor is a closed file.
+    """
+
+    def __init__(self, folder: str, script: Script):
+        extensions = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
+        super().__init__(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
+        self._script = script
+
+    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Find a module of this folder."""
+        if "." in fullname:
+            return super().find_spec(fullname, target)
+        spec = super().find_spec(fullname, target) if self._script.shows(self.path) else None
+        return None if spec is None or _is_closed(spec) or _imports_itself(spec) else spec
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):

@@ -121,6 +121,7 @@ def test_installed_packages_do_not_see_the_files_folder(tmp_path):
     try:
         found = value(write(tmp_path / "files", above="import library", value="library.late()"))
     finally:
+        script.leave()
         sys.path.remove(str(tmp_path / "installed"))
     assert Path(str(found)).name == "sched.py"
     assert Path(str(found)).parent != tmp_path / "files"
@@ -228,3 +229,30 @@ def test_a_neighbour_that_was_edited_is_imported_again_in_the_same_process(tmp_p
     assert [value(path), value(path)] == [1, 1]
     (tmp_path / "helper.py").write_text("n = 2")
     assert value(path) == 2
+
+
+@pytest.mark.parametrize("place", ["files", "caller"])
+def test_no_installed_package_finds_a_candidate_or_any_neighbour(tmp_path, caller, place):
+    """Torch asks for `triton` where there is none, and would run what is beside the problem in the judge."""
+    (tmp_path / "installed").mkdir()
+    library = "def late():\n    try:\n        import fast_of_nobody\n    except ImportError:\n        return None\n"
+    asks = "    import importlib.util\n    return importlib.util.find_spec('fast_of_nobody')\n"
+    (tmp_path / "installed" / "library.py").write_text(library + "    return fast_of_nobody\ndef ask():\n" + asks)
+    (tmp_path / "files").mkdir()
+    (tmp_path / place / "fast_of_nobody.py").write_text("n = 7")
+    sys.path.append(str(tmp_path / "installed"))
+    sys.modules.pop("library", None)
+    try:
+        path = write(tmp_path / "files", above="import library", value="library.late(), library.ask()")
+        assert value(path) is None
+        assert load(path, {}, "cpu").inputs(seed=0)[1:] == [None, None]
+        own = write(tmp_path / "files", above="import fast_of_nobody", value="fast_of_nobody.n")
+        assert value(own) == 7
+    finally:
+        script.leave()
+        sys.path.remove(str(tmp_path / "installed"))
+
+
+def test_the_files_folder_is_the_first_of_the_path(tmp_path):
+    path = write(tmp_path, above="import sys", value="sys.path[0]")
+    assert value(path) == str(tmp_path)
