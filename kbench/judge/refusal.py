@@ -15,7 +15,7 @@ from kbench.wire.channel import Message
 
 MAX_ERROR_LENGTH = 200
 """Characters of an error of CUDA that are shown."""
-OF_DTYPES = re.compile(r"dtype|Double|Half|BFloat16|scalar type", re.I)
+DTYPE_WORDS = re.compile(r"dtype|Double|Half|BFloat16|scalar type", re.I)
 LAUNCHES = (
     (
         "no kernel image",
@@ -59,13 +59,20 @@ class RefusalError(Exception):
 def default_dtype(refusal: RefusalError) -> str:
     """Return what torch's default dtype has to do with a refusal about dtypes, where the problem has set it."""
     default = torch.get_default_dtype()
-    about = refusal.status is Status.WRONG_DTYPE or OF_DTYPES.search(refusal.reason)
+    about = refusal.status is Status.WRONG_DTYPE or DTYPE_WORDS.search(refusal.reason)
     if default is torch.float32 or not about:
         return ""
     return (
         f"; the problem sets torch's default dtype to {default}, and a solution has a process of its own, where it is "
         f"torch.float32: put `torch.set_default_dtype({default})` into the solution"
     )
+
+
+class UnbuiltError(Exception):
+    """A solution that has to start programs, and whose build has not seen that: what it tried, in words.
+
+    No refusal: it is built, with the right to do so, and judged in a fresh worker.
+    """
 
 
 def require_untampered(answer: Message, log: str) -> None:

@@ -37,8 +37,8 @@ def device_first(make: Callable[[str], T], place: str, otherwise: str = "cpu") -
 def moved(value: Any, device: str) -> Any:
     """Return a value with every tensor in it on a device, and without the graph that made it.
 
-    Lists, tuples, dictionaries, dataclasses and namespaces are searched, however deep. What holds no tensor that has to
-    change is returned itself, and a tensor that occurs twice stays one tensor.
+    Lists, tuples, dictionaries, dataclasses and namespaces are searched, however deep. A container whose tensors all
+    stay is returned itself, and a tensor that occurs twice stays one tensor.
     """
     return _moved(value, device, {})
 

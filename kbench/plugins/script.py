@@ -1,7 +1,7 @@
-"""What a problem's or a solution's file finds around it: arguments, import paths, and modules of its own folder.
+"""Surroundings of a problem's or a solution's file, as under `python file.py`: arguments, import paths, modules.
 
-It finds what it would find under `python file.py`: `sys.argv` is its path, and its folder comes first on the path. If
-the file is a link, the real file's folder comes before the link's. The folder that kbench was started in comes last.
+`sys.argv` is its path, and its folder comes first on the import path. If the file is a link, the real file's folder
+comes before the link's. The folder that kbench was started in comes last.
 """
 
 import ast
@@ -143,7 +143,7 @@ class SourceLoader(importlib.machinery.SourceFileLoader):
 
 
 class _Process:
-    """What this process works for; there is one."""
+    """State of this process: the file that it works for, and files that it never imports."""
 
     caller: Path | None = None
     script: Script | None = None
@@ -209,7 +209,7 @@ def python_path() -> list[str]:
 
 
 def _importing_file() -> str:
-    """Return the file of the code that imports; of generated code, the file of its module."""
+    """Return the file of the code that imports; generated code has the file of its module."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the only way to know who asks
     while frame is not None:
         file = frame.f_code.co_filename

@@ -21,7 +21,7 @@ LONGEST_TEXT = 8000
 CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: .*)?\r?$", re.M)
 """A line that git writes into a file where two sides of a merge differ."""
 SEPARATOR = re.compile(r"[;\t]")
-"""What some spreadsheets write between cells."""
+"""A character between cells that some spreadsheets write."""
 _PARSERS: dict[Any, Callable[[str], Any]] = {
     bool: {"True": True, "False": False}.__getitem__,
     int: int,

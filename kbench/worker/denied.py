@@ -13,7 +13,7 @@ from types import TracebackType
 from kbench.sandbox import namespaces
 
 BEYOND = frozenset({errno.EPERM, errno.EACCES, errno.EROFS})
-"""What the filter of system calls, Landlock and a read-only mount answer."""
+"""Errors by which the filter of system calls, Landlock and a read-only mount refuse."""
 MAX_CAUSES = 8
 """Exceptions of one chain that are looked at."""
 NETWORK = "use the network", "put what it needs beside its file before the run"
@@ -44,7 +44,7 @@ CALLS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A limit of the sandbox, by the error that tells of it."""
+    """A limit of the sandbox, by the error of whatever exceeds it."""
 
     number: int
     words: str
@@ -122,7 +122,7 @@ def _quoted(name: object) -> str:
 
 
 def _is_closed(name: str) -> bool:
-    """Return whether a file cannot even be read; what is not there was to be made."""
+    """Return whether a file exists and cannot even be read."""
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
     except FileNotFoundError:

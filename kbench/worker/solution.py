@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kbench.build.sources import kernels_of
+from kbench.build.interpreter import kernels_of
 from kbench.plugins.device_first import device_first, moved
 from kbench.plugins.script import SourceLoader, begin, returning
 from kbench.wire.channel import Message, decode_constants, decode_tree

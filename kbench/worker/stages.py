@@ -5,11 +5,11 @@ import subprocess
 import traceback
 from pathlib import Path
 
+from kbench.build.extensions import BuildError
 from kbench.core import traces
 from kbench.plugins.script import exit_of, import_advice
 from kbench.wire.channel import Message, both_ends
 from kbench.worker.denied import why_denied
-from kbench.worker.extensions import BuildError
 
 LOADS = frozenset({"import", "init"})
 """Stages in which a file that ends its process is reported as one that raised."""
