@@ -51,7 +51,8 @@ def _moved(value: Any, device: str, done: dict[int, Any]) -> Any:
     if isinstance(value, torch.Tensor):
         found: Any = (value.detach() if value.requires_grad else value).to(device)
     elif isinstance(value, torch.nn.utils.rnn.PackedSequence):
-        found = value.to(device=device)
+        packed: Any = value  # torch's own stubs know nothing of its `to`
+        found = packed.to(device)
     elif isinstance(value, dict):
         found = _with_items(value, {key: _moved(item, device, done) for key, item in value.items()})
     elif isinstance(value, tuple | list):

@@ -6,7 +6,6 @@ import re
 import socket
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -42,18 +41,11 @@ CALLS = (
 """By the line that raised: the call that was tried, in words, and what to do instead."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """A limit of the sandbox, by the error of whatever exceeds it."""
-
-    number: int
-    words: str
-
-
-LIMITS = (
-    Limit(number=errno.EMFILE, words="the sandbox allows 4,096 open files: close files that are no longer used"),
-    Limit(number=errno.EFBIG, words="the sandbox allows files of 8 GiB: write several smaller ones"),
-)
+LIMITS = {
+    errno.EMFILE: " (the sandbox allows 4,096 open files: close files that are no longer used)",
+    errno.EFBIG: " (the sandbox allows files of 8 GiB: write several smaller ones)",
+}
+"""By the error of whatever exceeds a limit of the sandbox: the limit, and what to do."""
 
 
 def why_denied(error: BaseException) -> str:
@@ -70,11 +62,8 @@ def _words(error: BaseException) -> str:
         return _sentence(*NETWORK)
     if not isinstance(error, OSError):
         return ""
-    for limit in LIMITS:
-        if error.errno == limit.number:
-            return f" ({limit.words})"
     if error.errno not in BEYOND:
-        return ""
+        return LIMITS.get(error.errno or 0, "")
     if program := _program(error.__traceback__):
         return _sentence(START[0].format(name=program), START[1])
     name = _quoted(error.filename)
