@@ -174,7 +174,7 @@ def _require_list(made: Any, function: str, what: str) -> None:
         hint = f"return {what} in a list, in the order of the parameters: `[*inputs.values()]`"
     elif hasattr(made, "untyped_storage"):
         hint = f"return {what} in a list: `[x]`"
-    raise PluginError(f"`{function}` returns a {type(made).__name__}, not a list; {hint}")
+    raise PluginError(f"`{function}` returns {type(made).__name__}, not a list", hint)
 
 
 def is_of_a_problem(error: BaseException) -> bool:

@@ -23,8 +23,6 @@ from kbench.plugins.source import parse
 PACKAGE = Path(__file__).resolve().parent.parent
 IMPORT_SYSTEM = ("<frozen importlib", str(Path(importlib.__file__).parent), __file__)
 """Prefixes of the files whose frames lie between an import statement and a finder."""
-PREFIX = "kbench_"
-"""Start of the names under which problems and solutions themselves are imported."""
 
 
 class Script:
@@ -38,7 +36,8 @@ class Script:
         self._sources = also
         self._argv, self.path_before = sys.argv, [*sys.path]
         self._begun_ns = time.time_ns()
-        self._loaded_before = frozenset(sys.modules)
+        self.found: dict[str, str] = {}
+        """Files of the modules that were found in these folders, by name; empty for a folder without `__init__.py`."""
         self._modules: dict[str, ModuleType] = {}
         """Modules of these folders while the process works for another file."""
         own = [str(root) for root in self.roots]
@@ -64,17 +63,16 @@ class Script:
         sys.argv = self._argv
         sys.path[:] = self.path_before
         sys.path_hooks.remove(self._finder)
-        for name, module in list(sys.modules.items()):
-            file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
-            if name not in self._loaded_before and not name.startswith(PREFIX) and self.has(file):
+        for name in self.found.keys() & sys.modules.keys():
+            module = sys.modules[name]
+            if self.has(getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")):
                 self._modules[name] = sys.modules.pop(name)
         self._forget_folders()
 
     def is_stale(self) -> bool:
         """Return whether a module of these folders changed on the disk after the file was first worked for."""
-        files = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
-        own = [Path(file) for file in files if file and self.has(file)]
-        return any(file.exists() and file.stat().st_mtime_ns > self._begun_ns for file in own)
+        files = [Path(file) for file in self.found.values() if file]
+        return any(file.exists() and file.stat().st_mtime_ns > self._begun_ns for file in files)
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -126,10 +124,12 @@ class Neighbours(importlib.machinery.FileFinder):
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a module of this folder."""
-        if "." in fullname:
-            return super().find_spec(fullname, target)
-        spec = super().find_spec(fullname, target) if self._script.shows(self.path) else None
-        return None if spec is None or _is_closed(spec) or _imports_itself(spec) else spec
+        is_part = "." in fullname
+        spec = super().find_spec(fullname, target) if is_part or self._script.shows(self.path) else None
+        if spec is None or not (is_part or is_meant(spec)):
+            return None
+        self._script.found[fullname] = spec.origin or ""
+        return spec
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):
@@ -219,8 +219,10 @@ def _importing_file() -> str:
     return ""
 
 
-def _is_closed(spec: ModuleSpec) -> bool:
-    return spec.origin is not None and os.path.realpath(spec.origin) in _Process.closed
+def is_meant(spec: ModuleSpec) -> bool:
+    """Return whether a neighbour is what its name means: it is not closed, and does not import its own name."""
+    closed = spec.origin is not None and os.path.realpath(spec.origin) in _Process.closed
+    return not closed and not _imports_itself(spec)
 
 
 def _imports_itself(spec: ModuleSpec) -> bool:
