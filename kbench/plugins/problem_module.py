@@ -2,9 +2,7 @@
 
 import ast
 import hashlib
-import importlib
 import importlib.util
-import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,7 +30,6 @@ def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     sys.modules[name] = module
     module.__dict__[OVERRIDES] = dict(overrides)
     try:
-        _announce_locks()
         source = importlib.util.decode_source(path.read_bytes())
         code = compile(_override(source, str(path), overrides), str(path), "exec")
         exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
@@ -45,22 +42,6 @@ def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     except Exception as error:
         raise PluginError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
-
-
-def _announce_locks() -> None:
-    """Have torch name the lock that it waits for when it builds an extension: a build that was killed leaves it."""
-    baton = importlib.import_module("torch.utils.file_baton").FileBaton
-    wait = getattr(baton.wait, "original", baton.wait)
-
-    def announced(self: Any) -> None:
-        logging.getLogger(__name__).warning(
-            "waiting for another build of this extension to remove its lock: if no build runs, delete %s",
-            self.lock_file_path,
-        )
-        wait(self)
-
-    announced.original = wait  # type: ignore[attr-defined]
-    baton.wait = announced
 
 
 def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
