@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kbench.core.levels import TEXTS
 from kbench.devices.poison import poison as fill
 
 Values = Mapping[str, Tensor]
@@ -46,7 +47,7 @@ class Planted:
     make: Callable[[], nn.Module]
     inputs: Callable[[], list[Tensor]]
     wrong: Mapping[str, Function]
-    """By `code` or `code/variant`."""
+    """By `code` or `code/variant`; what is no code has no name."""
     strange: Mapping[str, Function]
     """Wrong in ways that have no name."""
 
@@ -494,7 +495,9 @@ NAMELESS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 def faults(problem: Planted) -> Iterator[tuple[str, str]]:
     """Yield (code that is right, or empty; name of the fault)."""
-    yield from ((name.partition("/")[0], name) for name in (*problem.wrong, *OF_OUTPUTS, "stale_output"))
+    for name in (*problem.wrong, *OF_OUTPUTS, "stale_output"):
+        code = name.partition("/")[0]
+        yield code if code in TEXTS["diagnosis"] else "", name
     if list(problem.make().parameters()):
         yield from (("frozen_weights", f"frozen_weights/{when}") for when in ("all", "one"))
     yield from (("", name) for name in (*problem.strange, *NAMELESS))

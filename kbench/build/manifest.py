@@ -94,8 +94,11 @@ def current(path: Path, variant: str = "") -> Manifest:
 
 
 def identity(path: Path, variant: str = "") -> str:
-    """Return the digest of a file's current manifest. Raises OSError."""
-    return current(path, variant).digest(path, variant)
+    """Return the digest of a file's current manifest; empty where the file cannot be read."""
+    try:
+        return current(path, variant).digest(path, variant)
+    except OSError:
+        return ""
 
 
 def is_identity(sha256: str, path: Path, variant: str = "") -> bool:

@@ -37,6 +37,8 @@ def installed_folders() -> tuple[str, ...]:
     """Return where the interpreter, its packages, the system and this package lie: they belong to the toolchain."""
     places = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, sys.exec_prefix, str(PACKAGE)}
     places |= {os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)}
+    # Where `pip install --target` put packages that PYTHONPATH names.
+    places |= {place for place in sys.path if place and any(Path(place).glob("*.dist-info"))}
     system = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev", "/run", "/var/lib")
     found = {os.path.realpath(place) for place in places} | places | {*system}
     return tuple(sorted(f"{place.rstrip(os.sep)}{os.sep}" for place in found if place.strip(os.sep)))

@@ -23,7 +23,6 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
 from kbench.judge.timing.readings import Reply, RoundOptions
 from kbench.plugins.problem import OPENING, Step
-from kbench.wire import precision_switches
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
 from kbench.wire.gate_page import Gate
@@ -324,9 +323,9 @@ class Candidate:
         finally:
             self._config = held
 
-    def switches(self) -> list[str]:
-        """Ask which of torch's precision switches the solution changed."""
-        return precision_switches.named(self._ask({"op": "switches"}).get("changed"))
+    def report(self) -> None:
+        """Send a request that is not timed: its answer says what the solution replaced. Raises RefusalError."""
+        self._ask({"op": "report"})
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""

@@ -15,8 +15,6 @@ from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.diagnosis.evidence import explain
-from kbench.judge.diagnosis.search import MOST_ELEMENTS
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.refusal import RefusalError, default_dtype
 from kbench.judge.state import JudgeState
@@ -29,6 +27,7 @@ from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, S
 from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
+from kbench.judge.verify.wrong_answers import MAX_ELEMENTS, explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +187,7 @@ class Evaluation:
     def _diagnosis_of_small(self) -> Diagnosis | None:
         """Look for the reason why values are wrong in a smaller case, where outputs are too large to explain."""
         elements = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel"))
-        if elements > MOST_ELEMENTS[self._judge.device] and self._assignment.other_cases:
+        if elements > MAX_ELEMENTS[self._judge.device] and self._assignment.other_cases:
             try:
                 self._bound.constructed(self._judge.other(self._assignment.other_cases[0]))
             except RefusalError as refusal:

@@ -134,7 +134,6 @@ def task_key(unit: Unit, device: DeviceChoice) -> str:
 
 
 def is_of(result: UnitResult, problem: Entry, solution: Entry) -> bool:
-    """Return whether a recorded result is of these files as they are now, and of all that was read with them."""
-    return manifest.is_identity(result.problem_sha256, problem.path) and manifest.is_identity(
-        result.source_sha256, solution.path, solution.variant
-    )
+    """Return whether all that was read with these files for a recorded result is as it was."""
+    recorded = ((result.problem_sha256, problem.path, ""), (result.source_sha256, solution.path, solution.variant))
+    return all(not sha256 or manifest.is_identity(sha256, path, variant) for sha256, path, variant in recorded)

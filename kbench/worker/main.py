@@ -20,7 +20,6 @@ from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
 from kbench.plugins.script import set_caller_folder
 from kbench.sandbox import rungs
-from kbench.wire import precision_switches
 from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
@@ -56,7 +55,6 @@ class Worker:
         self._originals: Originals | None = None
         self._queue: CallQueue | None = None
         self._results: list[Any] = []
-        self._switches: dict[str, str] = {}
         self._overrides: Any = None
         """Of the case that the model was constructed for last."""
         self._observed = ObservedSolution()
@@ -166,7 +164,6 @@ class Worker:
         from kbench.plugins.problem import pin_precision
 
         pin_precision(message["allow_tf32"])
-        self._switches = self._switches or precision_switches.settings()
         if message["overrides"] != self._overrides:
             solution.forget_graphs()
         self._overrides = message["overrides"]
@@ -190,9 +187,8 @@ class Worker:
                 self._module = solution.import_solution(path)
             return solution.constructor_of(self._module, message["entry"])
 
-    def do_switches(self, _message: Message) -> Message:
-        """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
-        return {"changed": precision_switches.changed(self._switches)}
+    def do_report(self, _message: Message) -> None:
+        """Do nothing: the answer to any request that is not timed says what the solution replaced."""
 
     def do_bind(self, message: Message) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""

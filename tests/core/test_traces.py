@@ -64,3 +64,38 @@ def test_a_compilers_first_error_is_shown_however_much_follows_it(error_at, show
         lines[error_at] = "a.cpp:7:1: error: no matching function"
     assert traces.most_telling(lines, 10) == shown
     assert traces.most_telling(lines[:1], 10) == lines[:1]
+
+
+def test_a_traceback_has_the_line_that_raised_first_and_none_of_torch(tmp_path) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text(
+        "import torch\n"
+        "def inner(x):\n    return torch.nn.functional.linear(x, x[:, :1])\n"
+        "def outer(x):\n    return inner(x)\n"
+    )
+    names: dict = {}
+    exec(compile(path.read_text(), str(path), "exec"), names)
+    with pytest.raises(RuntimeError) as raised:
+        torch.nn.Sequential(Calling(names["outer"]))(torch.ones(2, 3))
+    lines = traces.trace_of(raised.value).splitlines()
+    own = [line for line in lines if str(path) in line]
+    assert own[0] == f"{path}:3, in inner: return torch.nn.functional.linear(x, x[:, :1])"
+    assert own[1].startswith(f"  called from {path}:5, in outer")
+    assert not any("site-packages/torch" in line for line in lines)
+    assert lines[-1].startswith("RuntimeError: ")
+
+
+class Calling(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_an_exception_of_torch_alone_keeps_its_frames() -> None:
+    assert traces.is_machinery(torch.__file__)
+    assert traces.is_machinery(traces.__file__)
+    assert not traces.is_machinery(str(traces.OWN / "solutions" / "group_norm" / "x.py"))
+    assert not traces.is_machinery("/home/me/torch/solution.py")

@@ -42,7 +42,7 @@ SOLUTIONS = {
     "unscaled": (
         solution("return F.layer_norm(self.linear(x), (x.shape[1],), None, self.norm.bias)"),
         "missing_scale",
-        f"{FROZEN}, wrong once they change (frozen_weights): leaves out `norm.weight`, or keeps it as it was ",
+        f"{FROZEN}, wrong once they change (frozen_weights): leaves out `norm.weight`, or keeps the values",
     ),
     "no_bias": (
         solution("return self.norm(F.linear(x, self.linear.weight))"),
@@ -53,14 +53,6 @@ SOLUTIONS = {
         solution("return self.norm(F.linear(x.half(), self.linear.weight.half(), self.linear.bias.half()).float())"),
         "fp16",
         "computes in fp16, or stores values in it; ",
-    ),
-    "switch": (
-        solution(
-            "return self.norm(F.linear(x.bfloat16().float(), self.linear.weight, self.linear.bias))",
-            "torch.backends.cuda.matmul.allow_tf32 = True",
-        ),
-        "precision_switch",
-        "sets torch.backends.cuda.matmul.allow_tf32 = True",
     ),
     "stale": (
         solution(
@@ -75,10 +67,10 @@ SOLUTIONS = {
         "needs_other_shape",
         "holds the level `task`, and `module` is required: wrong at another case that the problem lists (case_special",
     ),
-    "small_epsilon": (
-        solution("n = self.norm; return F.layer_norm(self.linear(x), n.normalized_shape, n.weight, n.bias, 1e-3)"),
-        "epsilon",
-        "adds another epsilon than the reference's 1e-05: about 0.001; ",
+    "tail": (
+        solution("y = self.norm(self.linear(x)); y[:, -5:] = 0; return y"),
+        "partial_block",
+        "wrong in the last 5 of 64 entries of dimension 1, right elsewhere; ",
     ),
     "noise": (solution("return self.norm(self.linear(x)) + 1e-3 * x.sin()"), None, "output["),
 }

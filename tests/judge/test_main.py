@@ -25,6 +25,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
 from kbench.plugins import problem
 from kbench.wire.channel import DeadlineError, PeerGoneError
+from kbench.wire.observed import Observed
 
 
 class Worker:
@@ -32,6 +33,7 @@ class Worker:
         self.number, self.compiler = number, compiler
         self.alive, self.has_ended, self.is_ready = True, False, True
         self.child = SimpleNamespace(watch_memory=lambda _: None)
+        self.observed = Observed()
         self.opened: str | None = None
         self.weights, self.spec = "name", None
 

@@ -2,9 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -145,15 +148,18 @@ print(json.dumps({
 
 
 @pytest.fixture
-def places(tmp_path) -> dict[str, Path]:
-    """A solution's folder with results in it, a scratch folder, and another run's; all below /tmp."""
+def places(tmp_path) -> Iterator[dict[str, Path]]:
+    """A solution's folder with results in it, a scratch folder, and one of somebody else's; all below /tmp."""
     if namespaces.place() not in tmp_path.parents:
         pytest.skip("the folder of this test lies elsewhere")
-    for name in ("work/mine.py", "work/sub/data", "work/results/secret", "other/secret", "run/scratch/tmp/x"):
+    for name in ("work/mine.py", "work/sub/data", "work/results/secret", "run/scratch/tmp/x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("precious")
-    folders = ("work", "work/results", "other", "run/scratch")
-    return {folder.rpartition("/")[2]: tmp_path / folder for folder in folders}
+    folders = ("work", "work/results", "run/scratch")
+    elsewhere = Path(tempfile.mkdtemp(prefix="elsewhere-", dir=namespaces.place()))
+    (elsewhere / "secret").write_text("precious")
+    yield {"other": elsewhere, **{folder.rpartition("/")[2]: tmp_path / folder for folder in folders}}
+    shutil.rmtree(elsewhere)
 
 
 def look_around(rung: Rung, places: dict[str, Path], around: namespaces.Surroundings) -> dict:

@@ -182,17 +182,20 @@ def tasks_of(corpus: Path, found: list[SolutionPair], **options):
 
 
 def test_equal_names_are_told_apart_and_equal_sources_judged_once(corpus) -> None:
-    (corpus / "copy").mkdir()
-    (corpus / "copy/again.py").write_text((corpus / "mine/1_a.py").read_text())
+    for name in ("mine/again.py", "copy/other.py"):  # beside other files, the same text may be another solution
+        (corpus / name).parent.mkdir(exist_ok=True)
+        (corpus / name).write_text((corpus / "mine/1_a.py").read_text())
     found = [
         SolutionPair(problem=str(corpus / level / "1_a.py"), solution=str(corpus / solution))
         for level in ("level1", "level2")
-        for solution in ("mine/1_a.py", "copy/again.py")
+        for solution in ("mine/1_a.py", "mine/again.py", "copy/other.py")
     ]
     tasks, notes = tasks_of(corpus, found)
     assert [(task.problem.name, task.solution.name, task.also) for task in tasks] == [
         ("level1.1_a", "1_a", ("again",)),
+        ("level1.1_a", "other", ()),
         ("level2.1_a", "1_a", ("again",)),
+        ("level2.1_a", "other", ()),
     ]
     assert "2 solutions have the same source as another" in notes[0]
 

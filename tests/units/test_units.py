@@ -319,8 +319,8 @@ def test_a_judge_that_raises_is_the_harnesss_fault_and_says_so(tmp_path, lane, m
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
     request = Evaluator._request
 
-    def spoiled(*args):
-        message = request(*args)
+    def spoiled(*args, **keywords):
+        message = request(*args, **keywords)
         message["assignment"]["unknown"] = 1
         return message
 

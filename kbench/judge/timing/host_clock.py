@@ -72,7 +72,7 @@ class HostClock:
     def prove(self, event_ns: float, pairs: int) -> None:
         """Hold the candidate's claims in the last `pairs` against the judge's clock. Raises RefusalError."""
         # Any request that is not timed tells what was replaced meanwhile.
-        self._trials["candidate"].candidate.switches()
+        self._trials["candidate"].candidate.report()
         empty_ns = min(self._empty_ns(draws=self._calls if event_ns <= TARGET_NS else 0) for _ in range(SINGLES))
         overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
         mine = self._bursts["candidate"]

@@ -59,7 +59,7 @@ class Worker:
             log="its log",
             pid=self,
             vary_weights=lambda *_: self.asked.append("weights"),
-            switches=lambda: self.asked.append("switches"),
+            report=lambda: self.asked.append("report"),
             understood=contextlib.nullcontext,
             kill=lambda: self.asked.append("kill"),
         )
@@ -270,7 +270,7 @@ def test_the_last_request_looks_like_others_and_every_result_is_checked() -> Non
     last = [slots for slots in last if isinstance(slots, tuple)]
     assert 1 <= len(last) <= LAST_REQUESTS
     assert {len(slots) for slots in last} <= {1, CALLS}
-    assert "switches" in candidate.asked, "timed requests do not tell what a solution replaced"
+    assert "report" in candidate.asked, "timed requests do not tell what a solution replaced"
     asked = [slot for slots in candidate.asked if isinstance(slots, tuple) for slot in slots]
     assert candidate.checked == len(asked)
     assert () not in candidate.asked, "one that lengthens its empty requests seems to take less for a call"

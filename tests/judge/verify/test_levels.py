@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.levels import NARROW_DRAWS, Levels
+from kbench.judge.verify.levels import NARROW_DRAWS, Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
@@ -325,3 +326,9 @@ def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_af
     tried._began = time.monotonic() - since_s
     assert tried._goes_wrong_alone(tried._own) is alone
     assert fresh == [True]
+
+
+def test_another_shape_is_named_with_what_is_wrong_there() -> None:
+    inner = Diagnosis(code="partial_block", sentence="wrong in the tail", evidence="3 of 9")
+    assert needs_other_shape(None, "dim=37").sentence == "right at its own shape, wrong at dim=37"
+    assert needs_other_shape(inner, "dim=37").sentence.endswith("wrong at dim=37: wrong in the tail")

@@ -1,4 +1,4 @@
-"""What the judge puts together for a diagnosis, of a trial that is not there."""
+"""What of a wrong answer decides, and what the worker is asked about it, in a trial that is not there."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from planted import no_first_block, no_tail, no_third_row, poison
 
 from kbench.core.model import Status
-from kbench.judge.diagnosis import evidence
 from kbench.judge.exchange import Tally
 from kbench.judge.refusal import RefusalError
+from kbench.judge.verify import wrong_answers
 from kbench.numerics import elements
 
 
@@ -21,12 +22,12 @@ def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(
 ) -> None:
     before, want = torch.linspace(0.0, 1.0, 1000), torch.linspace(1.0, 3.0, 1000).square()
     reference = SimpleNamespace(
-        repeats=repeats, device="cpu", model=None, tolerance=lambda t: elements.tolerance_for(t.dtype)
+        repeats=repeats, device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
     candidate = SimpleNamespace(follows=False, has_ended=True, within=lambda _: torch.no_grad())
     trial: Any = SimpleNamespace(reference=reference, candidate=candidate, earlier=[[before]])
     expected: Any = SimpleNamespace(tensors=[want], recalled=list)
-    found = evidence.explain(trial, [before.clone()], expected)
+    found = wrong_answers.explain(trial, [before.clone()], expected)
     assert (found.code if found is not None else None) == code
 
 
@@ -46,12 +47,12 @@ def test_zeros_are_no_earlier_answer_that_is_returned(
     answer, earlier, want = (torch.zeros(640) for _ in range(3))
     answer[got[0]], earlier[before[0]], want[70] = got[1], before[1], 0.96
     reference = SimpleNamespace(
-        repeats=(), device="cpu", model=None, tolerance=lambda t: elements.tolerance_for(t.dtype)
+        repeats=(), device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
     candidate = SimpleNamespace(follows=False, has_ended=True, within=lambda _: torch.no_grad())
     trial: Any = SimpleNamespace(reference=reference, candidate=candidate, earlier=[[earlier]])
     expected: Any = SimpleNamespace(tensors=[want], recalled=list)
-    found = evidence.explain(trial, [answer], expected)
+    found = wrong_answers.explain(trial, [answer], expected)
     assert ("stale_output" if found is not None and found.code == "stale_output" else None) == code
 
 
@@ -75,7 +76,7 @@ def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> N
     trial: Any = SimpleNamespace(
         reference=reference, candidate=candidate, tally=Tally(), arguments=lambda _: None, call=call
     )
-    assert evidence._is_right_as_constructed(trial) is None
+    assert wrong_answers._is_right_as_constructed(trial) is None
     assert told == ["constructed", "drawn"]
 
 
@@ -100,9 +101,9 @@ def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
     got = {"stale": torch.linspace(3.0, 4.0, 64).square(), "poison": nothing.clone()}[returned]
     want = torch.linspace(1.0, 3.0, 64).square()
     reference = SimpleNamespace(
-        repeats=(), device="cpu", model=None, tolerance=lambda t: elements.tolerance_for(t.dtype)
+        repeats=(), device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
-    candidate = SimpleNamespace(follows=False, has_ended=ended, within=lambda _: torch.no_grad(), switches=list)
+    candidate = SimpleNamespace(follows=False, has_ended=ended, within=lambda _: torch.no_grad())
     trial: Any = SimpleNamespace(
         reference=reference,
         candidate=candidate,
@@ -111,6 +112,31 @@ def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
         call=call,
         results=lambda _slot: [nothing],
     )
-    found = evidence.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
+    found = wrong_answers.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
     assert (found.code if found is not None else None) == code
     assert calls == [{"filled": True}] * asked
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32])
+def test_what_was_never_written_is_known_by_its_bits(dtype) -> None:
+    want = torch.arange(240).view(8, 30).to(dtype)
+    assert wrong_answers.unwritten(want) is None
+    assert wrong_answers.unwritten(poison(want)).sentence == "writes nothing of the output"
+
+
+UNWRITTEN = [
+    (no_first_block, "never writes the last 206 of 270 elements"),
+    (no_tail, "never writes the last 7 of 270 elements"),
+    (no_third_row, "never writes 1 in 3 of 9 entries of dimension 0"),
+    (torch.clone, None),
+    (torch.zeros_like, None),
+    (lambda want: torch.full_like(want, torch.nan), None),
+    (lambda want: torch.where(torch.rand(want.shape) < 0.5, want, poison(want)), None),
+]
+
+
+@pytest.mark.parametrize(("make", "sentence"), UNWRITTEN)
+def test_unwritten(make, sentence) -> None:
+    torch.manual_seed(0)
+    found = wrong_answers.unwritten(make(torch.randn(9, 30)))
+    assert (found.sentence if found is not None else None) == sentence

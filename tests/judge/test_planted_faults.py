@@ -1,4 +1,4 @@
-"""The diagnosis on planted faults: what is named right, wrong or not at all, and that strange faults get no name."""
+"""Planted faults: what is named right, wrong or not at all, and that faults without a code get no name."""
 
 import collections
 
@@ -7,7 +7,8 @@ import torch
 from planted import NAMELESS, OF_OUTPUTS, PROBLEMS, Planted, faults
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.judge.diagnosis.search import WrongAnswer, diagnose
+from kbench.judge.verify.wrong_answers import earlier_answer, unwritten
+from kbench.judge.why import WrongAnswer, explain
 from kbench.numerics import elements
 from kbench.plugins.problem import randomise, variable
 
@@ -18,6 +19,7 @@ ALIKE = {
     ("fp16", "tf32"),
     ("frozen_weights", "missing_scale"),
     ("frozen_weights", "missing_bias"),
+    ("missing_scale", "frozen_weights"),
 }
 
 
@@ -25,7 +27,7 @@ def values(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
 
 
-def planted(problem: Planted, fault: str, draw: int = 0) -> WrongAnswer:
+def planted(problem: Planted, fault: str, draw: int = 0) -> tuple[WrongAnswer, list[list[torch.Tensor]]]:
     torch.manual_seed(1000 * draw + len(fault) + len(problem.name))
     model = problem.make()
     constructed = values(model)
@@ -36,15 +38,15 @@ def planted(problem: Planted, fault: str, draw: int = 0) -> WrongAnswer:
         inputs = problem.inputs()
         want = model(*inputs)
         got = output(problem, fault, want, earlier, inputs, model, constructed)
-    return WrongAnswer(
+    answer = WrongAnswer(
         got=[got],
         want=[want],
         tolerances=[elements.tolerance_for(want.dtype)],
         arguments=inputs,
         model=model,
         constructed=lambda: constructed,
-        earlier=[[outputs] for outputs in earlier],
     )
+    return answer, [[outputs] for outputs in earlier]
 
 
 def output(problem, fault, want, earlier, inputs, model, old) -> torch.Tensor:
@@ -65,11 +67,12 @@ def output(problem, fault, want, earlier, inputs, model, old) -> torch.Tensor:
 
 
 def named(problem: Planted, code: str, fault: str, draw: int = 0) -> tuple[str, Diagnosis | None]:
-    wrong = planted(problem, fault, draw)
+    wrong, earlier = planted(problem, fault, draw)
     tolerance = wrong.tolerances[0]
     scaled = elements.compare(wrong.got[0], wrong.want[0], tolerance).ratio
     assert scaled > 1, f"{problem.name}: {fault} is no fault"
-    found = diagnose(wrong, budget_s=20.0)
+    found = next(filter(None, map(unwritten, wrong.got)), None) or earlier_answer(wrong, earlier)
+    found = found or explain(wrong, budget_s=20.0)
     said = found.code if found is not None else ""
     if said == code or (code, said) in ALIKE:
         return "right", found
@@ -103,6 +106,6 @@ def test_planted_faults_are_named(table) -> None:
     assert counts["right"] >= LEAST_RIGHT * len(real), in_words(real, "unnamed")
 
 
-def test_faults_that_have_no_name_get_none(table) -> None:
+def test_faults_without_a_code_get_no_name(table) -> None:
     strange = [row for row in table if not row[1]]
     assert in_words(strange, "wrong") == ""

@@ -1,1 +1,0 @@
-"""Why values are wrong: the usual explanations, each tried on what the solution returned."""

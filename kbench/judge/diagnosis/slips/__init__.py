@@ -1,1 +1,0 @@
-"""One operator of the reference done otherwise, as it is by mistake: a table for each kind of operator."""

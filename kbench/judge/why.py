@@ -1,0 +1,219 @@
+"""Why an answer is wrong: the alternative reference that explains its error, or its region. It changes no verdict."""
+
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kbench.core.diagnosis import Diagnosis
+from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
+from kbench.numerics import elements
+
+BUDGET_S = 3.0
+"""Time for all alternatives together (chosen): about what verifying a small problem takes."""
+MIN_ELEMENTS, MIN_ELEMENTS_ROUNDED = 8, 64
+"""Fewest elements of an output: below, an alternative or a coarser arithmetic may fit by chance (chosen)."""
+MAX_REST, MAX_REST_ROUNDED = 0.1, 0.31
+"""Root mean square that an alternative may leave of the error's: 99 % of its square is explained; 90 % by a coarser
+arithmetic. TF32 explained up to 76 % of an error that GELU by tanh had made."""
+NEGLIGIBLE_REST, MAX_ROUNDING = 3e-3, 2.0
+"""The same, below which the rest need not look like rounding; tolerances between two honest computations (chosen)."""
+CHANCE, MIN_FILLED, MAX_WRONG = 1e-6, 0.3, 0.75
+"""Probability that scattered elements all fall into a region; least share of a region that is wrong; largest share of
+an output, whose rest may be right by chance (chosen)."""
+MIN_RELATIVE_ERROR, MAX_ROUNDING_ELSEWHERE = 0.02, 16.0
+"""Share of the right values that half of a region's errors must exceed; tolerances by which other elements may miss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongAnswer:
+    """What is known of a call whose outputs are wrong."""
+
+    got: Sequence[Tensor]
+    want: Sequence[Tensor]
+    """Tensors of equal shapes and dtypes."""
+    tolerances: Sequence[elements.Tolerance]
+    model: nn.Module | None = None
+    """The reference's model with the weights of this call."""
+    arguments: Sequence[Any] = ()
+    """The model's, on which it returned `want`."""
+    constructed: Callable[[], Mapping[str, Tensor]] = dict
+    """Returns the weights of construction; none where they have not changed since."""
+    held: Callable[[], Mapping[str, Tensor]] = dict
+    """Returns the weights and buffers that the solution has now."""
+    confirm: Callable[[], bool | None] = lambda: None
+    """Calls the solution with the weights of construction; returns whether it is right, None if it cannot be called."""
+    plain: bool = True
+    """Whether the problem drew the inputs: then all parts of an output are of one kind."""
+
+    @property
+    def wrong(self) -> list[int]:
+        """Places of the outputs that are wrong."""
+        triples = zip(self.got, self.want, self.tolerances, strict=True)
+        return [place for place, triple in enumerate(triples) if is_wrong(*triple)]
+
+
+def explain(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
+    """Return why outputs are wrong; None where nothing explains it."""
+    wrong, found = answer.wrong, None
+    if wrong and not any(is_one_value(answer.got[place]) for place in wrong):
+        with contextlib.suppress(Exception):  # a model that cannot be copied, a worker that does not answer
+            found = _alternative(answer, wrong, time.monotonic() + budget_s)
+    if found is None and answer.plain:  # else inputs that stand out in one place make errors large there alone
+        regions = [partial_block(answer.got[n], answer.want[n], answer.tolerances[n]) for n in wrong]
+        found = regions[0] if regions and all(regions) else None
+    return found
+
+
+def _alternative(answer: WrongAnswer, wrong: Sequence[int], deadline_s: float) -> Diagnosis | None:
+    """Return the first alternative that explains the errors of all wrong outputs."""
+    for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, _table(answer, wrong)):
+        others = _outputs(row.run, len(answer.want))
+        trios = ((answer.got[n], answer.want[n], others[n], answer.tolerances[n]) for n in wrong if others)
+        left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
+        if left < math.inf:
+            confirmed = answer.confirm() if row.code == "frozen_weights" else None
+            more = "; called with all of them as before it is right" if confirmed else ""
+            evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error{more}"
+            return None if confirmed is False else Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
+    return None
+
+
+def _table(answer: WrongAnswer, wrong: Sequence[int]) -> Iterator[Alternative]:
+    """Yield alternatives of the model, if it gives the wanted outputs again, then of the outputs."""
+    if answer.model is not None:
+        model = Recomputing(answer.model, answer.arguments)
+        again = _outputs(model.run, len(answer.want))
+        if again and not any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong):
+            yield from alternatives(model, answer.constructed(), answer.held)
+    if all(math.isclose(elements.rms(answer.got[n]), elements.rms(answer.want[n]), rel_tol=MAX_REST) for n in wrong):
+        yield from rearranged(answer.want)
+
+
+def _outputs(run: Callable[[], list[Tensor]], count: int) -> list[Tensor]:
+    """Return outputs; none where the model raises or returns another number of them."""
+    try:
+        found = run()
+    except Exception:  # noqa: BLE001 - a problem's own code, in forms that it was not written for
+        return []
+    return found if len(found) == count else []
+
+
+def unexplained(
+    got: Tensor, want: Tensor, other: Tensor, tolerance: elements.Tolerance, *, rounds: bool = False
+) -> float:
+    """Return the share of an error that is left beside another output; infinite where that does not explain it."""
+    left = rest(got, want, other)
+    if tolerance.exact:
+        fits = left == 0
+    elif rounds:
+        fits = left <= MAX_REST_ROUNDED and got.numel() >= MIN_ELEMENTS_ROUNDED
+    else:
+        fits = left <= MAX_REST and got.numel() >= MIN_ELEMENTS
+        fits = fits and (left <= NEGLIGIBLE_REST or _rounding_apart(got, other, tolerance) <= MAX_ROUNDING)
+    return left if fits else math.inf
+
+
+def rest(got: Tensor, want: Tensor, other: Tensor) -> float:
+    """Return rms(got - other) / rms(got - want); infinite for another shape or other places that are finite."""
+    if other.shape != want.shape:
+        return math.inf
+    a, b, c = (flat(t) for t in (got, want, other))
+    here, both = a.isfinite(), a.isfinite() & b.isfinite()
+    if bool((here != c.isfinite()).any()) or not bool(here.any()):
+        return math.inf
+    error, left = _rms((a - b)[both]), _rms((a - c)[here])
+    if error == 0.0:
+        return 0.0 if left == 0.0 and not bool(both.all()) else math.inf
+    return left / error
+
+
+def _rounding_apart(got: Tensor, other: Tensor, tolerance: elements.Tolerance) -> float:
+    """Return the root mean square of the distance of two outputs in tolerances of their own scale."""
+    wide = other.to(torch.promote_types(other.dtype, torch.float64))
+    return _rms(elements.errors(got, wide, tolerance, _own_atol(other, tolerance)))
+
+
+def _own_atol(want: Tensor, tolerance: elements.Tolerance) -> float:
+    return tolerance.atol * min(1.0, elements.rms(want))
+
+
+def is_wrong(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> bool:
+    """Return whether an output misses a tolerance of its own scale."""
+    if tolerance.exact:
+        return not elements.same_bits(got, want)
+    return elements.compare(got, want, replace(tolerance, atol=_own_atol(want, tolerance))).ratio > 1
+
+
+def is_one_value(tensor: Tensor) -> bool:
+    """Return whether all elements of a tensor of some size are equal."""
+    return tensor.numel() >= MIN_ELEMENTS and bool((tensor == tensor.flatten()[0]).all())
+
+
+def flat(tensor: Tensor) -> Tensor:
+    """Return all elements as doubles; of complex numbers both parts."""
+    wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return wide.detach().double().flatten()
+
+
+def _rms(values: Tensor) -> float:
+    return float(values.square().mean().sqrt().item()) if values.numel() else 0.0
+
+
+def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
+    """Name the region outside of which an output is right, where it is wrong by much inside."""
+    if tolerance.exact:
+        bad = got != want
+    else:
+        bad = elements.errors(got, want, tolerance, _own_atol(want, tolerance)) > MAX_ROUNDING_ELSEWHERE
+    region, held = region_of(bad), got[bad]
+    if not region or held.numel() > MAX_WRONG * bad.numel():
+        return None
+    error = (flat(held) - flat(want[bad])).abs()
+    if bool(error.isfinite().all()) and error.median().item() < MIN_RELATIVE_ERROR * _rms(flat(want[bad])):
+        return None
+    evidence = f"{held.numel():,} of {bad.numel():,} elements are wrong"
+    return Diagnosis(code="partial_block", sentence=f"wrong in {region}, right elsewhere", evidence=evidence)
+
+
+def region_of(bad: Tensor) -> str:
+    """Name the region that holds all true elements of a mask: a tail, every n-th row, a block; empty if scattered."""
+    count, total = int(bad.sum().item()), bad.numel()
+    for words, inside, size in _regions(bad, count) if count not in {0, total} else ():
+        if words and inside >= MIN_FILLED * size and inside * math.log(size / total) < math.log(CHANCE):
+            return words
+    return ""
+
+
+def _regions(bad: Tensor, count: int) -> Iterator[tuple[str, int, int]]:
+    """Yield what holds all true elements: in words, how many, of how many; words are empty where it has no pattern."""
+    in_a_row, total, width = bad.flatten(), bad.numel(), bad.shape[-1]
+    few = min(count, total - count)
+    for words, run in (("last", in_a_row[total - count :]), ("first", in_a_row[:count])):
+        if bool(run.all()) and (bad.dim() == 1 or count % width):
+            yield f"the {words} {count:,} of {total:,} elements", few, few
+    sides = [bad.unsqueeze(-1).transpose(0, dim).flatten(1) for dim in range(bad.dim())]
+    places = [side.any(dim=1).nonzero()[:, 0] for side in sides]
+    named = [(dim, entries_in_words(entries, bad.shape[dim])) for dim, entries in enumerate(places)]
+    parts = [f"{words} of dimension {dim}" for dim, words in named if len(places[dim]) < bad.shape[dim]]
+    yield " and ".join(parts) if all(words for _, words in named) else "", count, math.prod(map(len, places))
+    rows = bad.reshape(-1, width).any(dim=1).nonzero()[:, 0]
+    yield entries_in_words(rows, total // width).replace("entries", "rows"), count, len(rows) * width
+
+
+def entries_in_words(entries: Tensor, size: int) -> str:
+    """Name sorted entries of one dimension: a run, or equally far apart through the whole; empty if neither."""
+    first, last, count = int(entries[0]), int(entries[-1]), len(entries)
+    if last - first == count - 1:
+        if first and last < size - 1:
+            return f"entries {first} to {last} of {size}"
+        return f"the {'last' if first else 'first'} {count} of {size} entries"
+    step = int(entries[1]) - first
+    through = torch.arange(first, size, step, device=entries.device)
+    return f"1 in {step} of {size} entries" if first < step and count > 2 and torch.equal(entries, through) else ""
