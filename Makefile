@@ -19,8 +19,10 @@ RUN_READY := $(call has_all,$(RUNTIME))
 TEST_READY := $(call has_all,$(RUNTIME) $(DEVELOPMENT))
 endif
 
-RUN_PYTHON := $(if $(filter yes,$(RUN_READY)),PYTHONPATH=$(CURDIR) $(PYTHON),$(VENV)/bin/python)
-TEST_PYTHON := $(if $(filter yes,$(TEST_READY)),PYTHONPATH=$(CURDIR) $(PYTHON),$(VENV)/bin/python)
+# This checkout first, then what the caller's Python finds its dependencies by.
+SEARCH_PATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
+RUN_PYTHON := $(if $(filter yes,$(RUN_READY)),PYTHONPATH=$(SEARCH_PATH) $(PYTHON),$(VENV)/bin/python)
+TEST_PYTHON := $(if $(filter yes,$(TEST_READY)),PYTHONPATH=$(SEARCH_PATH) $(PYTHON),$(VENV)/bin/python)
 
 # Full size on a GPU, or as many samples as leave room for five copies of them; a smaller case on a CPU.
 define CHOOSE

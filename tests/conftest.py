@@ -14,6 +14,7 @@ import pytest
 from kbench.children.child import Child
 from kbench.devices import admission
 from kbench.host import nursery_process as nurseries
+from kbench.plugins import script
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -84,6 +85,13 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text + "\n" == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(autouse=True)
+def _no_script() -> Iterator[None]:
+    """End each test without the arguments, import paths and modules of a problem that it loaded in this process."""
+    yield
+    script.leave()
 
 
 @pytest.fixture(scope="session", autouse=True)

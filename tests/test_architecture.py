@@ -29,6 +29,8 @@ MAY_CATCH_EVERYTHING = {
     "kbench/cli/app.py": "the last line of the command line",
     "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
     "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
+    "kbench/plugins/problem_module.py": "imports a problem's file, which may raise anything",
+    "kbench/plugins/device_first.py": "tries a problem's or a solution's code on the CPU, whatever it raises",
     "kbench/api/judge.py": "carries what a thread raised to the one that asked",
     "kbench/serve/service.py": "tells a defect to the client that asked, and goes on",
     "kbench/cluster/executor.py": "carries what a thread raised to the one that asked",

@@ -157,6 +157,7 @@ class StartedWorker:
         )
         setup = {
             "op": "setup",
+            "caller": str(Path.cwd()),
             "device": config.device,
             "rung": config.rung,
             "writable": [str(self.scratch)],

@@ -4,6 +4,7 @@ import errno
 import importlib.util
 import io
 import os
+import re
 import signal
 import sys
 import traceback
@@ -16,7 +17,7 @@ import typer
 
 from kbench.cli.command import Command, Group, completing
 from kbench.cli.output import Output, lost, missing_package, silence
-from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
+from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError, did_you_mean
 from kbench.core.version import __version__
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
@@ -54,6 +55,8 @@ because shell completion and `--help` wait for the imports."""
 JUDGING = frozenset({"run", "verify", "profile"})
 """Commands that start a judge as soon as they can: their users wait for torch."""
 INTERRUPTED = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
+WRONG_CHOICE = re.compile(r"'([^']*)' is not one of (.+)")
+WRONG_OPTION = re.compile(r"No such option: (\S+) \(Possible options: (.+)\)")
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -169,6 +172,21 @@ def _parser_prints(arguments: list[str]) -> bool:
     return completing() is not None or bool({"-h", "--help", "--version"} & set(arguments))
 
 
+def _nearest_choice(message: str) -> str | None:
+    """Return a hint with the value or the option that was meant, from what the parser says is possible."""
+    if (value := WRONG_CHOICE.search(message)) is not None:
+        return did_you_mean(value[1], re.findall(r"'([^']+)'", value[2]), listing="")
+    if (flag := WRONG_OPTION.search(message)) is not None:
+        possible = flag[2].split(", ")
+        starts = [name for name in possible if name.startswith(flag[1])]
+        return (
+            f"did you mean `{starts[0]}`?"
+            if len(starts) == 1
+            else did_you_mean(flag[1], possible, listing="", cutoff=0.75)
+        )
+    return None
+
+
 def _unexpected(error: Exception, arguments: list[str]) -> int:
     """Separate usage errors of the parser (exceptions without a public home) and missing packages from defects."""
     missing = missing_package(error)
@@ -183,7 +201,7 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
         path = " ".join(asked) if context is None else context.command_path  # an option without its value has none
         hint = f"`{path} --help` shows what it takes"
         message = str(format_message()).rstrip(".").replace(": Value error, ", ": ")  # pydantic's prefix says nothing
-        return _report(UsageError(message, hint), arguments)
+        return _report(UsageError(message, _nearest_choice(message) or hint), arguments)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"  # noqa: PTH119
     defect = InternalError(

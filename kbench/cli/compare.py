@@ -28,7 +28,10 @@ class _CompareFlags(OutputFlags):
 
 @command(_CompareFlags)
 def main(flags: _CompareFlags) -> int:
-    """Compare saved runs, or the solutions of one run."""
+    """Compare saved runs, or the solutions of one run.
+
+    It exits with 0 whatever it finds; `kbench gate` fails a job.
+    """
     from kbench import compare as verb  # imports numpy, which completion does not need
     from kbench.core.verdict import Thresholds
     from kbench.report import comparison as report

@@ -25,7 +25,8 @@ def main(flags: _ExplainFlags) -> int:
     output, code = flags.output(), flags.code
     one = explain(code) if code else None
     if code and one is None:
-        hint = did_you_mean(code.lower(), sorted(EXPLANATIONS), listing="`kbench explain` lists all codes")
+        listing = "`kbench explain` lists all codes; other words are in docs/glossary.md"
+        hint = did_you_mean(code.lower(), sorted(EXPLANATIONS), listing=listing, cutoff=0.75)
         raise UsageError(f"no code `{code}`", hint)
     found = [one] if one is not None else [*EXPLANATIONS.values()]
     rows = [{"code": each.code, "kind": each.kind, "meaning": each.meaning} for each in found]

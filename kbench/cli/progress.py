@@ -109,7 +109,9 @@ def describe(event: Event, verbosity: int = 0) -> str:
         plural = "process" if event.processes == 1 else "processes"
         processes = "" if event.processes == 0 else f" · {event.processes} {plural}"
         plural = "case" if len(event.cases) == 1 else "cases"
-        return f"{event.problem} · {', '.join(event.solutions)} · {plural} {cases} · on {event.device}{processes}"
+        judged = " · values and gradients" if event.backward else ""
+        where = f"on {event.device}{processes}{judged}"
+        return f"{event.problem} · {', '.join(event.solutions)} · {plural} {cases} · {where}"
     if isinstance(event, LargeCases):
         return large_cases(event)
     if isinstance(event, Waiting):

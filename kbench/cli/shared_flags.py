@@ -61,11 +61,14 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
             overrides[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             computed = text[:1].isdigit() or not text
+            if text.startswith("torch."):
+                function = 'let the file look it up: `dtype = "float16"`, and `getattr(torch, dtype)` where it is used'
+                raise UsageError(f"`--set {pair}`: {text} is no literal, and no text either", function) from None
             raise UsageError(
                 f"`--set {pair}`: {text!r} is not a Python literal",
                 f"write the value itself: `--set {name}=4`"
                 if computed
-                else f"text needs quotes inside the quotes: `--set \"{name}='{text}'\"`",
+                else f"text needs quotes inside the quotes: `--set \"{name}='{text}'\"`; a number needs digits",
             ) from None
     return overrides
 

@@ -106,6 +106,8 @@ class Planned:
     processes: int
     at_most: int
     """Processes of each solution and case."""
+    backward: bool = False
+    """Whether gradients are verified as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

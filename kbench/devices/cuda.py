@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
-from kbench.devices import nvml
+from kbench.devices import cuda_runtime, nvml
 from kbench.devices.cuda_driver import Driver, DriverError
 from kbench.devices.interface import Backend, SharedMemory
 from kbench.devices.poison import poison_floats
@@ -33,6 +33,8 @@ class Cuda(Backend):
     fills_memory = False
     can_break = True
     preferred_cases = ("default",)
+
+    _runtimes: cuda_runtime.Runtimes | None = None
 
     def open_ahead(self) -> None:
         """Make the context that torch will use. Where that fails, torch says why."""
@@ -65,6 +67,11 @@ class Cuda(Backend):
         import torch
 
         torch.cuda.synchronize()
+
+    def unchecked_error(self) -> str:
+        """Ask CUDA's runtime, of which an extension may have loaded a copy of its own before its first call."""
+        self._runtimes = self._runtimes or cuda_runtime.loaded()
+        return self._runtimes.take_error()
 
     def release_cached(self) -> None:
         """Give back what this process's torch holds of the GPU's memory and does not use."""

@@ -1,11 +1,11 @@
 """Time one call in a worker, and what that takes on any device. The timers are in `cpu.py` and `cuda.py`."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbench.devices.poison import poison_floats
+from kbench.plugins.containers import fields_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,7 +65,7 @@ def _free_memory(output: "Tensor") -> "list[Tensor]":
 
 
 def tensor_leaves(value: Any) -> "list[Tensor]":
-    """Return the tensors in a nest of tuples, lists, dicts and dataclasses, in order."""
+    """Return the tensors in a nest of tuples, lists, dicts, dataclasses and namespaces, in order."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -74,7 +74,4 @@ def tensor_leaves(value: Any) -> "list[Tensor]":
         return [leaf for item in value.values() for leaf in tensor_leaves(item)]
     if isinstance(value, tuple | list):
         return [leaf for item in value for leaf in tensor_leaves(item)]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
-        return [leaf for part in parts for leaf in tensor_leaves(part)]
-    return []
+    return [leaf for item in fields_of(value).values() for leaf in tensor_leaves(item)]

@@ -209,6 +209,7 @@ class Builder:
         """Have the worker lock itself in and open the device, with `other` than the usual fields of its setup."""
         setup = {
             "op": "setup",
+            "caller": str(Path.cwd()),
             "device": self._context.device.kind,
             "rung": self._context.rung,
             "writable": [str(path) for path in writable],

@@ -6,6 +6,7 @@ while it is watched, so a clean report is a note and no merit.
 
 import dataclasses
 import functools
+import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -37,6 +38,11 @@ SMALL_BYTES = 64 << 20
 MOST_TEXT = 4 << 20
 AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
 """Statuses after which memcheck runs by itself, to find the line."""
+REFUSED_LAUNCH = re.compile(
+    r"no kernel image|invalid argument|invalid configuration|invalid device function|too many resources|invalid ptx",
+    re.I,
+)
+"""CUDA's words for a launch that never ran: the tool would look for minutes, and find nothing."""
 OPTIONS = (
     ("--tool", "memcheck"),
     ("--target-processes", "all"),  # the worker is the third program of its process, which not every version follows
@@ -106,7 +112,8 @@ class Sanitizer:
         return dataclasses.replace(failed, reason=reason, findings=(*failed.findings, *alarms))
 
     def _is_asked_after(self, failed: Failed) -> bool:
-        return self._options.sanitize is None and backend(self._device.kind).names_kernels and failed.status in AFTER
+        ran = failed.status in AFTER and not REFUSED_LAUNCH.search(failed.reason)
+        return self._options.sanitize is None and backend(self._device.kind).names_kernels and ran
 
     def _stage(
         self, entry: Entry, case: Case, case_bytes: int

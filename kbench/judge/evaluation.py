@@ -16,7 +16,7 @@ from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.timing.fetched_results import UnfetchableError
 from kbench.judge.timing.gate_clock import DeviceClock, NotReplayableError
@@ -287,7 +287,7 @@ class Evaluation:
         below = refusal.status is Status.BELOW_LEVEL
         return Failed(
             status=refusal.status,
-            reason=refusal.reason if below else refusal.explained,
+            reason=(refusal.reason if below else refusal.explained) + default_dtype(refusal),
             log=refusal.log,
             correctness=correctness,
             findings=self._findings(),

@@ -22,7 +22,7 @@ from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, describe_wrong
+from kbench.judge.refusal import RefusalError, describe_wrong, failed_launch
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
 from kbench.numerics import elements
@@ -106,6 +106,9 @@ Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
 
 class Trial:
     """A reference and a candidate bound to one arena."""
+
+    _unchecked = ""
+    """CUDA's words for an unchecked launch in the last call; empty without one."""
 
     def __init__(self, reference: Reference, candidate: Candidate, arena: Arena, explain: Explain | None = None):
         self.reference = reference
@@ -193,6 +196,7 @@ class Trial:
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
+        self._unchecked = reply.unchecked
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
             self.told(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):
@@ -253,7 +257,8 @@ class Trial:
         """Say in words what is wrong with outputs, and what would be allowed."""
         pairs = list(zip(differences, map(self.reference.tolerance, expected.judged.values()), strict=True))
         wrong = [(d, tolerance) for d, tolerance in pairs if d.ratio > 1] or [pairs[ruling.output]]
-        return describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
+        described = describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
+        return f"{failed_launch(self._unchecked)}{described}"
 
     def compare(
         self, outputs: list[Tensor], expected: Expected, truth: Truth | None

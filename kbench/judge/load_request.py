@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.children.worker_start import WorkerConfig
+from kbench.core.errors import PluginError
 from kbench.judge.arena import encoded
 from kbench.judge.reference.reference import Reference
 from kbench.wire.channel import encode_constants
@@ -41,8 +42,11 @@ class ReferenceBuild:
 
 def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:
     """Return the `load` request and the block that holds the constructor's tensor arguments."""
-    arguments, keywords = reference.problem.init_inputs()
-    tree, leaves = encoded([arguments, keywords])
+    arguments, keywords = reference.problem.init_inputs(reference.init_seed, reference.constructs_on)
+    try:
+        tree, leaves = encoded([arguments, keywords])
+    except PluginError:  # what JSON cannot carry the worker makes itself, from the same file under the same seed
+        tree, leaves = None, []
     specs, nbytes = lay_out(leaves)
     example, blanks = encoded(reference.blank)
     block = Block.allocate(nbytes, config.device)
@@ -61,8 +65,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "seed": reference.init_seed,
         "blocks": [block.descriptor] if leaves else [],
         "tensors": specs,
-        "arguments": tree["l"][0],
-        "keywords": tree["l"][1],
+        "arguments": tree,
         "example": [example, lay_out(blanks)[0]],
     }
     return request, block

@@ -29,7 +29,7 @@ from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.timing.profile import list_kernels
 from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
-from kbench.plugins import shapes
+from kbench.plugins import script, shapes
 from kbench.sandbox import process_tree
 from kbench.storage.json_values import plain
 from kbench.wire.channel import (
@@ -114,6 +114,7 @@ class JudgeService(JudgeState):
         """Judge other solutions from now on, whose files workers must be able to read."""
         self._expect([])
         self._config = dataclasses.replace(self._config, files=message["files"])
+        script.close(message["files"])
         return {}
 
     def do_open(self, message: Message) -> Message:
@@ -232,6 +233,7 @@ def serve(channel: Channel, config: Message, nursery: Child, opening: DeviceOpen
     with contextlib.suppress(OSError):
         process_tree.become_subreaper()
     known = {**config, "options": decode_options(config["options"])}
+    script.close(config["files"])
     built = known.pop("reference_artefacts")
     if built:
         cache.CacheEntry(folder=Path(built)).copy_to(Path(known["home"]))

@@ -220,6 +220,9 @@ def check_description(
 def _counted(given: Sequence[str], expected: Expected) -> str:
     """Say how many outputs there are, and which are missing or besides."""
     wanted = [path for path, _ in expected.leaves]
+    if expected.changed and all(leaf is None for _, leaf in expected.leaves):
+        written = ", ".join(f"`{name.removesuffix(' after the call')}`" for name, _ in expected.changed)
+        return f"it returns {len(given)} outputs; the reference returns None, and writes into {written}"
     counts = f"{len(given)} output{'' if len(given) == 1 else 's'}, expected {len(wanted)}"
     named = (("without", set(wanted) - set(given), wanted), ("besides", set(given) - set(wanted), given))
     unlike = [f"{word} {_listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]

@@ -1,7 +1,10 @@
 """How an evaluation ends early: a solution that failed, with the reason in words."""
 
 import math
+import re
 from typing import Self
+
+import torch
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
@@ -9,6 +12,24 @@ from kbench.core.printable import printable
 from kbench.core.values import Ruling
 from kbench.numerics import elements
 from kbench.wire.channel import Message
+
+MAX_ERROR_LENGTH = 200
+"""Characters of an error of CUDA that are shown."""
+DTYPE_WORDS = re.compile(r"dtype|Double|Half|BFloat16|scalar type", re.I)
+LAUNCHES = (
+    (
+        "no kernel image",
+        "it was compiled for another GPU: leave TORCH_CUDA_ARCH_LIST and `-arch` out, or name this GPU's architecture",
+    ),
+    ("invalid device function", "it was compiled for another GPU, or the kernel's library was unloaded"),
+    ("too many resources", "threads per block times registers are more than the device has"),
+    (
+        "invalid argument",
+        "more than 48 KiB of shared memory per block need `cudaFuncSetAttribute`, and the device has a limit",
+    ),
+    ("invalid configuration", "the grid or the block is empty or larger than the device allows"),
+)
+"""By CUDA's words for a refused launch: the usual cause."""
 
 
 class RefusalError(Exception):
@@ -35,6 +56,18 @@ class RefusalError(Exception):
         return self.with_traceback(None)
 
 
+def default_dtype(refusal: RefusalError) -> str:
+    """Return what torch's default dtype has to do with a refusal about dtypes, where the problem has set it."""
+    default = torch.get_default_dtype()
+    about = refusal.status is Status.WRONG_DTYPE or DTYPE_WORDS.search(refusal.reason)
+    if default is torch.float32 or not about:
+        return ""
+    return (
+        f"; the problem sets torch's default dtype to {default}, and a solution has a process of its own, where it is "
+        f"torch.float32: put `torch.set_default_dtype({default})` into the solution"
+    )
+
+
 class UnbuiltError(Exception):
     """A solution that has to start programs, and whose build has not seen that: what it tried, in words.
 
@@ -51,6 +84,15 @@ def require_untampered(answer: Message, log: str) -> None:
         raise RefusalError(Status.TAMPERED, f"the solution replaced {shown} in its process", log)
 
 
+def failed_launch(error: str) -> str:
+    """Return what a launch that nobody checked has to do with wrong values, by CUDA's words for it; empty without."""
+    if not error:
+        return ""
+    error = error[:MAX_ERROR_LENGTH]
+    instead = next((text for words, text in LAUNCHES if words in error), "check `cudaGetLastError()` after each launch")
+    return f"a launch failed, and the solution did not check it: CUDA says `{error}`; {instead}; "
+
+
 def describe_wrong(differences: list[elements.Difference], ruling: Ruling, tolerance: elements.Tolerance) -> str:
     """Say where outputs are wrong, how many elements, how far off, and how far off they may be.
 
@@ -64,6 +106,9 @@ def describe_wrong(differences: list[elements.Difference], ruling: Ruling, toler
         index = f"[{', '.join(map(str, mismatch.index))}]" if mismatch.index else ""
         wanted = "want" if wrong else "fp64 gives"
         parts.append(f"{mismatch.output}{index}: got {mismatch.got:.9g}, {wanted} {mismatch.want:.9g}")
+        if not math.isfinite(mismatch.want):
+            want = f"{mismatch.want:g}"
+            parts.append(f"the reference itself is {want} there, and only {want} equals {want}")
     if wrong:
         parts.append(f"{wrong:,} of {total:,} elements wrong")
     worst = next((d.ratio for d in differences if d.ratio > 1), 0.0)

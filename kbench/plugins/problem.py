@@ -3,10 +3,7 @@
 Only trusted processes (the judge) and the build's rehearsal import problems.
 """
 
-import ast
 import contextlib
-import hashlib
-import importlib.util
 import inspect
 import math
 import random
@@ -14,23 +11,21 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kbench.core.errors import PluginError, UsageError, did_you_mean
-from kbench.plugins.combined_file import holds_a_solution, problem_part
-from kbench.plugins.constant_folding import bound
+from kbench.core.errors import PluginError
+from kbench.plugins.containers import fields_of
+from kbench.plugins.device_first import device_first, moved
+from kbench.plugins.problem_module import MODULE_PREFIX, executed
+from kbench.plugins.script import Script, begin, no_exit
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-OVERRIDES = "__kbench_overrides__"
-"""Name of the table with overridden constants: not every value (inf, nan) has a literal."""
-MODULE_PREFIX = "kbench_problem_"
-"""How the names of modules begin that problems' files are imported as."""
 STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
 """How the buffers of a batch norm end that vary with its inputs."""
 
@@ -67,14 +62,18 @@ class LoadedProblem:
 
     module: ModuleType
     device: str
+    script: Script
     tell: TellStep = unheard
+    places: dict[str, str] = field(default_factory=dict)
+    """By function of the file, the default device under which it works: `device`, or the CPU."""
 
-    def init_inputs(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the constructor's positional and keyword arguments."""
+    def init_inputs(self, seed: int = 0, on: str | None = None) -> tuple[list[Any], dict[str, Any]]:
+        """Make the constructor's positional and keyword arguments on the device or `on`; equal seeds, equal ones."""
         function = getattr(self.module, "get_init_inputs", None)
         if function is None:
             _require_no_arguments(self.module.Model)
-        arguments = [] if function is None else function()
+            return [], {}
+        arguments = self._made("get_init_inputs", function, seed, on or self.device)
         if isinstance(arguments, dict):
             return [], arguments
         _require_list(arguments, "get_init_inputs", "the constructor's arguments")
@@ -84,34 +83,66 @@ class LoadedProblem:
 
     def inputs(self, seed: int) -> list[Any]:
         """Make the arguments of `forward` on the device; equal seeds give equal inputs."""
-        seed_torch(seed, self.device)
-        random.seed(seed)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(seed & 0xFFFF_FFFF)
-        return self.unseeded_inputs()
+        return self.unseeded_inputs(seed)
 
-    def unseeded_inputs(self) -> list[Any]:
-        """Make the arguments of `forward` on the device, with the random generators as they are."""
-        import torch
-
-        with torch.device(self.device):
-            made = self.module.get_inputs()
+    def unseeded_inputs(self, seed: int | None = None) -> list[Any]:
+        """Make the arguments of `forward` on the device, with the random generators as they are, or under a seed."""
+        made = self._made("get_inputs", self.module.get_inputs, seed, self.device)
         _require_list(made, "get_inputs", "the arguments of `forward`")
-        return [_to_device(value, self.device) for value in made]
+        return list(made)
+
+    def _made(self, name: str, make: Callable[[], Any], seed: int | None, device: str) -> Any:
+        """Call a function of the file, with the device as default device or with the CPU; move what it makes."""
+
+        def seeded(_place: str) -> Any:
+            if seed is not None:
+                self._seed(seed)
+            return make()
+
+        with self._working(f"in `{name}`"):
+            made, place = device_first(seeded, self._place(name, device), self._otherwise)
+        if device == self.device:
+            self.places[name] = place
+        return moved(made, device)
 
     def model(self, seed: int, on: str | None = None) -> "nn.Module":
         """Construct `Model` with `get_init_inputs()`, on the device or on `on`."""
         import torch
 
-        with during(Step.CONSTRUCT, self.tell):
-            arguments, keywords = self.init_inputs()
+        def constructed(place: str) -> "nn.Module":
+            arguments, keywords = self.init_inputs(seed, place)
             torch.manual_seed(seed)
-            with torch.device(on or self.device):
-                model: nn.Module = self.module.Model(*arguments, **keywords)
+            model: nn.Module = self.module.Model(*arguments, **keywords)
+            return model
+
+        with during(Step.CONSTRUCT, self.tell), self._working("in the constructor of `Model`"):
+            model, place = device_first(constructed, self._place("Model", on or self.device), self._otherwise)
             model = model.to(self.device)
+        if on in (None, self.device):
+            self.places["Model"] = place
         if is_lazy(model):
             materialise(model, self.inputs(seed), seed)
         return model
+
+    def _seed(self, seed: int) -> None:
+        seed_torch(seed, self.device)
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed & 0xFFFF_FFFF)
+
+    def _place(self, name: str, device: str) -> str:
+        """Return where a function is called first: on the CPU if it is known to work only there."""
+        return self.places.get(name, device) if device == self.device else device
+
+    @property
+    def _otherwise(self) -> str:
+        """Default device where the device itself does not work; tensors without memory have none."""
+        return "meta" if self.device == "meta" else "cpu"
+
+    @contextlib.contextmanager
+    def _working(self, doing: str) -> Iterator[None]:
+        with self.script.entered(), no_exit(doing):
+            yield
 
     @property
     def tolerance(self) -> float | None:
@@ -133,9 +164,16 @@ def _require_no_arguments(model: Any) -> None:
 
 
 def _require_list(made: Any, function: str, what: str) -> None:
-    if not isinstance(made, list | tuple):
-        hint = f"return {what} in a list, `[]` if there are none"
-        raise PluginError(f"`{function}` returns {type(made).__name__}, not a list", hint)
+    if isinstance(made, list | tuple):
+        return
+    hint = f"return {what} in a list, `[]` if there are none"
+    if isinstance(made, Iterator):
+        hint = f"return one list of {what}, without `yield`; `CASES` in the file names other shapes"
+    elif isinstance(made, dict):
+        hint = f"return {what} in a list, in the order of the parameters: `[*inputs.values()]`"
+    elif hasattr(made, "untyped_storage"):
+        hint = f"return {what} in a list: `[x]`"
+    raise PluginError(f"`{function}` returns {type(made).__name__}, not a list", hint)
 
 
 def is_of_a_problem(error: BaseException) -> bool:
@@ -150,63 +188,16 @@ def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep =
     Raises PluginError for a file that raises or lacks `Model` or `get_inputs`, UsageError for an unknown constant.
     """
     with during(Step.IMPORT, tell):
-        module = _execute(path, overrides)
+        script = begin(path)
+        with no_exit("when it is imported"):
+            module = executed(path, overrides)
     for name in ("Model", "get_inputs"):
         if not hasattr(module, name):
             raise PluginError(
                 f"{path} defines no `{name}`",
                 "a problem is a file with `Model`, `get_inputs` and `get_init_inputs`",
             )
-    return LoadedProblem(module=module, device=device, tell=tell)
-
-
-def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
-    digest = hashlib.sha256(f"{path}{sorted(overrides.items())}".encode()).hexdigest()[:12]
-    name = f"{MODULE_PREFIX}{path.stem}_{digest}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None, "a .py path always has a loader"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    module.__dict__[OVERRIDES] = dict(overrides)
-    try:
-        source = importlib.util.decode_source(path.read_bytes())
-        code = compile(_override(source, str(path), overrides), str(path), "exec")
-        exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
-    except SyntaxError as error:
-        raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
-    except UsageError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return module
-
-
-def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
-    """Return the module's syntax tree with every top-level assignment of an overridden name replaced."""
-    tree = ast.parse(source, path)
-    if holds_a_solution(tree):
-        tree.body = problem_part(tree, keep=overrides)
-    missing = set(overrides)
-    body: list[ast.stmt] = []
-    for statement in tree.body:
-        body.append(statement)
-        for name in sorted(_assigned(statement) & set(overrides)):
-            missing.discard(name)
-            value = ast.parse(f"{name} = {OVERRIDES}[{name!r}]").body[0]
-            body.append(ast.copy_location(value, statement))
-    if missing:
-        known = sorted({name for statement in tree.body for name in _assigned(statement)})
-        name = min(missing)
-        raise UsageError(f"{path} has no constant `{name}`", did_you_mean(name, known))
-    tree.body = body
-    return ast.fix_missing_locations(tree)
-
-
-def _assigned(statement: Any) -> set[str]:
-    assigns = isinstance(statement, ast.Assign) or (
-        isinstance(statement, ast.AnnAssign) and statement.value is not None
-    )
-    return set(bound(statement)) if assigns else set()
+    return LoadedProblem(module=module, device=device, script=script, tell=tell)
 
 
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, tell: TellStep = unheard) -> int:
@@ -227,7 +218,7 @@ def _call_bytes(problem: LoadedProblem, small_bytes: int) -> int:
         with during(Step.CONSTRUCT, problem.tell):
             arguments, keywords = problem.init_inputs()
             model = problem.module.Model(*arguments, **keywords)
-        inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
+        inputs = problem.unseeded_inputs()
         leaves = [*tensors(inputs), *model.parameters(), *model.buffers()]
         if _nbytes(leaves) > small_bytes:
             leaves += tensors(model(*inputs))
@@ -239,13 +230,13 @@ def _nbytes(tensors: "Sequence[Tensor]") -> int:
 
 
 def tensors(value: Any) -> "list[Tensor]":
-    """Return the tensors of a value, nested in lists, tuples and dictionaries."""
+    """Return the tensors of a value, nested in lists, tuples, dictionaries, dataclasses and namespaces."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [tensor for item in items for tensor in tensors(item)]
+    return [tensor for item in items or fields_of(value).values() for tensor in tensors(item)]
 
 
 def seed_torch(seed: int, device: str) -> None:
@@ -256,12 +247,6 @@ def seed_torch(seed: int, device: str) -> None:
     seed_all = getattr(getattr(torch, device, None), "manual_seed_all", None)
     if seed_all is not None:
         seed_all(seed)
-
-
-def _to_device(value: Any, device: str) -> Any:
-    import torch
-
-    return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
 def is_lazy(model: "nn.Module") -> bool:

@@ -245,6 +245,8 @@ def _read_problem(path: Path, origin: Origin) -> Entry:
         hint, swapped = "`kbench new problem NAME` writes a file to start from", _swapped(parsed, "solution")
         if swapped:
             hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
+        elif parsed.modules:
+            hint = f"it has the class `{parsed.modules[-1]}`: rename it, or add `Model = {parsed.modules[-1]}`"
         elif parsed.names >= GPU_MODE:
             hint = "add `class Model(nn.Module)` with `forward(self, data)` that returns `ref_kernel(data)`, and"
             hint += (
@@ -262,7 +264,7 @@ def _read_problem(path: Path, origin: Origin) -> Entry:
 
 def _nearest_file(path: Path) -> str:
     """Return a hint for a missing file; names that share only their ending are not close."""
-    near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.7)
+    near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.6)
     if near:
         return f"did you mean `{path.with_name(f'{near[0]}.py')}`?"
     return "check the path" if path.parent.is_dir() else f"the folder does not exist: {path.parent}"

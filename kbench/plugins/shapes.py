@@ -4,6 +4,7 @@ Runs in a judge, on torch's `meta` device: no memory, no arithmetic (docs/adr/00
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ MAX_LONG_ELEMENTS = 1 << 22
 """As MAX_ELEMENTS, if one of the constants was made long."""
 LONG = 1031
 """A prime larger than the widest thread blocks, so that no loop over blocks ends exactly on a block."""
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Of an object in memory, which is another one in each import of a file."""
 SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)
 """Distinct primes, so that swapped dimensions show; none is a multiple of a vector or a warp."""
 
@@ -104,7 +107,7 @@ class _Probe:
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell)
             inputs = loaded.inputs(seed=0)
-            arguments = repr(loaded.init_inputs())
+            arguments = ADDRESS.sub("", repr(loaded.init_inputs()))
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
         tensors = problems.tensors(inputs)

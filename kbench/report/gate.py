@@ -154,6 +154,8 @@ def hints(report: GateReport) -> list[str]:
         accept = f"kbench baseline accept {case.name} --run {report.run} --up-to {up_to}"
         found.append(f"reproduce with `kbench run {_arguments(case)} --processes 12`")
         found.append(f"if intended, `{accept} --until DATE --reason TEXT`")
+    if any(case.old is None for case in report.cases) and any(case.new is None for case in report.cases):
+        found.append(f"if a problem, solution or case was renamed: `kbench baseline set {report.run}`")
     unclear = [case for case in report.cases if case.verdict.status is Answer.UNCLEAR]
     if report.exit_code is not ExitCode.INCONCLUSIVE or not unclear:
         return found

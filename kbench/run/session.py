@@ -56,6 +56,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
             device=device.kind,
             processes=1 if options.verify_only else options.processes,
             at_most=1 if options.verify_only else options.max_processes,
+            backward=options.backward,
         )
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         writer = None

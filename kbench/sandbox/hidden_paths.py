@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kbench.build import interpreter
 from kbench.build.observation import SOURCE_SUFFIXES
+from kbench.plugins.script import python_path
 from kbench.sandbox import landlock, namespaces
 from kbench.sandbox.namespaces import Surroundings
 
@@ -47,10 +48,11 @@ def surroundings(
 ) -> Surroundings:
     """Return what a process sees in a /tmp of its own: that folder, its `own` ones, and what it needs of the real one.
 
-    That is the interpreter, as far as it lies there, and the folders of the `files` that it works on, less what is
-    hidden: Landlock could not hide it there any more.
+    That is the interpreter, as far as it lies there, the folders of the `files` that it works on and of links to them,
+    and the present folder, whose modules they may import; less what is hidden: Landlock could not hide it there any
+    more.
     """
-    needed = {*map(Path, map(os.path.realpath, _interpreter())), *_interpreter(), *_beside(files)}
+    needed = {*map(Path, map(os.path.realpath, _interpreter())), *_interpreter(), *_beside(files), Path.cwd()}
     if (compiled := interpreter.bytecode_folder()) is not None:
         needed.add(compiled)
     seen = set(landlock.visible({_placed(path) for path in needed if _shows(path)}, hidden))
@@ -100,7 +102,7 @@ def _entries(home: Path) -> list[Path]:
 def _interpreter() -> tuple[Path, ...]:
     """Return where Python, its packages, kbench and the compilers lie, links followed and not."""
     torch = importlib.util.find_spec("torch")
-    places = [sys.executable, sys.prefix, sys.base_prefix, *sys.path, str(interpreter.PACKAGE)]
+    places = [sys.executable, sys.prefix, sys.base_prefix, *python_path(), str(interpreter.PACKAGE)]
     places += [str(torch.origin)] if torch is not None else []
     places += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     places += os.environ.get("PATH", "").split(os.pathsep)

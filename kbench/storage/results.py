@@ -221,7 +221,7 @@ def read_run(path: Path, *, needs_samples: bool = True) -> Run:
     path = Path(path)
     rows = tuple(read_rows(path))
     if not rows:
-        raise ResultsError(f"{path} holds no rows", LISTING)
+        raise csvfile.refuse(path, "holds no rows")
     if len({row.run_id for row in rows}) > 1:
         raise csvfile.refuse(path, "mixes the rows of several runs")
     has_samples = needs_samples or samples_path(path).is_file()

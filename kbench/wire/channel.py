@@ -18,6 +18,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from kbench.plugins.containers import fields_of
+
 SOON_PARSED_BYTES = 1 << 14
 """Parsing a line of this length takes negligible time."""
 MAX_LINE_BYTES = 4 << 20
@@ -204,6 +206,8 @@ def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:
         return {"n": [[type(value).__name__, *value._fields], [encode_tree(item, tensor) for item in value]]}
     if isinstance(value, tuple | list):
         return {"u" if isinstance(value, tuple) else "l": [encode_tree(item, tensor) for item in value]}
+    if fields := fields_of(value):
+        return {"o": [[type(value).__name__, *fields], [encode_tree(item, tensor) for item in fields.values()]]}
     return encode_leaf(value)
 
 
@@ -251,6 +255,9 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
         case "n":
             names, items = content
             return named_tuple(*names)(*(decode_tree(item, tensors, torch_module) for item in items))
+        case "o":
+            names, items = content
+            return record(*names)(*(decode_tree(item, tensors, torch_module) for item in items))
     if tag not in LEAVES:
         raise WireError(f"unknown tag {tag!r} in a value tree")
     return LEAVES[tag](content, torch_module)
@@ -260,6 +267,12 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
 def named_tuple(name: str, *fields: str) -> Any:
     """Make a class like the problem's own, of which a worker knows no more than the names."""
     return collections.namedtuple(name, fields)  # noqa: PYI024 - its fields are known here only
+
+
+@functools.cache
+def record(name: str, *fields: str) -> Any:
+    """Make a class with the fields of the problem's own dataclass or namespace, which a worker does not have."""
+    return dataclasses.make_dataclass(name, fields)
 
 
 def as_text(value: Any) -> str:
@@ -277,7 +290,6 @@ def flatten(value: Any, path: str = "output") -> list[tuple[str, Any]]:
         return [leaf for key, item in items for leaf in flatten(item, f"{path}[{key!r}]")]
     if isinstance(value, tuple | list):
         return [leaf for number, item in enumerate(value) for leaf in flatten(item, f"{path}[{number}]")]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = [(each.name, getattr(value, each.name, None)) for each in dataclasses.fields(value)]
-        return [leaf for name, item in parts for leaf in flatten(item, f"{path}.{name}")]
+    if fields := fields_of(value):
+        return [leaf for name, item in fields.items() for leaf in flatten(item, f"{path}.{name}")]
     return [(path, value)]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
+from kbench.plugins.script import set_caller_folder
 from kbench.sandbox import rungs
 from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_tree
@@ -84,6 +85,7 @@ class Worker:
         """Lock this process in, then import torch, before any solution is known."""
         os.nice(message.get("niceness", 0))
         restrict(message)
+        set_caller_folder(Path(message["caller"]))
         faulthandler.enable(all_threads=False)  # the log of a crash names the line
         import torch
 
@@ -105,15 +107,13 @@ class Worker:
 
     def do_load(self, message: Message) -> Message:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""
-        import torch
-
         self._observed.begin(message)
         blocks = Block.attach_all(message["blocks"], message["fds"])
         tensors = [view(TensorSpec.from_json(spec), blocks[0].bytes).clone() for spec in message["tensors"]]
         for block in blocks:
             block.close()
-        arguments = decode_tree(message["arguments"], tensors, torch)
-        keywords = decode_tree(message["keywords"], tensors, torch)
+        with self._observed.problem_code(message):
+            arguments, keywords = solution.arguments_of(message, tensors, self._device)
         self._construct(message, arguments, keywords, seed=message["seed"])
         with Stage("init"):
             self._state = solution.settled(self._model, message["example"], message["seed"], self._device)
@@ -269,13 +269,14 @@ class Worker:
         slots: list[int] = message["slots"]
         told, late, self._results = message["told"], message["told"] or message["late"], []
         self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
-        described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
+        described, results, event_ns, submit_ns, unchecked = list[Any](), list[Any](), [], [], ""
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
         with torch_no_grad(), filled:
             for slot in slots:
                 poison_pool(self._outputs[slot] if message["poison"] else ())
                 with Stage("forward"):
                     measured = self._timer.measure(self._forward, slot)
+                unchecked = backend(self._device).unchecked_error() or unchecked
                 results.append(measured.output)
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
@@ -288,7 +289,7 @@ class Worker:
                 self._results = results
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         places = {"process": os.getpid(), "places": [*map(places_of, self._results)]}
-        return {**times, "sum_ns": sum(event_ns), "outputs": described, **places}
+        return {**times, "sum_ns": sum(event_ns), "outputs": described, "unchecked": unchecked, **places}
 
     def do_round(self, message: Message) -> Message:
         """Call the model on the given slots in a row, behind the judge's gate or not, and tell where results lie.
@@ -310,6 +311,7 @@ class Worker:
             behind = queue.gated(message["number"]) if message["gated"] else contextlib.nullcontext()
             with behind, queue.timed(len(slots)):
                 self._results = queue_calls(call, slots, take if message["deliver"] else None, keep=keep)
+            backend(self._device).unchecked_error()
             if not message["gated"]:
                 queue.read(len(slots))
                 self._channel.send({"progress": "done", "n": message["n"]})

@@ -2,10 +2,9 @@
 
 import contextlib
 import functools
-import importlib.machinery
 import importlib.util
 import inspect
-import re
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.build.interpreter import kernels_of
+from kbench.plugins.device_first import device_first, moved
+from kbench.plugins.script import SourceLoader, begin, returning
 from kbench.wire.channel import Message, decode_constants, decode_tree
 from kbench.wire.shared_memory import TensorSpec, layout_of
 
@@ -20,29 +21,25 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 CLASSES = ("Model", "ModelNew")
-MIXED = re.compile(r"on the same device|on the expected device")
-"""What torch says of an operation on tensors of two devices."""
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
 
 def import_solution(path: Path) -> ModuleType:
-    """Import a solution file under its own name, with its folder importable, as `python file.py` would.
+    """Import a solution file under its own name, with what `python file.py` would find around it.
 
     `kbench.kernels` is what lies beside it in its checkout, so that two commits can be measured in one run.
     """
     import kbench.kernels
 
     kbench.kernels.__path__ = [str(kernels_of(path))]
+    begin(path, also=(kernels_of(path),))
     name = f"kbench_solution_{path.stem}"
     # What runs is the source that was hashed: a `__pycache__` beside it may hold something else.
-    roots = (path.parent, kernels_of(path))
-    sys.path_hooks.insert(0, functools.partial(source_finder, roots))
     spec = importlib.util.spec_from_file_location(name, path, loader=SourceLoader(name, str(path)))
     assert spec is not None, "a .py path always has a loader"
     assert spec.loader is not None, "as above"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.append(str(path.parent))  # last: a solution may be called `triton.py`
     spec.loader.exec_module(module)
     return module
 
@@ -65,43 +62,17 @@ def construct(
 ) -> Any:
     """Construct a model under a seed, with a default device.
 
-    A constructor may mix tensors that follow the default device with some that do not, such as `torch.Tensor(2, 3)`.
-    Where a benchmark constructs on the CPU and moves the model, that works: so it is constructed there instead.
+    One that raises is called once more on the CPU, as the problem's own is: where a benchmark constructs on the CPU
+    and moves the model, that works.
     """
     import torch
 
-    torch.manual_seed(seed)
-    try:
-        with torch.device(place):
-            return constructor(*arguments, **keywords)
-    except RuntimeError as error:
-        if not MIXED.search(str(error)):
-            raise
-    torch.manual_seed(seed)
-    with torch.device("cpu"):
-        return constructor(*arguments, **keywords)
+    def seeded(where: str) -> Any:
+        given, named = moved([list(arguments), keywords], where)
+        torch.manual_seed(seed)
+        return constructor(*given, **named)
 
-
-class SourceLoader(importlib.machinery.SourceFileLoader):
-    """Compiles the source itself, whatever is cached."""
-
-    def get_code(self, fullname: str) -> Any:
-        """Return the code of the module's source."""
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-
-def source_finder(roots: tuple[Path, ...], folder: str) -> Any:
-    """Find modules below a solution's folders as sources and extensions only: an entry for `sys.path_hooks`.
-
-    Python's own folders are left to Python, also where they lie below. Raises ImportError for what is not its to find.
-    """
-    place = Path(folder)
-    installed = any(place.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
-    if installed or not any(place.is_relative_to(root) for root in roots):
-        raise ImportError(folder)
-    extensions = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
-    return importlib.machinery.FileFinder(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
+    return device_first(seeded, place)[0]
 
 
 def forget_graphs() -> None:
@@ -207,8 +178,26 @@ def descriptions(state: "Sequence[tuple[str, Tensor]]") -> list[list[Any]]:
     return found
 
 
+def arguments_of(message: Message, tensors: "Sequence[Tensor]", device: str) -> tuple[list[Any], dict[str, Any]]:
+    """Return the constructor's arguments as the judge sent them, or made here by the problem where it cannot."""
+    import torch
+
+    if message["arguments"] is None:
+        problem = problem_of(message, device)
+        made: tuple[list[Any], dict[str, Any]] = problem.init_inputs(message["seed"], message["construct_on"])
+        return made
+    arguments, keywords = decode_tree(message["arguments"], tensors, torch)
+    return arguments, keywords
+
+
 def problem_of(message: Message, device: str) -> Any:
-    """Load the problem that a message names, with its constants."""
+    """Load the problem that a message names, with its constants, unless it is the one that was loaded last."""
+    with returning():
+        return _loaded(message["problem"], json.dumps(message["overrides"]), device)
+
+
+@functools.lru_cache(maxsize=1)
+def _loaded(path: str, overrides: str, device: str) -> Any:
     from kbench.plugins.problem import load
 
-    return load(Path(message["problem"]), decode_constants(message["overrides"]), device)
+    return load(Path(path), decode_constants(json.loads(overrides)), device)

@@ -1,16 +1,19 @@
 """Which stage of a solution's work an exception comes from, and its description for the judge."""
 
-import errno
 import re
+import subprocess
 import traceback
+from pathlib import Path
 
 from kbench.build.extensions import BuildError
 from kbench.core import traces
-from kbench.sandbox import namespaces
+from kbench.plugins.script import exit_of, import_advice
 from kbench.wire.channel import Message, both_ends
+from kbench.worker.denied import why_denied
 
-STARTS_A_PROCESS = re.compile(r"fork|spawn|exec")
-"""In the line that raised: the call that starts a process, as `os`, `subprocess` and `multiprocessing` write it."""
+LOADS = frozenset({"import", "init"})
+"""Stages in which a file that ends its process is reported as one that raised."""
+UNDEFINED = re.compile(r"undefined symbol: (\w+)")
 
 
 class StageError(Exception):
@@ -31,7 +34,8 @@ class Stage:
         pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, StageError):
+        ends = isinstance(error, SystemExit) and self._name in LOADS
+        if (isinstance(error, Exception) and not isinstance(error, StageError)) or ends:
             raise StageError(self._name) from error
 
 
@@ -40,22 +44,42 @@ def describe(error: BaseException) -> Message:
     stage = ""
     if isinstance(error, StageError) and error.__cause__ is not None:
         stage, error = error.stage, error.__cause__
-    if isinstance(error, BuildError) or "Error building extension" in str(error) or "CUDA_HOME" in str(error):
+    kind, message, trace = type(error).__name__, _message(error), traces.trace_of(error)
+    if output := _program_output(error):
+        kind, message = "Error building extension", next(filter(traces.COMPILER_ERROR.search, output.splitlines()))
+        trace = f"{trace}\n{output}"
+    if isinstance(error, BuildError) or "Error building extension" in f"{kind}: {message}" or "CUDA_HOME" in message:
         stage = "build"
-    return {
-        "stage": stage,
-        "type": type(error).__name__,
-        "message": both_ends(f"{error}{namespaces.why_closed(error) or _why_refused(error)}"),
-        "traceback": both_ends(traces.trace_of(error)),
-    }
+    return {"stage": stage, "type": kind, "message": both_ends(message), "traceback": both_ends(trace)}
 
 
-def _why_refused(error: BaseException) -> str:
-    """Return what the error of a solution does not say by itself, empty for most."""
+def _message(error: BaseException) -> str:
+    """Return what an exception says, with what it leaves out."""
+    if isinstance(error, SystemExit):
+        return exit_of(error)
+    if isinstance(error, ImportError):
+        advice = import_advice(error) or _undefined(error)
+        return f"{error} ({advice})" if advice else str(error)
+    return f"{error}{why_denied(error)}"
+
+
+def _undefined(error: ImportError) -> str:
+    """Return the function that a library misses, as C++ writes it."""
+    symbol = UNDEFINED.search(str(error))
+    if symbol is None:
+        return ""
+    import torch
+
+    name = torch._C._demangle(symbol[1])  # noqa: SLF001 - what torch itself prints symbols with
+    return f"`{name}` is declared and called, but no source defines it with these types: compare both signatures"
+
+
+def _program_output(error: BaseException) -> str:
+    """Return a compiler's output whose bytes are no UTF-8, so that an error of decoding took the place of its own."""
+    if not isinstance(error, UnicodeDecodeError):
+        return ""
     frames = traceback.extract_tb(error.__traceback__)
-    if isinstance(error, ImportError) and "attempted relative import" in str(error):
-        return " (a solution is a file, not a package: import the file beside it without the dot)"
-    denied = isinstance(error, PermissionError) and error.errno == errno.EPERM and error.filename is None
-    if denied and frames and STARTS_A_PROCESS.search(frames[-1].line or ""):
-        return " (only its build may start programs: keep what they make in a fixed folder, such as /tmp/NAME)"
-    return ""
+    reads = any(Path(frame.filename) == Path(subprocess.__file__) for frame in frames)
+    output = bytes(error.object).decode(errors="replace")
+    is_compilers = reads or isinstance(error.__context__, subprocess.CalledProcessError)
+    return output if is_compilers and traces.COMPILER_ERROR.search(output) else ""

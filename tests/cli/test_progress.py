@@ -1,5 +1,7 @@
 """What a run says while it goes on: which events leave a line, and what the live line shows."""
 
+import dataclasses
+
 import pytest
 from fakes import failed, passed
 
@@ -10,6 +12,8 @@ from kbench.core.forecast import Forecast
 from kbench.core.model import Status
 
 ESTIMATE = Estimated(solution="online", case="small", speedup=2.4687, half_width=0.003, left_s=13.6)
+
+PLANNED = Planned(problem="square", solutions=("mine",), cases=(), device="cpu", processes=0, at_most=0)
 
 
 def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
@@ -30,6 +34,8 @@ OF_WHAT = "inputs, outputs and parameters"
         (finished("verify", ok=False), 0, "  verify  online  small  FAILED  1.2 s"),
         (Waiting(device="NVIDIA H200", holder="pid 7"), 0, "waiting for NVIDIA H200, in use by pid 7"),
         (ESTIMATE, 1, ""),
+        (PLANNED, 0, "square · mine · cases  · on cpu"),
+        (dataclasses.replace(PLANNED, backward=True), 0, "square · mine · cases  · on cpu · values and gradients"),
         (
             LargeCases(
                 cases=(Forecast(device="cpu", case="full", call_bytes=7_516_000_000),),

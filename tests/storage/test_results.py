@@ -417,3 +417,29 @@ def test_a_strangers_details_write_no_lines_of_their_own(tmp_path: Path) -> None
     assert (found.command, found.cases[0].log) == (HARMLESS, "one\n\\x9btwo")
     assert (found.cases[0].findings[0].code, found.cases[0].solution) == (HARMLESS, HARMLESS)
     assert found.cases[0].stage_s == {HARMLESS: 1.0}
+
+
+@pytest.mark.parametrize("which", ["rows", "samples"])
+@pytest.mark.parametrize("mark", ["<<<<<<< HEAD", "=======", ">>>>>>> pr", "||||||| 1a2b3c4"])
+def test_what_a_merge_left_in_a_file_is_named_with_its_line(written: Path, which: str, mark: str) -> None:
+    path = written if which == "rows" else samples_path(written)
+    header, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([header, *rest[:1], mark, *rest[1:]]) + "\n")
+    with pytest.raises(ResultsError) as raised:
+        read_run(written)
+    assert f"{path}, line 3: a merge left its marks: `{mark}`" in str(raised.value)
+    assert f"git checkout --ours -- {path}" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_file_that_a_spreadsheet_saved_says_so(written: Path, separator: str) -> None:
+    written.write_text(written.read_text().replace(",", separator))
+    with pytest.raises(ResultsError, match="between its cells, not commas"):
+        read_run(written)
+
+
+def test_a_file_without_rows_is_to_be_restored(written: Path) -> None:
+    written.write_text(written.read_text().splitlines()[0] + "\n")
+    with pytest.raises(ResultsError, match="holds no rows") as raised:
+        read_run(written)
+    assert f"git checkout -- {written}" in str(raised.value.hint)

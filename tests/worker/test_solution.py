@@ -22,20 +22,43 @@ def test_a_constructor_that_mixes_devices_is_called_on_the_cpu_under_the_same_se
     assert torch.equal(made[0].adjusted, made[1].adjusted)
 
 
+class Given(nn.Module):
+    """Reads the values of its argument, and draws by a generator of its own: both work on the CPU only."""
+
+    def __init__(self, options):
+        super().__init__()
+        drawn = torch.randn(3, generator=torch.Generator().manual_seed(1))
+        self.weight = nn.Parameter(torch.from_numpy(options["scale"][0].numpy()) * drawn)
+
+
+def test_on_the_cpu_a_constructor_gets_its_arguments_there():
+    options = {"scale": [torch.full((3,), 2.0)]}
+    places = []
+
+    class Seen(Given):
+        def __init__(self, options):
+            places.append(options["scale"][0].device.type)
+            super().__init__(options)
+
+    made = [construct(Seen, [options], {}, place=place, seed=7).weight for place in ("meta", "cpu")]
+    assert torch.equal(made[0], made[1])
+    assert places == ["meta", "cpu", "cpu"]
+
+
 def test_one_that_does_not_is_constructed_where_it_shall_be():
     assert construct(nn.Linear, [2, 3], {}, place="meta", seed=0).weight.device.type == "meta"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no such kernel"), ValueError("on the same device")])
-def test_other_errors_are_the_solutions_own(error):
+def test_where_the_cpu_does_not_help_the_first_error_is_raised(error):
     def fails():
-        calls.append(torch.get_default_device())
-        raise error
+        calls.append(torch.get_default_device().type)
+        raise error if len(calls) == 1 else KeyError("another one on the CPU")
 
     calls = []
     with pytest.raises(type(error), match=str(error)):
         construct(fails, [], {}, place="meta", seed=0)
-    assert len(calls) == 1
+    assert calls == ["meta", "cpu"]
 
 
 class Folding(nn.Module):

@@ -10,6 +10,7 @@ from torch import Tensor
 from kbench.core.errors import PluginError
 from kbench.devices.timer import tensor_leaves
 from kbench.numerics import elements
+from kbench.plugins.containers import fields_of, with_fields
 from kbench.wire.channel import flatten
 from kbench.wire.shared_memory import layout_of
 
@@ -108,12 +109,14 @@ def transformed(leaf: Any, change: Transform) -> Any:
 
 
 def over_leaves(value: Any, change: Transform) -> Any:
-    """Return a value with `change` applied to everything in it, however deep in lists, tuples and dictionaries."""
+    """Return a value with `change` applied to everything in it, however deep in containers (`fields_of`)."""
     if isinstance(value, dict):
         return {key: over_leaves(item, change) for key, item in value.items()}
     if isinstance(value, tuple | list):
         items = [over_leaves(item, change) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if fields := fields_of(value):
+        return with_fields(value, {name: over_leaves(item, change) for name, item in fields.items()})
     return change(value)
 
 

@@ -30,7 +30,14 @@ from kbench.judge.reference.drawing import (
     require_supported,
     transformed,
 )
-from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
+from kbench.judge.reference.expected import (
+    Expected,
+    aliased_outputs,
+    is_random,
+    place_of_difference,
+    same_values,
+    unlike,
+)
 from kbench.judge.reference.oracle import (
     Fp64Model,
     Pieces,
@@ -82,8 +89,8 @@ class Reference:
         """False if the first call of `boundaries` saw no rounding and no comparison within."""
         self.problem = problems.load(path, overrides, device, tell)
         self.init_seed = secrets.randbits(31)
-        self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
+        self.constructs_on = self.problem.places["Model"]  # both sides: where their parameters are drawn
         require_supported(self.state(), "of the reference's state")
         require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
@@ -294,8 +301,20 @@ class Reference:
             self._evaluate()
             differs = self._differs_from_itself()
         if differs:
-            hint = "seed what is random in `get_inputs`, and let `Model` remember nothing"
-            raise PluginError(f"the reference answers equal inputs differently: {differs}", hint)
+            message = f"the reference gives two outputs for equal inputs: {differs}"
+            if self._draws_in_a_call():
+                why, hint = "`forward` draws random numbers", "draw them in `get_inputs`, and pass them to `forward`"
+            else:
+                why, hint = "`Model` remembers something", "let each call compute its outputs from its inputs alone"
+            raise PluginError(f"{message}; {why}: {hint}")
+
+    def _draws_in_a_call(self) -> bool:
+        """Return whether a call takes numbers from torch's random generators."""
+        arguments = self.arguments(secrets.randbits(31))
+        of_device = getattr(getattr(torch, self.device), "get_rng_state", torch.get_rng_state)
+        before = torch.get_rng_state(), of_device()
+        self.expect(arguments)
+        return not all(map(torch.equal, before, (torch.get_rng_state(), of_device())))
 
     def _differs_from_itself(self) -> str:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
@@ -308,7 +327,9 @@ class Reference:
             self.between_bytes = max(0, peak_bytes() - returned_bytes)
         self.call_s = time.monotonic() - started
         second = dict(again.leaves)
-        return next((path for path, leaf in first.items() if path not in second or unlike(leaf, second[path])), "")
+        unequal = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
+        path = next(unequal, "")
+        return f"{path}{place_of_difference(first[path], second.get(path))}" if path else ""
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""

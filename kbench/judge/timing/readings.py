@@ -43,6 +43,9 @@ class Reply:
     places: list[Any] = field(default_factory=list)
     """Per slot, where each result lies in the worker's memory, as told; none of those that were copied."""
 
+    unchecked: str = ""
+    """CUDA's words for a launch in these calls that the solution did not check, as its worker reports them."""
+
     @property
     def wall_ns(self) -> int:
         """The whole request, with what surrounds the calls, until nothing ran any more that could finish a result."""
@@ -64,6 +67,7 @@ class Reply:
             numbers=numbers,
             process=process,
             places=wire_field(answer, "places", list),
+            unchecked=wire_field(answer, "unchecked", str),
         )
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import inspect
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import widened, widening
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, describe_wrong
 from kbench.judge.verify.fp64_errors import against_oracle
 from kbench.numerics import elements
 from kbench.wire.autograd import differentiable, owned
@@ -42,7 +43,7 @@ def _check_draw(trial: Trial) -> None:
     names = [name for name, p in reference.model.named_parameters() if p.requires_grad]
     ours = gradients(reference.model, arguments, seeds, names, double=False)
     truth = gradients(reference.model, arguments, seeds, names, double=True)
-    labels = [f"input {n}" for n in range(len(ours) - len(names))] + names
+    labels = [*_input_names(reference.model, arguments), *(f"parameter `{name}`" for name in names)]
     leaves = [(f"seed {n}", seed) for n, seed in enumerate(seeds)] + list(zip(labels, ours, strict=True))
     layout = Expected(arguments=arguments, leaves=leaves)
     arena = Arena(layout, [t for _, t in reference.state()], reference.device, slots=1)
@@ -64,11 +65,28 @@ def _check_draw(trial: Trial) -> None:
 def fault_of(reference: Reference, label: str, delivered: bool, got: Tensor, want: Tensor, exact: Tensor) -> str:
     """Return in words what is wrong with one gradient by the rule for outputs; empty where nothing is."""
     if not delivered:  # the reference may have none either
-        return f"no gradient, or one of another shape, for {label}" if want.any() else ""
+        why = "something between it and the outputs is detached, or its `backward` returns None"
+        return f"{label} gets no gradient, and the reference's is not zero: {why}" if want.any() else ""
     tolerance = reference.tolerance(want)
-    ratios = Ratios(contract=elements.compare(got, want, tolerance, label).ratio)
-    ruling = rule(against_oracle(ratios, got, want, exact, tolerance), reference.factor)
-    return "" if ruling.right else f"the gradient of {label} is wrong: {ruling.reason}"
+    difference = elements.compare(got, want, tolerance, "gradient")
+    ruling = rule(against_oracle(Ratios(contract=difference.ratio), got, want, exact, tolerance), reference.factor)
+    if ruling.right:
+        return ""
+    return f"the gradient of {label} is wrong: {describe_wrong([difference], ruling, tolerance)}"
+
+
+def _input_names(model: nn.Module, arguments: list[Any]) -> list[str]:
+    """Return how the arguments that get a gradient are called, by the parameters of `forward`."""
+    with contextlib.suppress(TypeError, ValueError):
+        bound = inspect.signature(model.forward).bind(*arguments)
+        named = [f"input {number} (`{name}`)" for number, name in enumerate(bound.arguments)]
+        if len(named) == len(arguments):
+            return [label for label, a in zip(named, arguments, strict=True) if _is_differentiable(a)]
+    return [f"input {number}" for number, a in enumerate(arguments) if _is_differentiable(a)]
+
+
+def _is_differentiable(argument: Any) -> bool:
+    return isinstance(argument, Tensor) and argument.is_floating_point()
 
 
 def gradients(
@@ -79,7 +97,7 @@ def gradients(
     if double:
         model, seeds = model._apply(widened), [widened(seed) for seed in seeds]  # noqa: SLF001 - as in `oracle.Double`
     leaves = list(arguments)
-    places = [n for n, a in enumerate(arguments) if isinstance(a, Tensor) and a.is_floating_point()]
+    places = [n for n, a in enumerate(arguments) if _is_differentiable(a)]
     for n in places:
         leaves[n] = (widened(leaves[n]) if double else leaves[n].clone()).detach().requires_grad_()
     parameters = dict(model.named_parameters())

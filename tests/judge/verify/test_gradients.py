@@ -58,3 +58,32 @@ def test_casts_of_the_model_do_not_cost_the_fp64_gradient_its_digits():
     assert [t.dtype for t in found] == [torch.float64] * 2
     torch.testing.assert_close(found[1], seed.double() * wide * (wide * third).cos(), rtol=1e-14, atol=0)
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_wrong_gradient_is_told_as_wrong_values_are():
+    exact = torch.ones(4, 3, dtype=torch.float64)
+    got = exact.float()
+    got[2, 1] = 3.0
+    told = gradients.fault_of(REFERENCE, "input 1 (`scale`)", True, got, exact.float(), exact)
+    assert told.startswith(
+        "the gradient of input 1 (`scale`) is wrong: gradient[2, 1]: got 3, want 1; 1 of 12 elements"
+    )
+
+
+def test_a_gradient_that_is_missing_is_one_thing_only():
+    zeros = torch.zeros(2)
+    told = gradients.fault_of(REFERENCE, "parameter `w`", False, zeros, torch.ones(2), torch.ones(2).double())
+    assert told.startswith("parameter `w` gets no gradient, and the reference's is not zero")
+    assert not gradients.fault_of(REFERENCE, "parameter `w`", False, zeros, zeros, zeros.double())
+
+
+class Named(nn.Module):
+    def forward(self, x, axis, scale, *more):
+        return x
+
+
+def test_inputs_are_named_by_the_parameters_of_forward():
+    values = [torch.ones(1), 0, torch.ones(2)]
+    assert gradients._input_names(Named(), values) == ["input 0 (`x`)", "input 2 (`scale`)"]
+    assert gradients._input_names(Named(), [*values, torch.ones(1)])[-1] == "input 3 (`more`)"
+    assert gradients._input_names(Named(), [*values, 1, torch.ones(1)]) == ["input 0", "input 2", "input 4"]
