@@ -108,6 +108,11 @@ class Evaluator:
         if not rehearsals.problem_may_compile(bench.problem, bench.context):
             self._ready(solutions)
 
+    def _bench_for(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
+        context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
+        looking = sanitizer.Sanitizer(problem, context)
+        return Bench(problem=problem, problem_sha256=problem_sha256, context=context, sanitizer=looking, files=[])
+
     @property
     def problem_path(self) -> str:
         """Path of the problem that has the judge; empty before the first one."""

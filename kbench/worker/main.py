@@ -19,12 +19,12 @@ from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
 from kbench.plugins.script import set_caller_folder
-from kbench.sandbox import rungs
 from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
+from kbench.worker.confinement import restrict
 from kbench.worker.delivery import deliver, places_of
 from kbench.worker.observed_solution import ObservedSolution
 from kbench.worker.queued_calls import CallQueue, queue_calls
@@ -380,18 +380,6 @@ class Worker:
                 given.append(False)
         backend(self._device).synchronize()
         return {"given": given}
-
-
-def restrict(message: Message) -> None:
-    """Apply the sandbox of the given rung to this process."""
-    rungs.restrict_self(
-        rungs.Rung(message["rung"]),
-        writable=[Path(path) for path in message["writable"]],
-        temporary=Path(message["temporary"]),
-        hidden=[Path(path) for path in message.get("hidden", ())],
-        readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
-        allow_exec=message["allow_exec"],
-    )
 
 
 def torch_no_grad() -> Any:

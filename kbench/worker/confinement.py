@@ -1,0 +1,19 @@
+"""How a worker is locked in, before any solution is known."""
+
+import sys
+from pathlib import Path
+
+from kbench.sandbox import rungs
+from kbench.wire.channel import Message
+
+
+def restrict(message: Message) -> None:
+    """Apply the sandbox of the given rung to this process."""
+    rungs.restrict_self(
+        rungs.Rung(message["rung"]),
+        writable=[Path(path) for path in message["writable"]],
+        temporary=Path(message["temporary"]),
+        hidden=[Path(path) for path in message.get("hidden", ())],
+        readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
+        allow_exec=message["allow_exec"],
+    )
