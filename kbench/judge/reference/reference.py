@@ -22,12 +22,10 @@ from kbench.judge.reference.drawing import (
     Inputs,
     Transform,
     is_value,
-    over_leaves,
     over_tensors,
     require_comparable,
     require_own_elements,
     require_supported,
-    transformed,
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
 from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
@@ -111,9 +109,7 @@ class Reference:
 
         def draw() -> list[Any]:
             made = self.inputs.draw(seed)
-            if transform is None:
-                return made
-            return [over_leaves(a, lambda leaf: transformed(leaf, transform) if applies(leaf) else leaf) for a in made]
+            return made if transform is None else self.inputs.changed(made, transform, applies)
 
         return Arguments(draw)
 

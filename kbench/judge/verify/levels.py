@@ -20,7 +20,16 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
-from kbench.judge.verify.variations import MIXED, RESEMBLING, UNDER_SMALL_WEIGHTS, VALID, VARIATIONS, Variation
+from kbench.judge.verify.variations import (
+    GLANCES,
+    IN_FEW_PLACES,
+    MIXED,
+    RESEMBLING,
+    UNDER_SMALL_WEIGHTS,
+    VALID,
+    VARIATIONS,
+    Variation,
+)
 from kbench.wire.layouts import MOST_BYTES, layouts_of
 
 NARROW_DRAWS = 3
@@ -110,7 +119,7 @@ class Levels:
         """
         references = [self._judge.other(overrides) for overrides in others]
         self._weights(self._own, apart=not thrifty)
-        together = self._values_together()
+        together = self._values_together(thrifty=thrifty)
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._essentials(reference, "case")]
         small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
@@ -120,8 +129,12 @@ class Levels:
                 self._weights(most)
             self._try(lambda _: None, most, functools.partial(self.try_resembling, RESEMBLING))
         self._values(most, VARIATIONS)
-        if small and not together:
+        if small:
+            self._in_few_places(most)
+        if small and together is not None:
             self._values(self._own, VALID)
+        if isinstance(together, RefusalError) and self.lacks.keys().isdisjoint({v.lacking for v in VALID}):
+            self.lacks.setdefault(MIXED.code, together)
         fits = self._own.cost.dram_bytes <= MOST_BYTES
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
         if self._battery.other_numbers(laid_out) is not None:
@@ -138,7 +151,7 @@ class Levels:
     def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
         """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
         for variation in variations:
-            if trial.reference.inputs.has(variation.applies):
+            if trial.reference.inputs.varies(variation.transform, variation.applies):
                 refusal = self._resembling(trial, variation)
                 if refusal is not None:
                     code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
@@ -187,21 +200,38 @@ class Levels:
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
         for variation in variations:
-            if reference.inputs.has(variation.applies):
+            if reference.inputs.varies(variation.transform, variation.applies):
                 is_usual = variation.level is Level.MODULE
                 code_of = by_status(variation.lacking, "values_refused" if is_usual else "extremes_refused")
                 check = functools.partial(self._vary, variation)
                 self._try(code_of, reference, check, NARROW if is_usual else BY_CHANCE)
 
-    def _values_together(self) -> bool:
-        """Try valid values of all kinds in one call, then one kind alone; False where each kind needs a call."""
+    def _values_together(self, *, thrifty: bool) -> RefusalError | bool | None:
+        """Try valid values of all kinds in one call, then few places and, unless `thrifty`, one kind alone.
+
+        Returns the refusal where all kinds together are wrong, False where the reference cannot take them together.
+        """
         could: list[bool] = []
-        code_of = by_status(MIXED.code, MIXED.code)
+        code_of = by_status(MIXED.code, "values_refused")
         refused = self._refusal(code_of, self._own, lambda trial: could.append(self._vary(MIXED, trial)))
-        if refused is not None or could != [True]:
+        self._in_few_places(self._own)
+        if refused is not None:
+            return refused[1]
+        if could != [True]:
             return False
-        self._values(self._own, [secrets.choice(VALID)])
-        return True
+        self._values(self._own, [] if thrifty else [secrets.choice(VALID)])
+        return None
+
+    def _in_few_places(self, reference: Reference) -> None:
+        """Try a few elements of another sign, level or size, which who dispatches on a glance does not see."""
+        few = [one for one in IN_FEW_PLACES if reference.inputs.varies(one.transform, one.applies)]
+
+        def check(trial: Trial) -> None:
+            for _ in range(GLANCES):
+                any(self._vary(variation, trial) for variation in few)
+
+        if few:
+            self._try(by_status(few[0].lacking, "values_refused"), reference, check)
 
     def _vary(self, variation: Variation, trial: Trial) -> bool:
         return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
