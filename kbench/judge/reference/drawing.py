@@ -118,7 +118,7 @@ class Inputs:
 
     def draw(self, seed: int) -> list[Any]:
         """Make the arguments; equal seeds give equal ones."""
-        made = [over_tensors(value, lambda t: t.detach()) for value in self._problem.inputs(seed)]
+        made = fresh(self._problem.inputs(seed))
         if self.jitter:
             torch.manual_seed(seed)
             made = self.changed(made, jittered, is_value)
@@ -165,6 +165,11 @@ def leaves_of(value: Any) -> list[Any]:
 def over_tensors(value: Any, change: Transform) -> Any:
     """Return a value with `change` applied to every tensor in it."""
     return over_leaves(value, lambda leaf: change(leaf) if hasattr(leaf, "untyped_storage") else leaf)
+
+
+def fresh(arguments: Sequence[Any]) -> list[Any]:
+    """Return objects of their own for the same memory: a change of shape in place leaves the others as they are."""
+    return [over_tensors(value, lambda tensor: tensor.detach()) for value in arguments]
 
 
 def is_value(leaf: Any) -> bool:

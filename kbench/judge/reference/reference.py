@@ -21,13 +21,14 @@ from kbench.judge.reference.drawing import (
     Arguments,
     Inputs,
     Transform,
+    fresh,
     is_value,
     over_tensors,
     require_comparable,
     require_own_elements,
     require_supported,
 )
-from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, same_values, unlike
+from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, unlike
 from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
@@ -74,9 +75,11 @@ class Reference:
         require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
-        """Numbers of the input tensors that the reference changes: a solution may change these too."""
-        self.silent: tuple[int, ...] = ()
-        """Of these, those that it does not return as well: a solution must change them as it does."""
+        """Numbers of the input tensors that the reference changes: outputs, which are compared after the call."""
+        self.reshapes = False
+        """Whether a call changes the shape or the strides of an input object in place, as `unsqueeze_` does."""
+        self.drifts: frozenset[str] = frozenset()
+        """Names of the parameters and buffers that a call changes: each call begins with the values of the first."""
         self.aliased: frozenset[str] = frozenset()
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         if self.eval_mode or (getattr(self.model, "training", False) and any(map(is_random, self.model.modules()))):
@@ -118,9 +121,15 @@ class Reference:
         return elements.tolerance_for(output.dtype, self.problem.tolerance)
 
     def call(self, arguments: Sequence[Any]) -> Any:
-        """Run the reference."""
+        """Run the reference, and take back what that changed of its parameters and buffers."""
+        drifting = [tensor for name, tensor in self.state() if name in self.drifts] if self.drifts else []
         with torch.no_grad():
-            return self.model(*arguments)
+            held = [tensor.clone() for tensor in drifting]
+            try:
+                return self.model(*arguments)
+            finally:
+                for tensor, values in zip(drifting, held, strict=True):
+                    tensor.copy_(values)
 
     def expect(self, arguments: list[Any]) -> Expected:
         """Run the reference on private arguments. Raises ReferenceRaisedError; see `try_expect`."""
@@ -134,14 +143,16 @@ class Reference:
     def try_expect(self, arguments: list[Any]) -> Expected | Exception:
         """Run the reference on arguments that it may refuse; return its own exception where it raises one.
 
-        Errors of the device are raised: a solution could have caused them.
+        It gets objects of its own: their shapes may change in place. Errors of the device are raised: a solution could
+        have caused them.
         """
         try:
-            given = self.consumable(arguments)
+            held = self.consumable(arguments)
+            given, after = fresh(held), tensor_leaves(held)
             leaves = flatten(self.call(given))
+            self.reshapes |= any(ours.shape != t.shape for ours, t in zip(tensor_leaves(given), after, strict=True))
             require_supported(leaves, "of the reference")
-            after = tensor_leaves(given)
-            changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
+            changed = tuple((f"input tensor {number} after the call", after[number]) for number in sorted(self.mutates))
             told = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
             found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
             self._require_layout(found)
@@ -199,6 +210,11 @@ class Reference:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
+    @property
+    def drifting(self) -> bool:
+        """Whether a call changes parameters: a solution's are reset before each. Buffers of statistics may drift."""
+        return any(name in self.drifts for name, _ in self.model.named_parameters())
+
     def restore(self, *, anew: bool = False) -> None:
         """Go back to the parameters of construction, which a worker gets from the same seed; `anew`: from another."""
         self.init_seed = secrets.randbits(31) if anew else self.init_seed
@@ -253,19 +269,21 @@ class Reference:
             outputs = self._run_double(expected.arguments, [*expected.judged.values()])
             return None if outputs is None else [(..., outputs)]
         batch = batch_size(expected)
-        if batch is None or expected.changed or expected.numbers:
+        if batch is None or expected.numbers:
             return None
         sampled: Pieces = []
         for index in secrets.SystemRandom().sample(range(batch), min(ORACLE_SAMPLES, batch)):
             part = [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in expected.arguments]
+            given = self.consumable(part)
             try:
-                found = flatten(self.call(part))
+                found = flatten(self.call(fresh(given)))
             except Exception as error:  # a batch norm in training mode takes no single sample
                 if is_of_the_device(error):
                     raise
                 return None
-            alone = [t for _, t in found if hasattr(t, "shape")]
-            parts = [whole[index : index + 1] for whole in expected.tensors]
+            changed = [tensor_leaves(given)[number] for number in sorted(self.mutates)]
+            alone = [*(t for _, t in found if hasattr(t, "shape")), *changed]
+            parts = [whole[index : index + 1] for whole in expected.judged.values()]
             is_batch = [t.shape for t in alone] == [t.shape for t in parts]  # else equal sizes by chance: `a.T @ b`
             near = (elements.compare(a, b, elements.tolerance_for(a.dtype)) for a, b in zip(alone, parts, strict=True))
             outputs = self._run_double(part, alone) if is_batch and all(each.ratio <= 1 for each in near) else None
@@ -283,7 +301,7 @@ class Reference:
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
             self._double = Fp64Model(self.model)
-        return self._double.run(self.consumable(list(arguments)), self.silent, like)
+        return self._double.run(self.consumable(list(arguments)), sorted(self.mutates), like)
 
     def _evaluate(self) -> None:
         self.model.eval()
@@ -299,9 +317,15 @@ class Reference:
             hint = "seed what is random in `get_inputs`, and let `Model` remember nothing"
             raise PluginError(f"the reference answers equal inputs differently: {differs}", hint)
 
+    def _sums(self) -> dict[str, str]:
+        """Return the sum of each parameter and buffer, in words that compare equal for NaN; asked for at once."""
+        state = [(name, torch.view_as_real(t) if t.is_complex() else t) for name, t in self.state()]
+        sums = torch.stack([t.sum(dtype=torch.float64) for _, t in state]).tolist() if state else []
+        return {name: repr(total) for (name, _), total in zip(state, sums, strict=True)}
+
     def _differs_from_itself(self) -> str:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
-        arguments = self.arguments(secrets.randbits(31))
+        arguments, before = self.arguments(secrets.randbits(31)), self._sums()
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
         with backend(self.device).memory_peak() as peak_bytes:
             again = self.expect(arguments)
@@ -310,7 +334,10 @@ class Reference:
             self.between_bytes = max(0, peak_bytes() - returned_bytes)
         self.call_s = time.monotonic() - started
         second = dict(again.leaves)
-        return next((path for path, leaf in first.items() if path not in second or unlike(leaf, second[path])), "")
+        if differs := next((path for path, leaf in first.items() if path not in second or unlike(leaf, second[path])), ""):
+            return differs
+        self.drifts = frozenset(name for name, total in self._sums().items() if total != before[name])
+        return ""
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
@@ -353,9 +380,14 @@ class Reference:
         expected, flops, self._types = counting.count(lambda: self.expect(arguments))
         after = tensor_leaves(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
+        if self.reshapes and changed:  # a change of the shape alone counts as one, too
+            again = self.arguments(secrets.randbits(31))
+            private = [over_tensors(a, lambda t: t.clone()) for a in again]
+            self.call(fresh(private))
+            pairs = [*zip(tensor_leaves(again), tensor_leaves(private), strict=True)]
+            changed = [number for number in changed if not elements.same_bits(*pairs[number])]
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
-        self.silent = tuple(n for n in changed if not any(same_values(after[n], t) for t in expected.tensors))
         self.aliased = aliased_outputs(expected)
         tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
         traffic = sum(t.numel() * t.element_size() for t in tensors)
