@@ -60,6 +60,8 @@ class Inputs:
         drawn = [self.draw(secrets.randbits(31)) for _ in range(2)]
         first, second = (flatten(made, "input") for made in drawn)
         require_supported(first, "of the problem")
+        self.paths = tuple(paths_of(list(drawn[0])))
+        """Where each leaf is, in the order of their numbers."""
         if not jitter:
             self.structures = self._common(*map(leaves_of, drawn))
         pairs = zip(first, second, strict=False)
@@ -160,6 +162,14 @@ def leaves_of(value: Any) -> list[Any]:
     leaves: list[Any] = []
     over_leaves(value, leaves.append)
     return leaves
+
+
+def paths_of(value: Any, path: str = "input") -> list[str]:
+    """Return where the leaves of a value are, in the order of `leaves_of`."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple | list) else None
+    if items is None:
+        return [path]
+    return [found for key, item in items for found in paths_of(item, f"{path}[{key!r}]")]
 
 
 def over_tensors(value: Any, change: Transform) -> Any:

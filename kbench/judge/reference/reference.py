@@ -17,6 +17,7 @@ from kbench.core.model import Cost
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
+from kbench.judge.reference import integers
 from kbench.judge.reference.drawing import (
     Arguments,
     Inputs,
@@ -28,7 +29,7 @@ from kbench.judge.reference.drawing import (
     require_own_elements,
     require_supported,
 )
-from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, unlike
+from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, sums_of, unlike
 from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
@@ -104,6 +105,8 @@ class Reference:
         self.rounds_to = inner_type(self._types, lambda: self.expect(self.arguments(secrets.randbits(31))), self.oracle)
         """The type of 16 bits that results are rounded to within, where they are wider."""
         self.factor = self.factor if self.rounds_to is None else FACTOR
+        own = self.arguments(secrets.randbits(31))
+        self.indices = integers.look(self.try_expect, own, [t for _, t in self.state()])
 
     def arguments(
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
@@ -317,15 +320,9 @@ class Reference:
             hint = "seed what is random in `get_inputs`, and let `Model` remember nothing"
             raise PluginError(f"the reference answers equal inputs differently: {differs}", hint)
 
-    def _sums(self) -> dict[str, str]:
-        """Return the sum of each parameter and buffer, in words that compare equal for NaN; asked for at once."""
-        state = [(name, torch.view_as_real(t) if t.is_complex() else t) for name, t in self.state()]
-        sums = torch.stack([t.sum(dtype=torch.float64) for _, t in state]).tolist() if state else []
-        return {name: repr(total) for (name, _), total in zip(state, sums, strict=True)}
-
     def _differs_from_itself(self) -> str:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
-        arguments, before = self.arguments(secrets.randbits(31)), self._sums()
+        arguments, before = self.arguments(secrets.randbits(31)), sums_of(self.state())
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
         with backend(self.device).memory_peak() as peak_bytes:
             again = self.expect(arguments)
@@ -334,9 +331,11 @@ class Reference:
             self.between_bytes = max(0, peak_bytes() - returned_bytes)
         self.call_s = time.monotonic() - started
         second = dict(again.leaves)
-        if differs := next((path for path, leaf in first.items() if path not in second or unlike(leaf, second[path])), ""):
+        if differs := next(
+            (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path])), ""
+        ):
             return differs
-        self.drifts = frozenset(name for name, total in self._sums().items() if total != before[name])
+        self.drifts = frozenset(name for name, total in sums_of(self.state()).items() if total != before[name])
         return ""
 
     def _settle_inputs(self) -> None:

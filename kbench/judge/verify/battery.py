@@ -19,6 +19,7 @@ from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.exchange import Trial, WrongError, secret_seed
+from kbench.judge.reference import integers
 from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import tolerance_within
@@ -97,6 +98,11 @@ class Battery:
             trial.exchange(seed, oracle=True)
         self.settled(trial, seeds[0])
 
+    def right_once(self, trial: Trial) -> None:
+        """Check one call with parameters of its own, where a solution follows these."""
+        self._candidate.vary_weights(trial.reference, secret_seed())
+        trial.exchange(secret_seed(), oracle=True)
+
     def settled(self, trial: Trial, seed: int, *, repeats: int = REPEATS) -> None:
         """Check repeatability on inputs of a seed, and that parameters were left alone; note what proves little."""
         reference = trial.reference
@@ -106,8 +112,7 @@ class Battery:
         trial.call([expected], slots=[0])
         trial.judge_values(0, expected)
         del expected
-        if reference.inputs.unvaried:
-            self.note("unvaried_input", f"the same in every draw: {', '.join(reference.inputs.unvaried)}")
+        self._note_inputs(reference)
         if trial.proves_little:
             self.note("trivial_passes", "zeros, one value everywhere or the answer to other inputs would pass as well")
         if trial.ties:
@@ -115,6 +120,19 @@ class Battery:
         self.unchanged(trial)
         if trial.tally.oracle is None and any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0)):
             self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
+
+    def _note_inputs(self, reference: Reference) -> None:
+        """Note what no input of verification shows: values that stay as they are drawn, and structure that is kept."""
+        inputs, indices = reference.inputs, reference.indices.as_drawn
+        unvaried = [f"the same in every draw: {', '.join(inputs.unvaried)}"] if inputs.unvaried else []
+        if as_drawn := [path for n, path in enumerate(inputs.paths) if n in indices and path not in inputs.unvaried]:
+            unvaried.append(f"integers as they are drawn only: {', '.join(as_drawn)}")
+        if unvaried:
+            self.note("unvaried_input", "; ".join(unvaried))
+        if inputs.structures:
+            kept = {inputs.paths[n]: [each.name for each in found] for n, found in inputs.structures.items()}
+            of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
+            self.note("kept_structure", f"true of every draw, and kept in all inputs: {of_each}")
 
     def unchanged(self, trial: Trial) -> None:
         """Check that the parameters are those that the reference has."""
@@ -308,6 +326,16 @@ class Battery:
             self.note("skipped_other_numbers", "the inputs are too large to try other values of the numbers among them")
             return None
         return reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
+
+    def other_indices(self, reference: Reference) -> Any:
+        """Return arguments whose indices are drawn from all entries of a parameter; None where all of them are."""
+        if not reference.indices.lengths:
+            return None
+        arguments = reference.indices.over_all_entries(reference.inputs, secret_seed())
+        if backend(reference.device).has_own_memory and not integers.takes(reference.model, arguments):
+            self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
+            return None
+        return arguments
 
     def bound_anew(self, reference: Reference, code: str, arguments: Any, misalign: int = 0) -> None:
         """Call once on inputs that need an arena of their own, unless the reference refuses them."""

@@ -38,6 +38,8 @@ BY_CHANCE = math.inf
 """The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides."""
 DRAWS = 4
 """Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
+THOROUGH = 2
+"""Shapes that `plugins.shapes` derives first, which have as many calls as a case that the problem lists."""
 REFUSED = {Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
 """Statuses by which a kernel may say that it was made for other inputs: an exception of its own."""
 FATAL = {
@@ -122,7 +124,8 @@ class Levels:
         together = self._values_together(thrifty=thrifty)
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._essentials(reference, "case")]
-        small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
+        tried = [self._derived(overrides, number) for number, overrides in enumerate(derived)]
+        small = [*holding[:1], *(reference for reference in tried[:THOROUGH] if reference)]
         most = (small or [self._own])[0]
         if thrifty:
             if self._candidate.follows:
@@ -139,6 +142,8 @@ class Levels:
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
         if self._battery.other_numbers(laid_out) is not None:
             self._anew("other_numbers", "values_refused", laid_out, self._battery.other_numbers)
+        if self._battery.other_indices(laid_out) is not None:
+            self._anew("unseen_integers", "unseen_integers_refused", laid_out, self._battery.other_indices)
         code = "overwritten_output"
         self._try(by_status(code, code), most, self._battery.kept_results)
         layouts = [(code, misalign) for code, _, misalign in layouts_of(laid_out.arguments(secret_seed()))]
@@ -236,19 +241,23 @@ class Levels:
     def _vary(self, variation: Variation, trial: Trial) -> bool:
         return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
 
-    def _derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Try a shape that the problem does not list; return its reference where all held there."""
+    def _derived(self, overrides: dict[str, Any], number: int) -> Reference | None:
+        """Try a shape that the problem does not list; return its reference where all held there.
+
+        The first ones have all essential checks. The others are larger, and one call tells what is made for fewer.
+        """
+        check = self._battery.essentials if number < THOROUGH else self._battery.right_once
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
         reference = self._judge.derived(overrides)
         try:
             if reference is not None:
-                return reference if self._essentials(reference, "shape") else None
+                return reference if self._essentials(reference, "shape", check) else None
         except ReferenceRaisedError:  # on inputs drawn later
             self._bound.leave()
         self._battery.note("skipped_shape", f"the reference does not accept {shape}")
         return None
 
-    def _essentials(self, reference: Reference, what: str) -> bool:
+    def _essentials(self, reference: Reference, what: str, check: Callable[[Trial], None] | None = None) -> bool:
         """Try another `case` that the problem lists, or a `shape` that it does not."""
 
         def code_of(refusal: RefusalError) -> str | None:
@@ -259,7 +268,7 @@ class Levels:
                 refusal.reason = f"at {shape}: {refusal.reason}"
             return lacking(refusal.status, f"{what}_specialised", f"{what}_refused")
 
-        holds = self._try(code_of, reference, self._battery.essentials)
+        holds = self._try(code_of, reference, check or self._battery.essentials)
         self._held += [reference] if holds else []
         return holds
 

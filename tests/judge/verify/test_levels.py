@@ -57,7 +57,7 @@ class Battery:
 
 
 def reference(name: str) -> Any:
-    inputs = SimpleNamespace(has=lambda _: True)
+    inputs = SimpleNamespace(has=lambda _: True, varies=lambda *_: True)
     return SimpleNamespace(
         name=name, overrides={}, inputs=inputs, arguments=lambda _: [], cost=SimpleNamespace(dram_bytes=1 << 30)
     )
