@@ -128,10 +128,10 @@ class Candidate:
         self.undecided = self.differed = self._decided = self._by_seed = False
         self._left_buffers = set()
 
-    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
+    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None, **how: bool) -> None:
         """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
         if self.follows and self.weights != "seed":
-            reference.randomise(seed, names)
+            reference.randomise(seed, names, **how)
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:

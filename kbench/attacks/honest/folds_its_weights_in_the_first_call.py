@@ -7,7 +7,7 @@ PROBLEM = "linear"
 CLASS = "levels"
 EXPECT = ("below_level",)
 LEVEL = "task"
-LACKS = ("frozen_weights",)
+LACKS = ("unmatched_weights",)
 SPEED = "fast"
 
 

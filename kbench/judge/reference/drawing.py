@@ -1,8 +1,9 @@
 """Fresh arguments for every call, also where a problem's `get_inputs` does not follow the seed that it is given."""
 
+import contextlib
 import itertools
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -22,6 +23,8 @@ PLAIN = (bool, int, float, complex, str, type(None))
 """What may stand in arguments and results beside tensors: it can be copied between processes, and compared."""
 INTEGERS = frozenset({torch.int64, torch.int32, torch.int16})
 """Types of tensors that may index another one; 8 bits hold values."""
+SAMPLES = 16
+"""Elements of a parameter that stay as they were, where a solution that compares a few of them sees no change."""
 JITTER = 0.2
 """Width of each element's random factor, and of the factor that all elements of a tensor share."""
 FIRST = 64
@@ -130,6 +133,17 @@ class Inputs:
         """Make the arguments with the random generators as they are, and without `jitter`."""
         made: list[Any] = self._problem.unseeded_inputs()
         return made
+
+
+@contextlib.contextmanager
+def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Give some elements of each tensor, its first one among them, their values back at the end of a `with` block."""
+    many = [t.detach().view(-1) for t in tensors if t.numel() > 1 and t.is_contiguous()]
+    samples = [t[:: max(2, t.numel() // SAMPLES)] for t in many]
+    held = [t.clone() for t in samples]
+    yield
+    for sample, values in zip(samples, held, strict=True):
+        sample.copy_(values)
 
 
 def jittered(x: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from kbench.judge.reference.drawing import (
     require_comparable,
     require_own_elements,
     require_supported,
+    samples_kept,
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs, is_random, sums_of, unlike
 from kbench.judge.reference.oracle import Fp64Model, Pieces, batch_size, inner_type, number_dtype, numbers
@@ -242,10 +243,13 @@ class Reference:
         finally:
             self.model, self._double = held, None
 
-    def randomise(self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0) -> None:
+    def randomise(
+        self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0, but_samples: bool = False
+    ) -> None:
         """Give the named parameters, or all, new values times `scale`; a caller pushes them to the workers.
 
-        Where the reference raises or is no longer finite with them (a logarithm), they keep their signs, or values.
+        `but_samples`: some elements of each keep their values. Where the reference raises or is no longer finite with
+        new ones (a logarithm), they keep their signs, or values.
         """
         self._double = None
         if not list(self.model.parameters()):
@@ -255,7 +259,8 @@ class Reference:
             self._finite = self.is_finite()
         chosen = problems.variable(self.model) if names is None else names
         for keep_signs in (False, True):
-            problems.randomise(self.model, seed, chosen, keep_signs=keep_signs, scale=scale)
+            with samples_kept([t for _, t in self.state()] if but_samples else []):
+                problems.randomise(self.model, seed, chosen, keep_signs=keep_signs, scale=scale)
             if self._copes(finite=self._finite):
                 return
             self.restore()

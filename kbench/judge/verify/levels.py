@@ -10,8 +10,8 @@ from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
-from kbench.core.levels import PROPERTIES, Level, blocking
-from kbench.core.model import Finding, FindingKind, Status
+from kbench.core.levels import PROPERTIES, Level
+from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
@@ -20,6 +20,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
+from kbench.judge.verify.lacks import STRAY_WRITES, CodeOf, LackingProperties, by_status, lacking, of_weights
 from kbench.judge.verify.variations import (
     GLANCES,
     IN_FEW_PLACES,
@@ -38,57 +39,12 @@ BY_CHANCE = math.inf
 """The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides."""
 DRAWS = 4
 """Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
+PLAIN_DRAWS = 8
+"""Calls that show whether a solution misses as narrowly without what was tried (chosen)."""
 THOROUGH = 2
 """Shapes that `plugins.shapes` derives first, which have as many calls as a case that the problem lists."""
-REFUSED = {Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
-"""Statuses by which a kernel may say that it was made for other inputs: an exception of its own."""
-FATAL = {
-    *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
-    *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.EXITED, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
-    *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
-}
-"""Statuses of cheating, or with a cause other than a shape, a layout or a value."""
 REMEMBERED = "stale_output"
 """The diagnosis of a wrong value that is the answer to an earlier call: it was remembered, which no level excuses."""
-
-
-def lacking(status: Status, wrong: str, refused: str) -> str | None:
-    """Return what a failed check tells to be lacking; None: fatal. A crash, a hang or no memory is a wrong answer."""
-    if status in FATAL:
-        return None
-    return refused if status in REFUSED else wrong
-
-
-def of_weights(status: Status, way: str, diagnosis: str | None) -> str | None:
-    """Return what is lacking where changed weights, matched in a `way`, are not followed; None: fatal."""
-    misled = way == "order" and diagnosis is None  # the order was taken for what it is not
-    return lacking(status, "unmatched_weights" if misled else "frozen_weights", "weights_refused")
-
-
-CodeOf = Callable[[RefusalError], str | None]
-"""Names the property that a refusal tells to be lacking; None where it is fatal."""
-
-
-def by_status(wrong: str, refused: str) -> CodeOf:
-    """Name it by the status alone."""
-    return lambda refusal: lacking(refusal.status, wrong, refused)
-
-
-class LackingProperties(dict[str, RefusalError]):
-    """What was found to be lacking, with the refusal of the first check of each property."""
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """All codes, sorted."""
-        return tuple(sorted(self))
-
-    def findings(self, required: Level, accepted: Sequence[str]) -> list[Finding]:
-        """Return a finding for each, fatal where it keeps the solution below the required level."""
-        fatal = blocking(self, required, accepted)
-        return [
-            Finding(code=code, kind=FindingKind.LEVEL, message=why.explained, fatal=code in fatal, status=why.status)
-            for code, why in sorted(self.items())
-        ]
 
 
 class Levels:
@@ -103,6 +59,8 @@ class Levels:
         self._began = time.monotonic()
         self._held = [self._own]
         """References of the shapes at which it was right."""
+        self.changes_parameters = False
+        """Whether a call changes parameters, and is right with those of its constructor: no others were tried then."""
         self.lacks = LackingProperties()
         self.tally = Tally()
         """Of the calls at the problem's own shape that were right."""
@@ -151,7 +109,9 @@ class Levels:
             self._anew(code, f"{code}_refused", laid_out, functools.partial(arguments_as, code), misalign)
         if self._candidate.follows:  # last: what was folded before stays stale
             code = "updated_in_place"
-            self._try(by_status(code, code), most, self._battery.updated_in_place)
+            found = self._refusal(by_status(code, code), most, self._battery.updated_in_place)
+            if found is not None and not self._misses_anyway(found[1], most):
+                self.lacks.setdefault(*found)
 
     def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
         """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
@@ -187,9 +147,10 @@ class Levels:
         if candidate.weights == "none":
             return
         if candidate.weights == "seed":
-            prepares = candidate.prepares and not candidate.transposed
+            prepares = candidate.prepares and not candidate.transposed and not self.changes_parameters
             code = "frozen_weights" if prepares else "unmatched_weights"
-            detail = "" if prepares else f": {candidate.unmatched}"
+            why = "its calls change them" if self.changes_parameters else candidate.unmatched
+            detail = "" if prepares else f": {why}"
             self.lacks[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title + detail)
             return
         candidate.follows = True
@@ -266,6 +227,8 @@ class Levels:
                 refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
             elif shape:
                 refusal.reason = f"at {shape}: {refusal.reason}"
+            if what == "shape" and refusal.status in STRAY_WRITES:
+                return "shape_specialised"
             return lacking(refusal.status, f"{what}_specialised", f"{what}_refused")
 
         holds = self._try(code_of, reference, check or self._battery.essentials)
@@ -285,8 +248,24 @@ class Levels:
         try:
             decided(check)
         except RefusalError as refusal:
-            survived = self._survived(by_status(code, refused), refusal.let_go(), reference)
-            self.lacks.setdefault(survived, refusal)
+            self._bound.leave()
+            if not self._misses_anyway(refusal.let_go(), reference):
+                survived = self._survived(by_status(code, refused), refusal, reference)
+                self.lacks.setdefault(survived, refusal)
+
+    def _misses_anyway(self, refusal: RefusalError, reference: Reference) -> bool:
+        """Return whether values miss as narrowly without what was tried: then the miss says nothing of that."""
+        if refusal.excess > NARROW or refusal.status is not Status.WRONG_VALUE:
+            return False
+        before = copy.deepcopy(self.tally)
+        try:
+            for _ in range(PLAIN_DRAWS):
+                self._bound.on(reference).exchange(secret_seed(), oracle=True)
+        except RefusalError as plain:
+            return plain.let_go().excess <= NARROW
+        finally:
+            self.tally = before
+        return False
 
     def _try(
         self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW
