@@ -191,6 +191,11 @@ def over_tensors(value: Any, change: Transform) -> Any:
     return over_leaves(value, lambda leaf: change(leaf) if hasattr(leaf, "untyped_storage") else leaf)
 
 
+def layout(tensor: Tensor) -> tuple[Sequence[int], Sequence[int]]:
+    """Return shape and strides, which an operation in place may change."""
+    return tensor.shape, tensor.stride()
+
+
 def fresh(arguments: Sequence[Any]) -> list[Any]:
     """Return objects of their own for the same memory: a change of shape in place leaves the others as they are."""
     return [over_tensors(value, lambda tensor: tensor.detach()) for value in arguments]

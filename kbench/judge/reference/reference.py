@@ -24,6 +24,7 @@ from kbench.judge.reference.drawing import (
     Transform,
     fresh,
     is_value,
+    layout,
     over_tensors,
     require_comparable,
     require_own_elements,
@@ -154,7 +155,7 @@ class Reference:
             held = self.consumable(arguments)
             given, after = fresh(held), tensor_leaves(held)
             leaves = flatten(self.call(given))
-            self.reshapes |= any(ours.shape != t.shape for ours, t in zip(tensor_leaves(given), after, strict=True))
+            self.reshapes |= [*map(layout, tensor_leaves(given))] != [*map(layout, after)]
             require_supported(leaves, "of the reference")
             changed = tuple((f"input tensor {number} after the call", after[number]) for number in sorted(self.mutates))
             told = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))

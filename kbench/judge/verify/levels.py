@@ -107,11 +107,7 @@ class Levels:
         layouts = [(code, misalign) for code, _, misalign in layouts_of(laid_out.arguments(secret_seed()))]
         for code, misalign in layouts:
             self._anew(code, f"{code}_refused", laid_out, functools.partial(arguments_as, code), misalign)
-        if self._candidate.follows:  # last: what was folded before stays stale
-            code = "updated_in_place"
-            found = self._refusal(by_status(code, code), most, self._battery.updated_in_place)
-            if found is not None and not self._misses_anyway(found[1], most):
-                self.lacks.setdefault(*found)
+        self._updated_in_place(most)  # last: what was folded before stays stale
 
     def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
         """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
@@ -163,6 +159,14 @@ class Levels:
         if candidate.follows and apart:
             check = functools.partial(self._battery.small_weights, draws=DRAWS)
             self._try(by_status(UNDER_SMALL_WEIGHTS.lacking, "weights_refused"), reference, check)
+
+    def _updated_in_place(self, reference: Reference) -> None:
+        """Try parameters that change in place, where any change is followed."""
+        code = "updated_in_place"
+        check = self._battery.updated_in_place
+        found = self._refusal(by_status(code, code), reference, check) if self._candidate.follows else None
+        if found is not None and not self._misses_anyway(found[1], reference):
+            self.lacks.setdefault(*found)
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
         for variation in variations:
