@@ -139,7 +139,7 @@ class Inputs:
 def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
     """Give some elements of each tensor, its first one among them, their values back at the end of a `with` block."""
     many = [t.detach().view(-1) for t in tensors if t.numel() > 1 and t.is_contiguous()]
-    samples = [t[:: max(2, t.numel() // SAMPLES)] for t in many]
+    samples = [t[:: max(4, t.numel() // SAMPLES)] for t in many]
     held = [t.clone() for t in samples]
     yield
     for sample, values in zip(samples, held, strict=True):

@@ -25,6 +25,7 @@ from kbench.judge.verify.variations import (
     GLANCES,
     IN_FEW_PLACES,
     MIXED,
+    MORE_GLANCES,
     RESEMBLING,
     UNDER_SMALL_WEIGHTS,
     VALID,
@@ -91,7 +92,7 @@ class Levels:
             self._try(lambda _: None, most, functools.partial(self.try_resembling, RESEMBLING))
         self._values(most, VARIATIONS)
         if small:
-            self._in_few_places(most)
+            self._in_few_places(most, MORE_GLANCES)
         if small and together is not None:
             self._values(self._own, VALID)
         if isinstance(together, RefusalError) and self.lacks.keys().isdisjoint({v.lacking for v in VALID}):
@@ -184,7 +185,7 @@ class Levels:
         could: list[bool] = []
         code_of = by_status(MIXED.code, "values_refused")
         refused = self._refusal(code_of, self._own, lambda trial: could.append(self._vary(MIXED, trial)))
-        self._in_few_places(self._own)
+        self._in_few_places(self._own, GLANCES)
         if refused is not None:
             return refused[1]
         if could != [True]:
@@ -192,12 +193,12 @@ class Levels:
         self._values(self._own, [] if thrifty else [secrets.choice(VALID)])
         return None
 
-    def _in_few_places(self, reference: Reference) -> None:
-        """Try a few elements of another sign, level or size, which who dispatches on a glance does not see."""
+    def _in_few_places(self, reference: Reference, draws: int) -> None:
+        """Try a few elements of another sign, level or size, which a dispatch on a glance at samples does not see."""
         few = [one for one in IN_FEW_PLACES if reference.inputs.varies(one.transform, one.applies)]
 
         def check(trial: Trial) -> None:
-            for _ in range(GLANCES):
+            for _ in range(draws):
                 any(self._vary(variation, trial) for variation in few)
 
         if few:
