@@ -8,8 +8,6 @@ from torch import Tensor
 
 from kbench.numerics import elements
 
-DRAWS = 3
-"""Draws that must have a structure in common."""
 LEAST_PAIRS = 8
 """Pairs of neighbours below which values of any kind may be sorted by chance: 8 pairs in 3 draws are once in 2^24."""
 CORNER = 64
