@@ -1,10 +1,12 @@
-"""Leaves its input alone where the reference changes it, and returns memory of its own."""
+"""Leaves its input alone where the reference changes it: who reads the input afterwards finds the old values."""
 
 import torch
 from torch import nn
 
 PROBLEM = "in_place_activation"
-CLASS = "memory"
+CLASS = "integrity"
+EXPECT = ("wrong_value",)
+CATALOGUE = "harness 8; rigor 3"
 SPEED = "fast"
 
 
