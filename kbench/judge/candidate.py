@@ -137,7 +137,7 @@ class Candidate:
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
         message, fds = arena.describe(self._config.options.mode)
-        unmatched = {} if self.matches else {"weights": []}
+        unmatched: Message = {} if self.matches else {"weights": []}
         message |= {"fresh": reference.reshapes, **unmatched}
         self._ask(message, fds)
         self._called, self._arena = False, arena

@@ -387,10 +387,9 @@ class Reference:
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
         if self.reshapes and changed:  # a change of the shape alone counts as one, too
             again = self.arguments(secrets.randbits(31))
-            private = [over_tensors(a, lambda t: t.clone()) for a in again]
-            self.call(fresh(private))
-            pairs = [*zip(tensor_leaves(again), tensor_leaves(private), strict=True)]
-            changed = [number for number in changed if not elements.same_bits(*pairs[number])]
+            before = [t.clone() for t in tensor_leaves(again)]
+            self.call(fresh(again))
+            changed = [n for n in changed if not elements.same_bits(before[n], tensor_leaves(again)[n])]
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
         self.aliased = aliased_outputs(expected)

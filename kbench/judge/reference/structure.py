@@ -134,7 +134,7 @@ def _is_log_stochastic(x: Tensor) -> bool:
 
 
 def _unit(x: Tensor, _: Tensor) -> Tensor:
-    return (_wide(x) / _wide(x).norm(dim=-1, keepdim=True)).to(x.dtype)
+    return _wide(x).div(torch.linalg.vector_norm(_wide(x), dim=-1, keepdim=True)).to(x.dtype)
 
 
 def _stochastic(x: Tensor, _: Tensor) -> Tensor:
