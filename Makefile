@@ -44,7 +44,7 @@ run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
 	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $(JOBS)
 
-# README's tables and the plot, from results/h200.
+# README's table and the plot, from results/h200.
 evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@$(RUN_PYTHON) docs/evidence.py
 

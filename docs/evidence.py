@@ -1,10 +1,15 @@
-"""Rewrite README's tables and the plot from the results in `results/h200`: `make evidence`.
+"""Rewrite README's table and the plot from the results in `results/h200`: `make evidence`.
 
 Everything shown is computed from the raw samples of the committed files. What failed, what was not measured and what
-was measured with a source that has changed since is shown as that. `results/h200/stale.toml` lists the last kind, each
-with its reason; a row that is stale and not listed, or listed and not stale, is an error.
+was measured with a source that has changed since is shown as that. `results/h200/sources.toml` has the files of every
+measured source with their digest, and `stale.toml` the sources that have changed, each with its reason. A source that
+changed and is not listed, or is listed and did not change, is an error.
+
+After a new measurement: `python docs/evidence.py --measured` records the files of this checkout as the measured ones.
 """
 
+import hashlib
+import json
 import math
 import sys
 import tomllib
@@ -13,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from kbench.build import sources
 from kbench.compare import ComparedSide, measured
 from kbench.core.model import ResultRow, Status
 from kbench.core.stats import Interval
@@ -28,12 +32,21 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results" / "h200"
 PLOT = RESULTS / "time-and-limit.svg"
 README = ROOT / "README.md"
+SOURCES = "sources.toml"
 BEGIN = "<!-- evidence: written by `make evidence`, do not edit -->\n"
 END = "<!-- evidence ends -->\n"
 CASE = "default"
 
 SourceKey = tuple[str, str, str]
 """(problem, solution, SHA-256 of the sources that were measured)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """The files of one measured source, its problem's among them, and the digest of their contents."""
+
+    files: tuple[str, ...]
+    sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +68,6 @@ class Panel:
     """One problem: its limit on the device, and every solution that can run there."""
 
     problem: str
-    heading: str
     limit_ns: float | None
     lines: tuple[Line, ...]
 
@@ -71,16 +83,47 @@ def read_stale(folder: Path) -> dict[SourceKey, str]:
     return {(entry["problem"], entry["solution"], entry["source_sha256"]): entry["reason"] for entry in listed}
 
 
-def stale_sources(rows: Iterable[ResultRow], problems: Mapping[str, Sequence[Entry]]) -> set[SourceKey]:
-    """Find the rows whose solution or problem, or a file that it is built from, is not what was measured."""
-    found = set()
-    for row in rows:
-        entries = [entry for entry in problems.get(row.problem, ()) if entry.name in (row.solution, "eager")]
-        now = {entry.name: sources.source_sha256(entry.path, entry.variant) for entry in entries}
-        reference = next((sources.source_sha256(entry.path) for entry in entries if entry.name == "eager"), "")
-        if now.get(row.solution) != row.source_sha256 or reference != row.problem_sha256:
-            found.add((row.problem, row.solution, row.source_sha256))
-    return found
+def read_recorded(folder: Path) -> dict[SourceKey, Recorded]:
+    """Read the files of every measured source."""
+    found = tomllib.loads((folder / SOURCES).read_text(encoding="utf-8")).get("source", [])
+    return {
+        (entry["problem"], entry["solution"], entry["source_sha256"]): Recorded(
+            files=tuple(entry["files"]), sha256=entry["sha256"]
+        )
+        for entry in found
+    }
+
+
+def content_digest(files: Iterable[str]) -> str:
+    """Return the SHA-256 of the names and contents of files of this checkout."""
+    found = hashlib.sha256()
+    for name in files:
+        path = ROOT / name
+        content = path.read_bytes() if path.is_file() else b""
+        found.update(f"{name} {len(content)} ".encode() + content)
+    return found.hexdigest()
+
+
+def stale_sources(rows: Iterable[ResultRow], recorded: Mapping[SourceKey, Recorded]) -> set[SourceKey]:
+    """Find the rows whose files are not recorded, or are not what was measured."""
+    keys = {(row.problem, row.solution, row.source_sha256) for row in rows}
+    return {key for key in keys if key not in recorded or content_digest(recorded[key].files) != recorded[key].sha256}
+
+
+def record(rows: Iterable[ResultRow], recorded: Mapping[SourceKey, Recorded]) -> str:
+    """Write what `sources.toml` holds if the files of this checkout are what the rows were measured with.
+
+    Raises:
+        KeyError: for a solution whose files no entry names.
+    """
+    files = {(problem, solution): each.files for (problem, solution, _), each in recorded.items()}
+    lines = ["# The files of every measured source: written by `python docs/evidence.py --measured`."]
+    for problem, solution, source in dict.fromkeys((row.problem, row.solution, row.source_sha256) for row in rows):
+        names = files[problem, solution]
+        fields = {"problem": problem, "solution": solution, "source_sha256": source, "sha256": content_digest(names)}
+        lines += ["", "[[source]]", *(f"{key} = {json.dumps(value)}" for key, value in fields.items())]
+        lines += ["files = [", *(f"    {json.dumps(name)}," for name in names), "]"]
+    return "\n".join([*lines, ""])
 
 
 def complaints(stale: set[SourceKey], listed: Mapping[SourceKey, str]) -> list[str]:
@@ -117,7 +160,6 @@ def panel(run: Run, solutions: Sequence[str], stale: Iterable[SourceKey]) -> Pan
     costs = next((row for row in run.rows if row.case == CASE and row.limit_ns), None)
     return Panel(
         problem=run.rows[0].problem,
-        heading=_heading(run.rows[0], costs),
         limit_ns=float(costs.limit_ns) if costs and costs.limit_ns else None,
         lines=tuple(lines),
     )
@@ -141,33 +183,39 @@ def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     )
 
 
-def _heading(row: ResultRow, costs: ResultRow | None) -> str:
-    heading = f"`{row.problem}` on one {row.gpu_name}, torch {row.torch}"
-    if costs is None or costs.limit_ns is None or costs.dram_bytes is None:
-        return heading
-    flops = f" and {units.number(costs.flops / 1e9)} GFLOP" if costs.flops else ""
-    return f"{heading}; limit {units.duration(costs.limit_ns)} for {units.byte_size(costs.dram_bytes)}{flops}"
+HEAD = (
+    "| problem | fastest solution | time | against eager | `compile` | eager | of limit | |",
+    "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+)
+BESIDE = ("compile", "eager")
+"""Built-in solutions whose times stand beside the fastest one's."""
 
 
-def tables(panels: Iterable[Panel]) -> str:
-    """Write the panels as Markdown tables."""
-    parts = []
+def table(panels: Iterable[Panel]) -> str:
+    """Write the fastest solution of every problem as one Markdown table; the plot has all solutions."""
+    lines = list(HEAD)
     for each in panels:
-        unit = units.unit_for([line.time_ns for line in each.lines])
-        head = f"| solution | time, {unit.name} | against eager | of limit | |"
-        parts += [f"{each.heading}:\n", head, "| --- | ---: | ---: | ---: | --- |"]
-        for line in each.lines:
-            ratio = line.speedup
-            cells = (
-                line.solution,
-                units.time_cell(line.time_ns, unit, line.half_width_ns),
-                units.speedup(ratio.centre, ratio.low, ratio.high, weak=line.weak) if ratio else units.ABSENT,
-                units.percent(line.percent_of_limit),
-                line.remark,
-            )
-            parts.append(f"| {' | '.join(cells)} |")
-        parts.append("")
-    return "\n".join(parts)
+        fastest, others = each.lines[0], {line.solution: line for line in each.lines}
+        ratio = fastest.speedup
+        cells = (
+            f"`{each.problem}`",
+            f"`{fastest.solution}`",
+            _time(fastest),
+            units.speedup(ratio.centre, ratio.low, ratio.high, weak=fastest.weak) if ratio else units.ABSENT,
+            *(_time(others[name]) if name in others else units.ABSENT for name in BESIDE),
+            units.percent(fastest.percent_of_limit),
+            fastest.remark,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _time(line: Line) -> str:
+    """Write a time with its unit, in the digits that its interval confirms."""
+    if line.time_ns is None:
+        return units.ABSENT
+    unit = units.unit_for([line.time_ns])
+    return f"{units.time_cell(line.time_ns, unit, line.half_width_ns)} {unit.name}"
 
 
 # --- the plot ------------------------------------------------------------------------
@@ -255,16 +303,19 @@ def fill(page: str, text: str) -> str:
 
 
 def make(folder: Path) -> tuple[str, str, list[str]]:
-    """Return the tables, the plot, and complaints about the list of stale sources."""
+    """Return the table, the plot, and complaints about the list of stale sources."""
     runs, listed = read_runs(folder), read_stale(folder)
     solutions = shipped(dict.fromkeys(run.rows[0].problem for run in runs))
     panels = [panel(run, [entry.name for entry in solutions[run.rows[0].problem]], listed) for run in runs]
-    stale = stale_sources((row for run in runs for row in run.rows), solutions)
-    return tables(panels), plot(panels), complaints(stale, listed)
+    stale = stale_sources((row for run in runs for row in run.rows), read_recorded(folder))
+    return table(panels), plot(panels), complaints(stale, listed)
 
 
 def main() -> int:
     """Rewrite README and the plot; 1 where the list of stale sources is not true."""
+    if sys.argv[1:] == ["--measured"]:
+        rows = [row for run in read_runs(RESULTS) for row in run.rows]
+        (RESULTS / SOURCES).write_text(record(rows, read_recorded(RESULTS)), encoding="utf-8")
     text, drawing, wrong = make(RESULTS)
     page = README.read_text(encoding="utf-8")
     README.write_text(fill(page, text), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kbench.build import cache, sources, toolkit
+from kbench.build import hints, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
@@ -22,7 +23,7 @@ from kbench.devices.admission import Admission, others_using
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process
-from kbench.host.builder import Builder
+from kbench.host.builder import Builder, built, job_of
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
@@ -112,7 +113,9 @@ class ProfileSession:
 
         def ask() -> OpenedCase:
             files = [self._problem.path, *(entry.path for entry in solutions)]
-            with contextlib.closing(JudgeProcess(self._context, files=files, expected=())) as judge:
+            with contextlib.closing(
+                JudgeProcess(self._context, problem=self._problem, files=files, expected=())
+            ) as judge:
                 try:
                     opened = judge.open(self._problem, self._case)
                 except ChildError as error:
@@ -144,10 +147,10 @@ class ProfileSession:
         unsupported = entry.unsupported_on(self._device.kind, self._problem)
         if unsupported is not None:
             return unsupported
-        cached = cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
-        failed = yield from self._build(entry, cached)
+        failed = yield from self._build(entry)
         if failed is not None:
             return failed
+        cached = built(entry, self._context)
         profiler = Profiler(self._problem, self._context)
         if self._options.wait_for_device and (holder := others_using(self._device.uuid)):
             yield Waiting(device=self._device.name, holder=holder)
@@ -166,21 +169,20 @@ class ProfileSession:
             entry.name,
             trace,
             names_kernels=backend(self._device.kind).names_kernels,
-            declares_kernels=sources.declares_kernels(entry.path, entry.builtin),
+            declares_kernels=hints.declares_kernels(entry.path, entry.builtin),
             cost=cost,
             bound=limit(cost, known, tf32=self._options.allow_tf32) if known and is_limited else None,
             counters=counted.kernels,
             notes=[note for note in ("" if known else NO_PEAKS, counted.reason) if note],
         )
 
-    def _build(self, entry: Entry, cached: cache.CacheEntry) -> Generator[ProfileEvent, None, Failed | None]:
-        others = case_selection.others(self._problem, self._options, (self._case,))
-        wanted = case_selection.rehearsals(self._problem, (self._case,), others.values(), ())
-        key, rehearsal = next(iter(wanted.items()))
-        if not sources.compiles(entry.path, entry.builtin) or (cached.is_built and key in cached.rehearsed()):
+    def _build(self, entry: Entry) -> Generator[ProfileEvent, None, Failed | None]:
+        job = job_of(self._problem, entry, (self._case,), (), self._context)
+        if job.is_done:
             return None
+        first = dict(itertools.islice(job.rehearsals.items(), 1))
         builder = Builder(self._problem, self._context)
-        return (yield from self._staged("build", entry.name, lambda: builder.build(entry, cached, {key: rehearsal})))
+        return (yield from self._staged("build", entry.name, lambda: builder.build(entry, first)))
 
     def _staged(
         self, stage: str, solution: str, work: Callable[[], T], *, alone: bool = False

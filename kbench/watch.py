@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.api.evaluation import EvaluationResult
-from kbench.build.sources import dependencies
+from kbench.build import manifest
 from kbench.core.model import Passed
 from kbench.core.stats import Interval, difference_interval, process_estimate
 
@@ -56,8 +56,9 @@ def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterato
     seen = followed.stamps()
     while True:
         if seen and seen != known:
-            known = seen
             yield
+            followed.learn()
+            known = seen = {**followed.stamps(), **seen}
         sleep(POLL_S)
         before, seen = seen, followed.stamps()
         while seen != before:
@@ -66,27 +67,25 @@ def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterato
 
 
 class Followed:
-    """A solution file, and the local files that it reads to be built."""
+    """A solution file, and the files that it was seen to read when it was judged last."""
 
     def __init__(self, path: Path):
         self._path = path
         self._files: tuple[Path, ...] = (path,)
-        self._places: Stamps = {}
+        self.learn()
+
+    def learn(self) -> None:
+        """Follow what its last manifest lists from now on; a file that is no longer read may stay."""
+        self._files = tuple(dict.fromkeys((self._path, *manifest.latest(self._path))))
 
     def stamps(self) -> Stamps:
-        """Look at the files; where one or its folder changed, find out again which they are (up to 0.1 s).
-
-        Empty where the solution file is not there.
-        """
-        places = self._look()
-        if places != self._places:
-            self._files = (self._path, *dependencies(self._path))
-            self._places = places = self._look()
-        return {file: places[file] for file in self._files if file in places} if self._path in places else {}
+        """Look at the files; empty where the solution file is not there."""
+        found = self._look()
+        return found if self._path in found else {}
 
     def _look(self) -> Stamps:
         found: Stamps = {}
-        for place in {*self._files, *(file.parent for file in self._files)}:
+        for place in self._files:
             with contextlib.suppress(OSError):
                 status = place.stat()
                 found[place] = (status.st_mtime_ns, status.st_size, status.st_ino)

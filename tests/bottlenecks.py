@@ -19,22 +19,23 @@ from kbench.report.table import Column, Table, one_line
 from kbench.storage.settings import Settings
 
 FOLDER = Path(__file__).parent / "gpu" / "bottlenecks"
-PROBLEMS = {
-    Bottleneck.UNCOALESCED: ("transposed", "default"),
-    Bottleneck.LOW_OCCUPANCY: ("scaled", "default"),
-    Bottleneck.SPILLS: ("iterated", "default"),
-    Bottleneck.LAUNCH_BOUND: ("scaled", "tiny"),
-    Bottleneck.BANK_CONFLICTS: ("transposed", "default"),
-    Bottleneck.TAIL_EFFECT: ("iterated", "default"),
-    Bottleneck.MEMORY_BOUND: ("scaled", "default"),
-    Bottleneck.COMPUTE_BOUND: ("iterated", "default"),
-    Bottleneck.SYNCHRONISING: ("scaled", "medium"),
-    Bottleneck.LIBRARY_ONLY: ("product", "default"),
+SOLUTIONS = {
+    "uncoalesced": (Bottleneck.WASTED_ACCESSES, "transposed", "default"),
+    "low_occupancy": (Bottleneck.LOW_OCCUPANCY, "scaled", "default"),
+    "spills": (Bottleneck.WASTED_ACCESSES, "iterated", "default"),
+    "launch_bound": (Bottleneck.LAUNCH_BOUND, "scaled", "tiny"),
+    "bank_conflicts": (Bottleneck.WASTED_ACCESSES, "transposed", "default"),
+    "tail_effect": (Bottleneck.LOW_OCCUPANCY, "iterated", "default"),
+    "memory_bound": (Bottleneck.MEMORY_BOUND, "scaled", "default"),
+    "compute_bound": (Bottleneck.COMPUTE_BOUND, "iterated", "default"),
+    "synchronising": (Bottleneck.LAUNCH_BOUND, "scaled", "medium"),
+    "library_only": (Bottleneck.LIBRARY_ONLY, "product", "default"),
 }
-"""By bottleneck, which is the solution's name too: the problem that it solves, and its case."""
-NEEDS_COUNTERS = frozenset({Bottleneck.UNCOALESCED, Bottleneck.BANK_CONFLICTS})
+"""By name: the bottleneck, the problem that it solves, and its case."""
+NEEDS_COUNTERS = frozenset({"uncoalesced", "bank_conflicts"})
 LEAST_RIGHT = 9
 COLUMNS = (
+    Column(title="solution"),
     Column(title="expected"),
     Column(title="named"),
     Column(title="right"),
@@ -46,6 +47,7 @@ COLUMNS = (
 class Named:
     """One solution: what it is, and what it was taken for."""
 
+    solution: str
     expected: Bottleneck
     named: str
     sentence: str
@@ -58,27 +60,31 @@ class Named:
 
 def named(*, counters: bool) -> Iterator[Named]:
     """Profile each solution on a GPU. Raises KbenchError where that cannot be."""
-    for expected, (problem, case) in PROBLEMS.items():
+    for name, (expected, problem, case) in SOLUTIONS.items():
         entry = registry.find_problem(FOLDER / f"{problem}.py", Settings())
-        solution = registry.find_solution(entry, FOLDER / f"{expected.value}.py", Settings())
+        solution = registry.find_solution(entry, FOLDER / f"{name}.py", Settings())
         options = RunOptions(device="cuda", cases=(case,), save=False)
         *_, last = profile(entry, [solution], options, counters=counters)
         assert isinstance(last, Explained)
         if isinstance(last.outcome, Failed) or last.advice is None:
-            yield Named(expected=expected, named="failed", sentence=getattr(last.outcome, "reason", ""))
+            said, sentence = "failed", getattr(last.outcome, "reason", "")
         else:
-            yield Named(expected=expected, named=last.advice.bottleneck.value, sentence=last.advice.sentence)
+            said, sentence = last.advice.bottleneck.value, last.advice.sentence
+        yield Named(solution=name, expected=expected, named=said, sentence=sentence)
 
 
 def enough(found: list[Named], *, counters: bool) -> bool:
     """Return whether as many are right as must be."""
-    right = {each.expected for each in found if each.right}
-    return len(right) >= LEAST_RIGHT if counters else right >= set(PROBLEMS) - NEEDS_COUNTERS
+    right = {each.solution for each in found if each.right}
+    return len(right) >= LEAST_RIGHT if counters else right >= set(SOLUTIONS) - NEEDS_COUNTERS
 
 
 def table(found: list[Named]) -> str:
     """Write what was expected beside what was named."""
-    rows = [[each.expected.value, each.named, "yes" if each.right else "NO", one_line(each.sentence)] for each in found]
+    rows = [
+        [each.solution, each.expected.value, each.named, "yes" if each.right else "NO", one_line(each.sentence)]
+        for each in found
+    ]
     shown = Table(columns=COLUMNS, rows=rows).text(width=140)
     return f"{shown}\n{sum(each.right for each in found)} of {len(found)} are right"
 

@@ -1,6 +1,6 @@
 """How often the gate is wrong on a real device: real kernels, real processes, and the code that decides in production.
 
-    python tests/calibration.py --device cuda --out results/calibration       about 6 minutes on an H200
+    python tests/calibration.py --device cuda --out /tmp/calibration       about 6 minutes on an H200
     python tests/calibration.py --device cuda --out ... --size short          one size at a time
     python tests/calibration.py --device cpu --out /tmp/calibration           the same on a CPU, to see that it works
 

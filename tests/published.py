@@ -53,8 +53,6 @@ TO_END_S = 30.0
 """For what a sweep does when it is told to end."""
 LEVELS = {"default": [], "task": ["--level", "task"]}
 """By sweep, the options that tell it from the other one."""
-MOST_SHOWN = 200
-"""Letters of a reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,30 +264,27 @@ def summary(rows: Sequence[Row]) -> str:
     passed = [one for one in rows if one["status"] == "passed"]
     refused = [one for one in rows if one["status"] != "passed"]
     below = [one for one in passed if one["default_status"] != "passed"]
-    sources = ", ".join(sorted({one["source"] for one in rows}))
+    sources = ", ".join(sorted({one["source"].partition("@")[0] for one in rows}))
     machines = ", ".join(sorted({one["gpu"] for one in rows if one["gpu"]}))
-    versions = ", ".join(sorted({one["kbench"] for one in rows if one["kbench"]}))
     broken = sum("harness_error" in {one["status"], one["default_status"]} for one in rows)
     first = (
-        f"{len(rows)} kernels of {sources}, on {machines or 'no device'}, by kbench {versions or '?'}: {len(passed)} "
-        f"do the task, {len(passed) - len(below)} pass at the default level, {broken} ended as `harness_error`."
+        f"{len(rows)} kernels of {sources}, on {machines or 'no device'}: {len(passed)} do the task, "
+        f"{len(passed) - len(below)} pass at the default level, {broken} ended as `harness_error`."
     )
     parts = [
         first,
-        counted("status at `task`", [one["status"] for one in rows]),
-        counted("level held", [one["level"] for one in passed] + ["none: refused"] * len(refused)),
-        counted("lacks", [code for one in passed for code in one["lacks"].split()]),
+        counted("Status at `task`", [one["status"] for one in rows]),
+        counted("Level held", [one["level"] for one in passed] + ["none"] * len(refused)),
+        counted("Lacks", [code for one in passed for code in one["lacks"].split()]),
         speeds(passed),
-        refusals("status at `task`", "status", "reason", refused),
-        refusals("does the task, status at the default level", "default_status", "default_reason", below),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
 def counted(title: str, values: Sequence[str]) -> str:
-    """Write how often each value occurs."""
-    lines = [f"| {value} | {count} |" for value, count in Counter(values).most_common()]
-    return "\n".join([f"| {title} | kernels |", "|---|---:|", *lines]) if lines else ""
+    """Write how often each value occurs, in one line."""
+    counts = ", ".join(f"{count} `{value}`" for value, count in Counter(values).most_common())
+    return f"{title}: {counts}." if counts else ""
 
 
 def speeds(passed: Sequence[Row]) -> str:
@@ -313,25 +308,8 @@ def speeds(passed: Sequence[Row]) -> str:
         f"their claim and {slower} slower than the reference."
     )
     if trivial:
-        tasks = ", ".join(one["task"] for one in trivial)
-        text += f" {tasks}: not in this table, because wrong answers pass these tasks too (`trivial_passes`)."
+        text += f" {len(trivial)} are not in this table, because wrong answers pass these tasks too (`trivial_passes`)."
     return "\n".join([*lines, "", text])
-
-
-def refusals(title: str, status: str, reason: str, rows: Sequence[Row]) -> str:
-    """Write one line for each refused kernel."""
-    lines = [
-        f"| {one['task']} | {float(one['claimed']):.2f}× | {one[status]} | {one['diagnosis']} | {cell(one[reason])} |"
-        for one in sorted(rows, key=lambda one: (one[status], one["diagnosis"], place(one)))
-    ]
-    head = [f"| kernel | claimed | {title} | diagnosis | reason |", "|---|---:|---|---|---|"]
-    return "\n".join([*head, *lines]) if lines else ""
-
-
-def cell(text: str) -> str:
-    """Write a reason so that it stays within its cell."""
-    shown = text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
-    return shown.replace("|", "\\|").replace("<", "&lt;")
 
 
 def fill(page: str, text: str) -> str:

@@ -35,7 +35,7 @@ import tiny_corpus
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kbench.api.judge import Judge
-from kbench.build.sources import source_sha256
+from kbench.build.manifest import identity
 from kbench.sandbox.process_table import members
 from kbench.serve.server import make_server
 from kbench.serve.service import ServerOptions
@@ -184,7 +184,7 @@ class Clients:
         wanted = {"import_failed"} if kind == "unreadable" else {**JUDGED, **HOSTILE}[kind][1]
         path = self._folder / f"{number}.py"
         path.write_text(solution_text(number, kind) + "\n")
-        own = source_sha256(path)
+        own = identity(path)
         path.unlink()
         said = f"candidate {number} raises" if kind == "raises" else ""
         message = answer["error_message"] or ""

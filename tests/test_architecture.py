@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kbench"
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
-CONTENT = {"attacks", "kernels", "problems", "solutions"}
+CORPUS = PACKAGE / "selftest" / "corpus"
+CONTENT = {"kernels", "problems", "solutions"}
 NO_NAMES = {"utils", "util", "helpers", "common", "misc", "eval"}
 MAY_CATCH_EVERYTHING = {
     "kbench/judge/main.py": "child main",
@@ -48,7 +49,7 @@ MAY_PRINT = {
 }
 LIGHT = (
     *(f"kbench/{room}/" for room in ("cli", "report", "gate", "plugins", "storage", "core")),
-    "kbench/selftest/corpus.py",
+    "kbench/selftest/fixtures.py",
 )
 EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"}
 
@@ -56,7 +57,7 @@ EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "s
 @functools.cache
 def modules() -> dict[str, ast.Module]:
     """Every module but those of the corpus of cheats, which is a museum of bad manners."""
-    found = [path.relative_to(ROOT) for path in sorted(PACKAGE.rglob("*.py")) if "attacks" not in path.parts]
+    found = [path.relative_to(ROOT) for path in sorted(PACKAGE.rglob("*.py")) if not path.is_relative_to(CORPUS)]
     return {str(path): ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in found}
 
 

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import json
 import os
 import re
 import shutil
@@ -156,7 +157,7 @@ def test_columns_that_documents_name_exist():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/how-to/training.md"])
+@pytest.mark.parametrize("page", ["docs/python.md", "docs/how-to/training.md"])
 def test_python_examples_run(page, tmp_path):
     code = "\n".join(block for block in blocks(page, "python"))
     done = subprocess.run(
@@ -169,6 +170,23 @@ def test_python_examples_run(page, tmp_path):
         env={**os.environ, "KBENCH_CACHE": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_the_in_place_operator_of_the_page_passes(tmp_path):
+    for title, code in re.findall(r'```python title="([^"]+)"\n(.*?)```', TEXT["docs/how-to/in-place.md"], re.S):
+        (tmp_path / title).write_text(code)
+    (typed,) = re.findall(r"^kbench (verify .*)$", TEXT["docs/how-to/in-place.md"], re.M)
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", *typed.split(), "--device", "cpu", "--no-save", "--json"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=600,
+        env={**os.environ, "KBENCH_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)},
+    )
+    assert json.loads(done.stdout)["results"][0]["level"] == "general", done.stdout + done.stderr
 
 
 def test_the_workflow_runs_step_by_step(tmp_path, capfd):

@@ -185,18 +185,15 @@ def test_two_sweeps_judge_an_archive_and_go_on_where_they_ended(tmp_path):
     assert [one["resumed"] for one in at_task.values()] == [True]
 
 
-def test_the_summary_counts_and_names_what_was_refused(tmp_path, found):
+def test_the_summary_counts_verdicts_levels_and_lacks(tmp_path, found):
     write(tmp_path / "table.csv", [filled(found[0]), filled(found[1], BELOW, PASSED), filled(found[2], WRONG, WRONG)])
     text = summary(load(tmp_path / "table.csv"))
-    assert "3 kernels of somewhere, on a card, by kbench abc: 2 do the task, 1 pass at the default level" in text
-    assert "| passed | 2 |" in text
-    assert "| general | 1 |" in text
-    assert "| task | 1 |" in text
-    assert "| frozen_weights | 1 |" in text
+    assert "3 kernels of somewhere, on a card: 2 do the task, 1 pass at the default level" in text
+    assert "Status at `task`: 2 `passed`, 1 `wrong_value`." in text
+    assert "Level held: 1 `general`, 1 `task`, 1 `none`." in text
+    assert "Lacks: 1 `frozen_weights`." in text
     assert "| all | 2 | 2.000× | 1.500× | 2.000× | 1.500× |" in text
     assert "2 of 2 are `held`; with their whole interval, 2 are below their claim and 0 slower" in text
-    assert "| 2/7 | 2.00× | wrong_value | tf32 | got 1 \\| want 2 &lt;x> |" in text
-    assert "| 1/10 | 2.00× | below_level |  | not the level |" in text
     assert summary([]) == "Nothing was judged yet."
 
 

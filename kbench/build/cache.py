@@ -1,7 +1,7 @@
-"""The build cache: an entry is a folder with all that compilers left behind; its key covers all that they read.
+"""The build cache: an entry is a folder with all that compilers left behind; its key covers all that was read.
 
 A builder fills a staging folder, which is renamed into place; workers get private copies. Readers hold a shared lock of
-all entries, whoever replaces one the exclusive lock.
+all entries, a builder that replaces one the exclusive lock.
 """
 
 import contextlib
@@ -18,17 +18,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from kbench.build.sources import judged_sha256
+from kbench.build import manifest
 from kbench.core import traces
 from kbench.core.errors import MachineError
+from kbench.core.version import __version__
 
-FORMAT = 3
+FORMAT = 4
 """Version of the cache's layout; part of every key."""
 RECORD = "built.json"
+BUILDS = "builds"
 MOST_FILES, MOST_BYTES, DEEPEST, LONGEST = 50_000, 2 << 30, 60, 1_000
 """Of one build's artefacts, which every worker copies; the last is of bytes in a path below the entry."""
 ENVIRONMENT_FOLDERS = {
@@ -42,6 +45,8 @@ ENVIRONMENT_FOLDERS = {
     "HOME": "home",
 }
 """Where compilers are told to keep what they make, relative to an entry; those that ask nobody, in the home folder."""
+LANGUAGE_CACHES = ("TRITON_CACHE_DIR", "CUTE_DSL_CACHE_DIR", "TILELANG_CACHE_DIR", "HELION_CACHE_DIR")
+"""Those of languages for kernels."""
 TEMPORARY_FOLDER = "tmp"
 """What a process that compiles, or loads what was compiled, has for /tmp, where the sandbox can give it one."""
 
@@ -81,16 +86,26 @@ class CacheEntry:
     @property
     def is_built(self) -> bool:
         """Whether the build finished at some time."""
-        with self._lock(fcntl.LOCK_SH):
+        with self.locked(fcntl.LOCK_SH):
             return (self.folder / RECORD).exists()
 
     def rehearsed(self) -> set[str]:
         """Return the keys of the rehearsals that this entry has seen."""
-        with self._lock(fcntl.LOCK_SH):
+        found = self._record().get("rehearsed")
+        return set(found) if isinstance(found, list) else set()
+
+    @property
+    def compiler(self) -> str:
+        """What the solution was seen to compile with in its calls, for which it may start programs; empty for none."""
+        return str(self._record().get("compiler", ""))
+
+    def _record(self) -> Mapping[str, Any]:
+        with self.locked(fcntl.LOCK_SH):
             try:
-                return set(json.loads((self.folder / RECORD).read_text())["rehearsed"])
-            except (OSError, ValueError, KeyError, TypeError):
-                return set()
+                found = json.loads((self.folder / RECORD).read_text())
+            except (OSError, ValueError):
+                return {}
+        return found if isinstance(found, dict) else {}
 
     def stage(self) -> Path:
         """Return a new staging folder with a copy of the entry. Raises MachineError (no cache), OSError (no copy)."""
@@ -108,15 +123,15 @@ class CacheEntry:
             raise
         return staging
 
-    def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
+    def publish(self, staging: Path, rehearsed: Iterable[str], compiler: str) -> None:
         """Rename a filled staging folder into place; of two builders that race, the last one stays.
 
-        What a builder left is a stranger's: only plain files stay. Raises UnfitArtefactsError where there are too many.
+        A builder's files are untrusted: only plain ones stay. Raises UnfitArtefactsError where there are too many.
         """
         make_plain(staging)
-        (staging / RECORD).write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
+        (staging / RECORD).write_text(json.dumps({"rehearsed": sorted(rehearsed), "compiler": compiler}))
         outgoing = Path(tempfile.mkdtemp(prefix=".old-", dir=self.folder.parent))
-        with self._lock(fcntl.LOCK_EX):
+        with self.locked(fcntl.LOCK_EX):
             if self.folder.exists():
                 self.folder.rename(outgoing / "entry")
             staging.rename(self.folder)
@@ -124,12 +139,14 @@ class CacheEntry:
 
     def copy_to(self, folder: Path) -> None:
         """Give a worker or a builder its private copy, if there is any. Raises OSError, for `uncopied`."""
-        with self._lock(fcntl.LOCK_SH):
+        with self.locked(fcntl.LOCK_SH):
             if self.folder.exists():
+                with contextlib.suppress(OSError):
+                    os.utime(self.folder)  # its last use
                 shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
 
     @contextlib.contextmanager
-    def _lock(self, kind: int) -> Iterator[None]:
+    def locked(self, kind: int) -> Iterator[None]:
         """Hold the lock of all entries, a file beside their folder, where there can be such a file and locks."""
         place = self.folder.parent.with_name(f"{self.folder.parent.name}.lock")
         with contextlib.ExitStack() as held:
@@ -200,15 +217,16 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def entry_for(path: Path, variant: str, device_key: str, cache: Path) -> CacheEntry:
-    """Return the cache entry of a solution on a device (`cpu`, or a GPU's model and capability)."""
-    parts = (str(FORMAT), judged_sha256(path, variant), device_key, toolchain())
+    """Return the cache entry of a solution, as it lies there, on a device (`cpu`, or a GPU's model and capability)."""
+    parts = (str(FORMAT), __version__, manifest.identity(path, variant), device_key, toolchain())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return CacheEntry(folder=cache / "builds" / key[:40])
+    return CacheEntry(folder=cache / BUILDS / key[:40])
 
 
-def compiler_environment(folder: Path) -> dict[str, str]:
-    """Return the variables that keep compilers inside `folder`."""
-    return {name: str(folder / place) for name, place in ENVIRONMENT_FOLDERS.items()}
+def compiler_environment(folder: Path, *, home: bool = True) -> dict[str, str]:
+    """Return the variables that keep compilers inside `folder`; without `home`, the home folder stays the user's."""
+    places = ENVIRONMENT_FOLDERS.items()
+    return {name: str(folder / place) for name, place in places if home or name != "HOME"}
 
 
 ERRNO = re.compile(r"^\[Errno \d+\] ")

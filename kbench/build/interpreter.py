@@ -6,15 +6,19 @@ more what torch.compile needs (host of an H200).
 
 import contextlib
 import functools
+import hashlib
 import importlib.util
 import os
 import sys
 from pathlib import Path
 
-from kbench.build import sources
 from kbench.storage.settings import cache_dir
 
 FOLDER = "bytecode"
+PACKAGE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py", ".json")
+"""Of the files that kbench itself consists of."""
+PACKAGE = Path(__file__).resolve().parent.parent
+"""The folder of kbench itself."""
 
 
 def own_environment() -> dict[str, str]:
@@ -24,7 +28,7 @@ def own_environment() -> dict[str, str]:
 
 def search_path() -> str:
     """Return the PYTHONPATH of children: they find kbench whether it is installed or run from a checkout."""
-    return os.pathsep.join(filter(None, [str(sources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    return os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
 
 
 def bytecode(*, writes: bool = False) -> dict[str, str]:
@@ -51,3 +55,21 @@ def bytecode_folder() -> Path | None:
 def _lacks_bytecode() -> bool:
     torch = importlib.util.find_spec("torch")
     return torch is not None and torch.cached is not None and not Path(torch.cached).exists()
+
+
+@functools.lru_cache(maxsize=1024)
+def kernels_of(path: Path) -> Path:
+    """Return the folder that `kbench.kernels` means to a solution: its own checkout's, where it lies in one."""
+    checkouts = (folder / "kbench" / "kernels" for folder in path.resolve().parents)
+    return next((folder for folder in checkouts if (folder / "__init__.py").is_file()), PACKAGE / "kernels")
+
+
+@functools.cache
+def package_sha256(*, left_out: Path | None = None) -> str:
+    """Return one hash over kbench's own sources, which tells checkouts of one version apart; `left_out`: a folder."""
+    found = hashlib.sha256()
+    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in PACKAGE_SUFFIXES and path.is_file()):
+        if left_out is None or not path.is_relative_to(left_out):
+            place = path.relative_to(PACKAGE)
+            found.update(f"{place} ".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()

@@ -20,6 +20,7 @@ from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.sandbox.process_table import ClosedCensus, members
 from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, field
+from kbench.wire.observed import Observed
 
 LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
@@ -83,6 +84,8 @@ class Child:
         self._killed_because: tuple[Status, str] | None = None
         self._kills_before = system_kills()
         self._stopped = False
+        self.observed = Observed()
+        """What the process reported of what it reads and starts."""
         self.woken_ns = 0
         """When it was last let go on (`time.perf_counter_ns`), before it could."""
         self._closed: ClosedCensus | None = None
@@ -178,6 +181,8 @@ class Child:
                     raise
         if field(answer, "n", int) != self._sequence:
             raise WireError("an answer to a request that was not made")
+        if "observed" in answer:
+            self.observed.add(answer["observed"])
         return answer
 
     def _fork(self, launch: Launch, link: socket.socket) -> Fork:
@@ -326,9 +331,13 @@ def tree_rss_bytes(pid: int, inherited_bytes: int = 0) -> int:
 
 def _rss_bytes(pid: int) -> int:
     # Of the first thread that lives: one that has ended knows nothing of the memory that it shared.
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a name each
+    except OSError:  # the process has ended
+        return 0
+    for thread in threads:
         with contextlib.suppress(OSError):
-            lines = status.read_text().splitlines()
+            lines = Path(f"/proc/{pid}/task/{thread}/status").read_text().splitlines()
             held = [int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:"))]
             if held:
                 return sum(held)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kbench.build import cache as build_cache
-from kbench.build import interpreter, sources
+from kbench.build import interpreter
 from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions
@@ -23,11 +23,12 @@ from kbench.wire.gate_page import Gate
 T = TypeVar("T")
 SETUP_TIMEOUT_S = 120.0
 IMPORTS = {
-    sources.Compiler.NONE: (),
-    sources.Compiler.KERNELS: ("triton",),
-    sources.Compiler.GRAPHS: ("torch._dynamo", "torch._inductor.compile_fx"),
+    "": (),
+    "programs": (),
+    "kernels": ("triton",),
+    "graphs": ("torch._dynamo", "torch._inductor.compile_fx"),
 }
-"""What takes seconds to import, and is wanted where a solution compiles while it runs."""
+"""By what a solution compiles with in its calls (`build.observation.compiler_of`), what takes seconds to import."""
 MEMORY_SHARE = 0.8
 MEMORY_FLOOR_BYTES = 6 << 30
 MEMORY_PER_CASE = 12
@@ -65,6 +66,8 @@ class WorkerConfig:
     deadlines: tuple[Deadline, ...] = ()
     """Of the present solution, for everything that is asked of its worker."""
     cache: str = ""
+    home: str = ""
+    """Where the judge keeps what its own reference compiles."""
     files: list[str] = field(default_factory=list)
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
     uuid: str = ""
@@ -159,9 +162,9 @@ class StartedWorker:
             "writable": [str(self.scratch)],
             "temporary": str(temporary),
             "hidden": [str(path) for path in closed],
-            "allow_exec": compiler != sources.Compiler.NONE,
+            "allow_exec": bool(compiler),
             "threads": config.threads,
-            "imports": IMPORTS[sources.Compiler(compiler)],
+            "imports": IMPORTS[compiler],
         }
         self.gate: Gate | None = None
         """Of a worker on a GPU that has been asked to open it."""

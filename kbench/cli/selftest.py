@@ -14,9 +14,9 @@ from kbench.devices.selection import choose_devices
 from kbench.report import selftest as rendering
 from kbench.report import units
 from kbench.report.document import render_records
-from kbench.selftest import corpus
 from kbench.selftest import journal as kept
 from kbench.selftest.checks import Checked, SelftestReport
+from kbench.selftest.fixtures import CORPUS, read_corpus
 from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
 from kbench.storage import journal_file
 from kbench.storage.csvfile import replace_file
@@ -24,9 +24,7 @@ from kbench.storage.csvfile import replace_file
 
 def complete(incomplete: str) -> list[str]:
     """Complete a fixture's name."""
-    folders = (corpus.SHIPPED / "cheats", corpus.SHIPPED / "honest")
-    names = [path.stem for folder in folders for path in folder.glob("[!_]*.py")]
-    return sorted(name for name in names if name.startswith(incomplete))
+    return sorted(fixture.name for fixture in read_corpus() if fixture.name.startswith(incomplete))
 
 
 TELLS_EVERY = 20
@@ -102,7 +100,7 @@ def _follow(
                 fast=flags.fast,
                 names=tuple(flags.names or ()),
                 jobs=flags.jobs,
-                folder=flags.corpus or corpus.SHIPPED,
+                folder=flags.corpus or CORPUS,
                 journal=journal,
             )
         ) as events:

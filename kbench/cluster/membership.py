@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 
-from kbench.build.sources import package_sha256
+from kbench.build.interpreter import package_sha256
 from kbench.core.version import __version__
 from kbench.devices.selection import DeviceChoice
 

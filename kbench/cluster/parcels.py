@@ -1,15 +1,21 @@
 """Sources that are sent to other hosts, by the hash of their content."""
 
 import hashlib
+import itertools
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kbench.build import sources
+from kbench.build import manifest
+from kbench.build.interpreter import PACKAGE
+from kbench.build.observation import SOURCE_SUFFIXES
 from kbench.core.errors import MachineError
 from kbench.plugins.registry import Entry
 from kbench.sweep.task import Task
+
+MAX_FILES = 200
+"""Files that are sent with a source whose manifest is not known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,9 +28,12 @@ class Parcel:
 
 
 def pack(path: Path) -> Parcel:
-    """Read a source and its dependencies. Raises OSError."""
+    """Read a source and what it needs: the files of its manifest, or the sources below its folder. Raises OSError."""
     start = path.resolve()
-    paths = [start, *(p for p in sources.dependencies(start) if not p.is_relative_to(sources.PACKAGE) and p != start)]
+    known = manifest.current(start).paths(start)[1:]
+    beside = (file for file in sorted(start.parent.rglob("*")) if file.suffix in SOURCE_SUFFIXES and file.is_file())
+    needed = known or [*itertools.islice(beside, MAX_FILES)]
+    paths = [start, *(p for p in needed if p != start and p.is_file() and not p.is_relative_to(PACKAGE))]
     root = Path(os.path.commonpath([p.parent for p in paths]))
     files = {str(p.relative_to(root)): p.read_bytes() for p in sorted(paths)}
     return Parcel(sha256=digest(files), main=str(start.relative_to(root)), files=files)
@@ -54,7 +63,7 @@ def unpack(parcel: Parcel, folder: Path) -> Path:
 def shipped(path: Path) -> str | None:
     """Return the path of a shipped source relative to the package, the same on any host; None for a user's file."""
     there = path.resolve()
-    return str(there.relative_to(sources.PACKAGE)) if there.is_relative_to(sources.PACKAGE) else None
+    return str(there.relative_to(PACKAGE)) if there.is_relative_to(PACKAGE) else None
 
 
 def settle(task: Task, addresses: Mapping[Path, str], unpacked: Mapping[str, Path]) -> Task:
@@ -65,6 +74,6 @@ def settle(task: Task, addresses: Mapping[Path, str], unpacked: Mapping[str, Pat
 
     def here(entry: Entry) -> Entry:
         address = addresses[entry.path]
-        return replace(entry, path=unpacked.get(address, sources.PACKAGE / address))
+        return replace(entry, path=unpacked.get(address, PACKAGE / address))
 
     return replace(task, problem=here(task.problem), solution=here(task.solution))

@@ -2,13 +2,12 @@
 
 80 % of a peak is "at the limit", and below 60 % of both memory and SM a kernel waits for latency: rule SOLBottleneck of
 Nsight Compute (Kernel Profiling Guide, SpeedOfLight). Occupancy, tail and coalescing: Kernel Profiling Guide, and CUDA
-C++ Best Practices Guide. Other thresholds are chosen. All ten of `tests/bottlenecks.py --ncu` are named right (H200).
+C++ Best Practices Guide. Other thresholds are chosen.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 
 from kbench.core.counters import Counters, heaviest
 from kbench.core.kernel_names import LIBRARY_SHARE, KernelOrigin
@@ -31,12 +30,8 @@ SECTOR_USE = 60.0
 """A stride of two floats uses 50 % of each sector of 32 bytes."""
 CONFLICTS, MANY_CONFLICTS = 30.0, 60.0
 """Percent of wavefronts: two-way conflicts everywhere are 50. Below the second only if warps wait for shared memory."""
-STALLED = 30.0
-"""Percent of the cycles, as in Nsight Compute's own rule."""
 MOST = 110.0
 """Percent of the limit above which it is other arithmetic, or caches."""
-PASS = 0.1
-"""A kernel with a smaller share of the time does not pass over all of the data."""
 WRITTEN = frozenset({KernelOrigin.OWN, KernelOrigin.COMPILED})
 """Origins whose kernels a solution can change: rules about a kernel are for these."""
 SHARED_STALLS = frozenset({"short_scoreboard", "mio_throttle", "lg_throttle"})
@@ -46,20 +41,12 @@ class Bottleneck(StrEnum):
     """What a call's time goes to."""
 
     NOTHING_SEEN = "nothing_seen"
-    FALLBACK = "fallback"
-    SYNCHRONISING = "synchronising"
     LAUNCH_BOUND = "launch_bound"
-    PYTHON_BOUND = "python_bound"
     LIBRARY_ONLY = "library_only"
-    SPILLS = "spills"
-    BANK_CONFLICTS = "bank_conflicts"
-    UNCOALESCED = "uncoalesced"
+    WASTED_ACCESSES = "wasted_accesses"
     MEMORY_BOUND = "memory_bound"
     COMPUTE_BOUND = "compute_bound"
-    TAIL_EFFECT = "tail_effect"
     LOW_OCCUPANCY = "low_occupancy"
-    LATENCY_BOUND = "latency_bound"
-    SEVERAL_PASSES = "several_passes"
     UNEXPLAINED = "unexplained"
 
 
@@ -85,19 +72,15 @@ class Suspect:
         return shortened(self.kernel.name) if self.kernel is not None else "the call"
 
 
-FittingRule = tuple[Bottleneck, str]
-"""A rule that fits, and the sentence of the advice. Rules are yielded in the order in which they decide."""
-
-
 def advise(call: SolutionProfile) -> Advice:
     """Name the bottleneck of a call; every profile has an answer."""
     longest = next(iter(call.kernels), None)
     kernel = longest if longest is not None and longest.origin in WRITTEN else None
     counters = heaviest(call.counters, kernel.name) if kernel is not None else None
     subject = Suspect(call=call, kernel=kernel, counters=counters)
-    rules = chain(_of_the_call(call), _of_accesses(subject), _at_the_limit(subject), _of_latency(subject))
-    for bottleneck, sentence in rules:
-        return Advice(bottleneck=bottleneck, sentence=sentence)
+    for bottleneck, rule in RULES.items():
+        if sentence := rule(subject):
+            return Advice(bottleneck=bottleneck, sentence=sentence)
     return Advice(bottleneck=Bottleneck.UNEXPLAINED, sentence=_unexplained(subject))
 
 
@@ -106,150 +89,152 @@ def shortened(name: str, most: int = 60) -> str:
     return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
-def _of_the_call(call: SolutionProfile) -> Iterator[FittingRule]:
-    """Yield what the call shows without counters: what ran, whose it was, and whether the device had nothing to do."""
-    if not call.kernels:
-        told = "The profiler saw no kernel: nothing ran on the device, or CUPTI is missing or in use by another tool."
-        yield Bottleneck.NOTHING_SEEN, told
+def _nothing_seen(it: Suspect) -> str:
+    if it.call.kernels:
+        return ""
+    return "The profiler saw no kernel: nothing ran on the device, or CUPTI is missing or in use by another tool."
+
+
+def _launch_bound(it: Suspect) -> str:
+    """Fit where the device, or on a processor the next operator, waits for Python."""
+    call = it.call
     if call.is_fallback:
-        ran = "a shared library of its own" if not call.names_kernels else "a kernel of its own"
-        told = (
-            f"The source declares kernels of its own, but the call never used {ran}: it fell back to libraries. "
-            "Look for a caught exception or a condition around the load."
-        )
-        yield Bottleneck.FALLBACK, told
-    if call.names_kernels and call.host.synchronisations and call.idle_share >= WAITS:
-        times = "once" if call.host.synchronisations == 1 else f"{call.host.synchronisations} times"
-        told = (
-            f"The host waits for the device {times} within the call, and the device then idles for "
-            f"{_percent(call.idle_share)} of it: keep `.item()`, `.cpu()` and synchronisation out of `forward`."
-        )
-        yield Bottleneck.SYNCHRONISING, told
-    if call.names_kernels and call.idle_share >= IDLE:
-        count = round(sum(kernel.launches for kernel in call.kernels))
-        told = (
-            f"The device idles for {_percent(call.idle_share)} of the call: its kernels ({count}, "
-            f"{call.busy_ns / max(1, count) / 1e3:.3g} µs on average) are over before the host submits the next. "
-            "Fuse kernels, or capture the call in a CUDA graph."
-        )
-        yield Bottleneck.LAUNCH_BOUND, told
+        return ""
     in_python = call.share_of(KernelOrigin.PYTHON)
     if in_python >= IDLE:
         count = sum(kernel.launches for kernel in call.kernels if kernel.origin is KernelOrigin.LIBRARY)
-        told = (
+        return (
             f"Python takes {_percent(in_python)} of the call, between {count} calls of operators: use fewer and larger "
             "ones, or `torch.compile`."
         )
-        yield Bottleneck.PYTHON_BOUND, told
-    share = call.share_of(KernelOrigin.LIBRARY, KernelOrigin.COPY)
-    if share + in_python >= LIBRARY_SHARE:
-        longest = next(kernel for kernel in call.kernels if kernel.origin is not KernelOrigin.PYTHON)
-        told = (
-            f"{_percent(share)} of the time is spent in libraries, the largest part in {shortened(longest.name)} "
-            f"({_percent(longest.share)}): a kernel of your own has to replace or fuse that."
+    if not call.names_kernels or call.idle_share < (WAITS if call.host.synchronisations else IDLE):
+        return ""
+    if call.host.synchronisations:
+        times = "once" if call.host.synchronisations == 1 else f"{call.host.synchronisations} times"
+        return (
+            f"The host waits for the device {times} within the call, and the device then idles for "
+            f"{_percent(call.idle_share)} of it: keep `.item()`, `.cpu()` and synchronisation out of `forward`."
         )
-        yield Bottleneck.LIBRARY_ONLY, told
+    count = round(sum(kernel.launches for kernel in call.kernels))
+    return (
+        f"The device idles for {_percent(call.idle_share)} of the call: its kernels ({count}, "
+        f"{call.busy_ns / max(1, count) / 1e3:.3g} µs on average) are over before the host submits the next. "
+        "Fuse kernels, or capture the call in a CUDA graph."
+    )
 
 
-def _of_accesses(it: Suspect) -> Iterator[FittingRule]:
-    """Yield what the kernel does with memory that it need not do."""
+def _library_only(it: Suspect) -> str:
+    call = it.call
+    if call.is_fallback:
+        ran = "a shared library of its own" if not call.names_kernels else "a kernel of its own"
+        return (
+            f"The source declares kernels of its own, but the call never used {ran}: it fell back to libraries. "
+            "Look for a caught exception or a condition around the load."
+        )
+    share = call.share_of(KernelOrigin.LIBRARY, KernelOrigin.COPY)
+    if share + call.share_of(KernelOrigin.PYTHON) < LIBRARY_SHARE:
+        return ""
+    longest = next(kernel for kernel in call.kernels if kernel.origin is not KernelOrigin.PYTHON)
+    return (
+        f"{_percent(share)} of the time is spent in libraries, the largest part in {shortened(longest.name)} "
+        f"({_percent(longest.share)}): a kernel of your own has to replace or fuse that."
+    )
+
+
+def _wasted_accesses(it: Suspect) -> str:
+    """Fit where a kernel accesses memory more than its data need: spilled registers, bank conflicts, unused bytes."""
     kernel, seen = it.kernel, it.counters
     stack, registers = (kernel.stack_bytes or 0, kernel.registers or 0) if kernel is not None else (0, 0)
     if registers and stack > SPILLED_SHARE * REGISTER_BYTES * registers:
-        told = (
+        return (
             f"{it.name} keeps {stack} bytes of each thread in local memory: {registers} registers do not hold its "
             "values. Hold fewer values at a time, or raise the limit (`__launch_bounds__`, `maxrregcount`)."
         )
-        yield Bottleneck.SPILLS, told
     if seen is None:
-        return
+        return ""
     conflicts = seen.bank_conflict_percent or 0.0
     hidden = max(seen.memory_percent or 0.0, seen.tensor_percent or 0.0) >= AT_LIMIT  # behind what is at the limit
     waits = seen.stall in SHARED_STALLS or conflicts >= MANY_CONFLICTS
     if conflicts >= CONFLICTS and waits and not hidden:
-        told = (
+        return (
             f"{conflicts:.0f} % of the accesses of {it.name} to shared memory are repeats because of bank conflicts: "
             "pad or swizzle the tile so that the threads of a warp use 32 different banks."
         )
-        yield Bottleneck.BANK_CONFLICTS, told
     matters = (seen.sm_percent or 0.0) < AT_LIMIT or seen.stall in {"long_scoreboard", "lg_throttle"}
     if seen.sector_use_percent is not None and seen.sector_use_percent < SECTOR_USE and matters:
-        told = (
+        return (
             f"{it.name} uses {seen.sector_use_percent:.0f} % of the bytes that its global accesses move: they are not "
             "coalesced. Let neighbouring threads access neighbouring addresses, if need be through shared memory."
         )
-        yield Bottleneck.UNCOALESCED, told
+    return ""
 
 
-def _at_the_limit(it: Suspect) -> Iterator[FittingRule]:
-    """Yield the limit of the device that the kernel is at by its counters; without these, that the call is at."""
-    seen, call = it.counters, it.call
-    percent = call.percent_of_limit or 0.0
-    bound_by = call.limit.bound_by if call.limit is not None and AT_LIMIT <= percent <= MOST else ""
-    measured = ""
+def _memory_bound(it: Suspect) -> str:
+    """Fit where memory is at its limit by the counters, or without these by the call's compulsory bytes."""
+    seen = it.counters
     if seen is not None and seen.memory_percent is not None:
-        if seen.memory_percent >= AT_LIMIT:
-            measured = f"{it.name} uses {seen.memory_percent:.0f} % of the DRAM's peak"
-    elif bound_by == "memory":
-        measured = f"The call moves its compulsory bytes at {percent:.0f} % of the measured peak"
-    if measured:
-        told = "it is bound by memory, at the limit. Only moving fewer bytes helps: fuse, or store less."
-        yield Bottleneck.MEMORY_BOUND, f"{measured}: {told}"
+        measured = f"{it.name} uses {seen.memory_percent:.0f} % of the DRAM's peak"
+        is_full = seen.memory_percent >= AT_LIMIT
+    else:
+        measured = f"The call moves its compulsory bytes at {it.call.percent_of_limit or 0:.0f} % of the measured peak"
+        is_full = _is_at_limit(it.call, "memory")
+    advice = "it is bound by memory, at the limit. Only moving fewer bytes helps: fuse, or store less."
+    return f"{measured}: {advice}" if is_full else ""
+
+
+def _compute_bound(it: Suspect) -> str:
+    """Fit where arithmetic is at its limit by the counters, or without these by the call's FLOPs."""
+    seen = it.counters
     if seen is not None and seen.sm_percent is not None:
-        pipes = {"tensor cores'": seen.tensor_percent or 0.0, "SMs'": seen.sm_percent}
-        pipe = next((pipe for pipe, used in pipes.items() if used >= AT_LIMIT), None)
-        measured = f"{it.name} uses {pipes[pipe]:.0f} % of the {pipe} peak" if pipe is not None else ""
-    elif bound_by == "compute":
-        measured = f"The call computes at {percent:.0f} % of the measured peak"
-    if measured:
-        told = "it is bound by arithmetic. Only less arithmetic helps, or faster (tensor cores, fewer bits)."
-        yield Bottleneck.COMPUTE_BOUND, f"{measured}: {told}"
+        tensor = seen.tensor_percent or 0.0
+        used, pipe = (tensor, "tensor cores'") if tensor >= AT_LIMIT else (seen.sm_percent, "SMs'")
+        measured = f"{it.name} uses {used:.0f} % of the {pipe} peak"
+        is_full = used >= AT_LIMIT
+    else:
+        measured = f"The call computes at {it.call.percent_of_limit or 0:.0f} % of the measured peak"
+        is_full = _is_at_limit(it.call, "compute")
+    advice = "it is bound by arithmetic. Only less arithmetic helps, or faster (tensor cores, fewer bits)."
+    return f"{measured}: {advice}" if is_full else ""
 
 
-def _of_latency(it: Suspect) -> Iterator[FittingRule]:
-    """Yield what leaves the device waiting: too little in flight within a kernel, or one kernel after another."""
-    held, seen, call = it.kernel.occupancy if it.kernel is not None else None, it.counters, it.call
-    filled = held.waves / -(-held.waves // 1) if held is not None and 1 < held.waves < FULL_WAVES else 1.0
-    if held is not None and filled < TAIL:
-        told = (
+def _is_at_limit(call: SolutionProfile, bound_by: str) -> bool:
+    known = call.limit is not None and call.limit.bound_by == bound_by
+    return known and AT_LIMIT <= (call.percent_of_limit or 0.0) <= MOST
+
+
+def _low_occupancy(it: Suspect) -> str:
+    """Fit where too few blocks or warps are in flight to fill the device."""
+    held, seen = it.kernel.occupancy if it.kernel is not None else None, it.counters
+    if held is None:
+        return ""
+    filled = held.waves / -(-held.waves // 1) if 1 < held.waves < FULL_WAVES else 1.0
+    if filled < TAIL:
+        return (
             f"The grid of {it.name} is {held.waves:.2f} waves of blocks, so the last wave leaves most SMs idle "
             f"({_percent(filled)} of the slots are used): choose block sizes that fill whole waves, or a persistent "
             "kernel."
         )
-        yield Bottleneck.TAIL_EFFECT, told
-    near_limit = call.percent_of_limit or 0.0
+    near_limit = it.call.percent_of_limit or 0.0
     if seen is not None:
         near_limit = max(seen.memory_percent or 0.0, seen.sm_percent or 0.0, seen.tensor_percent or 0.0)
-    if held is not None and held.share < LOW_OCCUPANCY and near_limit < LATENCY:
-        told = (
-            f"{it.name} fills {_percent(held.share)} of an SM's warps, limited by its {held.limiter}, which leaves too "
-            f"few to hide latency: {OCCUPANCY_LEVERS[held.limiter]}."
-        )
-        yield Bottleneck.LOW_OCCUPANCY, told
-    if seen is None:
-        passes = 100 / call.percent_of_limit if call.percent_of_limit else 0.0
-        passing = sum(kernel.share >= PASS for kernel in call.kernels)
-        by_memory = call.limit is not None and call.limit.bound_by == "memory"
-        if by_memory and 100 / AT_LIMIT < passes <= passing:
-            told = (
-                f"{passing} kernels in turn take {passes:.2f} times as long as moving the compulsory bytes once: data "
-                "that several of them read or write explains that. Fuse them; `--ncu` shows whether memory limits each."
-            )
-            yield Bottleneck.SEVERAL_PASSES, told
-    elif (
-        seen.memory_percent is not None
-        and seen.sm_percent is not None
-        and max(seen.memory_percent, seen.sm_percent) < LATENCY
-        and (seen.stall_percent or 0.0) >= STALLED
-    ):
-        lever = STALL_LEVERS.get(seen.stall, "read the stall in Nsight Compute's source view")
-        told = (
-            f"{it.name} waits: memory {seen.memory_percent:.0f} %, SM {seen.sm_percent:.0f} %, and "
-            f"{seen.stall_percent:.0f} % of its warps' time is the stall `{seen.stall}`. Next: {lever}."
-        )
-        yield Bottleneck.LATENCY_BOUND, told
+    if held.share >= LOW_OCCUPANCY or near_limit >= LATENCY:
+        return ""
+    return (
+        f"{it.name} fills {_percent(held.share)} of an SM's warps, limited by its {held.limiter}, which leaves too "
+        f"few to hide latency: {OCCUPANCY_LEVERS[held.limiter]}."
+    )
 
 
+RULES: dict[Bottleneck, Callable[[Suspect], str]] = {
+    Bottleneck.NOTHING_SEEN: _nothing_seen,
+    Bottleneck.LAUNCH_BOUND: _launch_bound,
+    Bottleneck.LIBRARY_ONLY: _library_only,
+    Bottleneck.WASTED_ACCESSES: _wasted_accesses,
+    Bottleneck.MEMORY_BOUND: _memory_bound,
+    Bottleneck.COMPUTE_BOUND: _compute_bound,
+    Bottleneck.LOW_OCCUPANCY: _low_occupancy,
+}
+"""In the order in which they decide. A rule returns the sentence of the advice, or an empty one if it does not fit."""
 OCCUPANCY_LEVERS = {
     "registers": "hold fewer registers, or use smaller blocks",
     "shared memory": "use less shared memory a block",

@@ -5,7 +5,7 @@ On a GPU a round of K calls is queued behind a gate that the judge opens, and en
     total = constant + K * time per call
 
 The constant (the gate opens, the contexts switch, the flag is seen) is measured with the reference's worker, in rounds
-without a call. On an H200 it is 153 us and varies by 0.5 us between rounds (results/calibration/README.md).
+without a call. On an H200 it is 153 us and varies by 0.5 us between rounds (docs/timing.md).
 
 On a CPU the judge's clock runs around each request of calls in a row. What lies between it and the sum of the worker's
 own times is known from the reference's worker, whose requests take turns with the candidate's.

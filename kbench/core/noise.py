@@ -14,7 +14,7 @@ GPU: the largest spread in `results/calibration`; below 20 us contexts differ by
 BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued": 0.3}
 """By flag, the same where the host decides how long a GPU takes. KernelBench 1/71 (1,890 launches a call) read 0.94x to
 1.07x against itself in six verdicts; references that wait for the device (2/83, 2/93, 3/30) 0.71x to 1.05x, a standard
-deviation of 13 % (`reference_unqueued` in results/calibration/sweep_{eager_h200,h100,h200}.csv)."""
+deviation of 13 % (`reference_unqueued` in results/calibration/sweep_{h100,h200}.csv and an earlier sweep)."""
 FEWEST_PAIRS = 2
 
 

@@ -10,7 +10,7 @@ from kbench.core.printable import printable
 MOST_FRAMES = 8
 MOST_OF_A_SUMMARY = 200
 OWN = Path(__file__).parent.parent
-CONTENT = tuple(str(OWN / name) for name in ("solutions", "kernels", "attacks", "problems"))
+CONTENT = tuple(str(OWN / name) for name in ("solutions", "kernels", "selftest/corpus", "problems"))
 """Folders within kbench whose code is a solution's or a problem's."""
 CRASHED = "Fatal Python error: "
 CRASH_FRAME = re.compile(r'  File "(.*)", line [0-9]+ in .*')

@@ -1,28 +1,32 @@
 """The build step: a separate worker compiles a solution before a device is needed."""
 
 import contextlib
+import dataclasses
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from kbench.build import cache, interpreter, sources
+from kbench.build import cache, hints, interpreter, manifest
 from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
-from kbench.core.model import Failed, Status
+from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.devices import admission
-from kbench.host import nursery_process
+from kbench.host import cache_bounds, nursery_process
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
+from kbench.plugins import case_selection
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, namespaces, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import Message, encode_constants
+from kbench.wire.channel import Message, WireError, encode_constants, field
+from kbench.wire.observed import Observed
 
 MEMORY_LIMIT_BYTES = 64 << 30
 LAYOUTS_S = 120.0
@@ -34,8 +38,27 @@ CRASHES = {Status.CRASHED, Status.EXITED, Status.LAUNCH_FAILED, Status.ILLEGAL_A
 """Ends of a process or of its device context: nothing further is rehearsed in it."""
 JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY, *CRASHES}
 """Failures at a further case than the first, which a judge finds as well, in a worker that it can replace."""
+COMPILATION = {Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
 MAYBE_THE_PROBLEM = frozenset({Status.INIT_FAILED, Status.IMPORT_TIMEOUT})
 """Failures that may be the problem's own: a build imports it for the constructor's arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """What a builder's process says that it compiled so far."""
+
+    extensions: int
+    compiler: str
+    """With what it compiles beside extensions (`observation.compiler_of`); empty for nothing."""
+    lives: bool = True
+
+    @classmethod
+    def read(cls, answer: Message) -> Self:
+        """Read it from an answer. Raises ChildError for nonsense."""
+        try:
+            return cls(extensions=field(answer, "extensions", int, 0), compiler=field(answer, "compiler", str)[:20])
+        except WireError as error:
+            raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", "") from error
 
 
 class Builder:
@@ -60,14 +83,18 @@ class Builder:
         for child in children:
             child.kill()
 
-    def build(self, entry: Entry, cached: cache.CacheEntry, cases: Mapping[str, Rehearsal]) -> Failed | None:
-        """Construct the solution for every case, by its key, and compile what it needs.
+    def build(
+        self, entry: Entry, cases: Mapping[str, Rehearsal], *, calls: bool = False, device_key: str = ""
+    ) -> Failed | None:
+        """Rehearse the solution for every case, by its key: it may start programs, and what it compiles is kept.
 
-        A solution is also called once per case if it compiles just in time, or if construction has not compiled its
-        extension. Publishes on success and returns the failure otherwise. Failures in a case other than compilation are
-        left to the judge; where the problem fails before, nothing is published. Raises MachineError if the cache cannot
-        be written.
+        It is constructed, and called unless its construction compiled all that it seems to need; with `calls` in any
+        case. What it read becomes its manifest. Publishes on success and returns the failure otherwise. Failures in a
+        case other than compilation are left to the judge; where the problem fails before, nothing is published. Raises
+        MachineError if the cache cannot be written.
         """
+        device_key = device_key or self._context.device.key
+        cached = cache.entry_for(entry.path, entry.variant, device_key, cache_dir())
         try:
             staging = cached.stage()
         except OSError as error:
@@ -88,15 +115,19 @@ class Builder:
                 turns.enter_context(self._turn.taken)
                 turns.enter_context(self._turn.computing(child))
             self._set_up(child, writable, around.temporary, closed)
-            constructed = self._go_through(child, entry, cases, turns, done)
+            compiler = self._go_through(child, entry, cases, turns, done, calls=calls)
         except ChildError as error:
+            keep_manifest(entry, child.observed)
             return describe(error)
         else:
             child.kill()
             namespaces.clear(around)
+            keep_manifest(entry, child.observed)
+            cached, before = cache.entry_for(entry.path, entry.variant, device_key, cache_dir()), cached
             try:
-                if constructed:
-                    cached.publish(staging, done)
+                if compiler is not None:
+                    cached.publish(staging, done, compiler or before.compiler)
+                    cache_bounds.trim(cache_dir())
             except (cache.UnfitArtefactsError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")
@@ -110,28 +141,42 @@ class Builder:
             removal.remove(home)
 
     def _go_through(
-        self, child: Child, entry: Entry, cases: Mapping[str, Rehearsal], turns: contextlib.ExitStack, done: set[str]
-    ) -> bool:
-        """Construct, and where needed call, it for each case; return whether it was constructed at all."""
-        calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
-        waits = sources.has_extension(entry.path, entry.builtin)
-        lives, constructed = True, False
+        self,
+        child: Child,
+        entry: Entry,
+        cases: Mapping[str, Rehearsal],
+        turns: contextlib.ExitStack,
+        done: set[str],
+        *,
+        calls: bool,
+    ) -> str | None:
+        """Construct, and where needed call, it for each case; return what it compiles with, None if it never began."""
+        calls = calls or hints.may_compile_in_calls(entry.path, entry.builtin)
+        compiler: str | None = None
         for number, (key, case) in enumerate(cases.items()):
+            optional = not calls
             try:
-                waits &= not self._construct(child, entry, case.overrides)
-                constructed = True
-                if calls or waits:
+                found = self._construct(child, entry, case.overrides)
+                compiler = compiler or found.compiler
+                if calls or (number == 0 and not found.extensions):
                     turns.enter_context(self._turn.taken)
                     with self._turn.computing(child):
-                        lives = self._rehearse(child, case.overrides, layouts=case.layouts)
+                        called = self._rehearse(child, case.overrides, layouts=case.layouts)
+                    calls = calls or bool(called.compiler) or called.extensions > found.extensions
+                    compiler = compiler or called.compiler
+                    if not called.lives:
+                        done.add(key)
+                        break
             except ChildError as error:
+                if optional and compiler is not None and error.status not in COMPILATION:
+                    break
                 if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
                     raise
-                lives = error.status not in CRASHES
+                if error.status in CRASHES:
+                    done.add(key)
+                    break
             done.add(key)
-            if not lives:
-                break
-        return constructed
+        return compiler
 
     def _start(self, environment: Mapping[str, str], home: Path, around: Surroundings) -> Child:
         launch = self._launch(WORKER, environment, home, around)
@@ -185,8 +230,8 @@ class Builder:
     def _case(self, overrides: Mapping[str, Any]) -> Message:
         return {"problem": str(self._problem.path), "overrides": encode_constants(overrides)}
 
-    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
-        """Import and construct; return whether an extension was compiled. `built`: one is loaded as it is."""
+    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> Compiled:
+        """Import and construct; return what was compiled. `built`: extensions are loaded as they are."""
         limits = self._context.options.limits
         compiling = False
 
@@ -206,7 +251,7 @@ class Builder:
             "built": built,
         }
         try:
-            child.request(request, timeout_s=limits.import_s, extend=extend)
+            return Compiled.read(child.request(request, timeout_s=limits.import_s, extend=extend))
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
                 raise
@@ -214,34 +259,87 @@ class Builder:
             if compiling:
                 status, verb, limit = Status.BUILD_TIMEOUT, "compile", limits.build_s
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
-        return compiling
 
-    def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> bool:
-        """Call the model once; return whether the process survived other layouts too, which are optional."""
+    def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> Compiled:
+        """Call the model once; return what was compiled. The process need not survive other layouts."""
         message = {"op": "rehearse", **self._case(overrides), "layouts": layouts}
         limit = self._context.options.limits.build_s
-        called = False
+        called: Compiled | None = None
 
         def extend(progress: Message) -> float | None:
             nonlocal called
-            if called or progress["progress"] != "layouts":
+            if called is not None or progress["progress"] != "layouts":
                 return None
-            called = True
+            called = Compiled.read(progress)
             return LAYOUTS_S
 
         try:
-            child.request(message, timeout_s=limit, extend=extend)
+            return Compiled.read(child.request(message, timeout_s=limit, extend=extend))
         except ChildError as error:
-            if called:
-                return False
+            if called is not None:
+                return dataclasses.replace(called, lives=False)
             if error.status is not Status.CALL_TIMEOUT:
                 raise
             reason = f"did not compile its first call within {limit:.0f} s"
             raise ChildError(Status.BUILD_TIMEOUT, reason, error.log) from error
-        return True
 
 
 def describe(error: ChildError) -> Failed:
     """Turn a builder's error into a failure, with the compiler's first error as reason if there is one."""
     first = cache.first_error(error.log) if error.status is Status.BUILD_FAILED else None
     return Failed(status=error.status, reason=printable(first or error.reason), log=error.log)
+
+
+def keep_manifest(entry: Entry, observed: Observed) -> str:
+    """Keep what processes of a file read; return its identity, empty where the file is gone."""
+    return _kept(entry.path, entry.variant, observed)
+
+
+def keep_problem_manifest(problem: Entry, observed: Observed) -> str:
+    """Keep what the judge read of a problem; return its identity, empty where the file is gone."""
+    return _kept(problem.path, "", observed)
+
+
+def _kept(path: Path, variant: str, observed: Observed) -> str:
+    try:
+        return manifest.record(path, variant, observed.files, observed.folders).digest(path, variant)
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A solution to build, and the calls to rehearse."""
+
+    entry: Entry
+    cached: cache.CacheEntry
+    rehearsals: Mapping[str, Rehearsal]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to build, as far as its words suggest that it has anything to build."""
+        if not self.cached.is_built:
+            return not hints.may_compile(self.entry.path, self.entry.builtin)
+        return not self.rehearsals
+
+
+def job_of(
+    problem: Entry,
+    entry: Entry,
+    cases: Sequence[Case],
+    derived: Iterable[Mapping[str, Any]],
+    context: RunContext,
+    *,
+    anew: bool = False,
+) -> Job:
+    """Return what the cache lacks of a solution for these cases, or all of it `anew`; `derived`: further shapes."""
+    cached = built(entry, context)
+    others = case_selection.others(problem, context.options, cases)
+    wanted = case_selection.rehearsals(problem, cases, others.values(), derived)
+    seen = set[str]() if anew else cached.rehearsed()
+    return Job(entry=entry, cached=cached, rehearsals={key: one for key, one in wanted.items() if key not in seen})
+
+
+def built(entry: Entry, context: RunContext) -> cache.CacheEntry:
+    """Return the cache's entry of a solution as it lies there."""
+    return cache.entry_for(entry.path, entry.variant, context.device.key, cache_dir())

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from kbench.build import interpreter, sources
+from kbench.build import cache, interpreter
 from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
 from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import STEADY_HOST
@@ -21,13 +22,16 @@ from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, 
 from kbench.devices import admission
 from kbench.devices.backend import backend
 from kbench.host import nursery_process
+from kbench.host.builder import built
 from kbench.host.context import RunContext
+from kbench.plugins import registry
 from kbench.plugins.problem import BOUNDED, OPENING, OwnTime, Step
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.sandbox import rungs
+from kbench.sandbox import removal, rungs
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
+from kbench.wire.observed import Observed
 from kbench.wire.options import encode_options
 
 AHEAD = 2
@@ -66,8 +70,13 @@ class OpenedCase:
 class JudgeProcess:
     """A judge child."""
 
-    def __init__(self, context: RunContext, *, files: Sequence[Path], expected: Sequence[Entry]):
+    def __init__(self, context: RunContext, *, problem: Entry, files: Sequence[Path], expected: Sequence[Entry]):
         self._context = context
+        self._home = Path(tempfile.mkdtemp(prefix="judge-", dir=context.scratch))
+        self.unbuilt = ""
+        """What the last solution tried that only a build may do, in words; empty for nothing."""
+        self.solution_observed = Observed()
+        """What workers of the last solution read."""
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.weights = ""
         self.has_raised = False
@@ -79,12 +88,18 @@ class JudgeProcess:
         self.holder = ""
         launch = Launch(
             module=JUDGE,
-            environment={**interpreter.own_environment(), **context.device.environment, **STEADY_HOST},
+            environment={
+                **interpreter.own_environment(),
+                **cache.compiler_environment(self._home, home=False),
+                **context.device.environment,
+                **STEADY_HOST,
+            },
             folder=Path.cwd(),
             rung=rungs.Rung(0),
         )
         self._child = Child(launch, nursery_process.present())
         config = self._worker_config(files, expected)
+        config |= {"home": str(self._home), "reference_artefacts": reference_build(problem, context)["artefacts"]}
         with contextlib.suppress(PeerGoneError):  # the first request says why
             told = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}
             self._child.channel.send(told)
@@ -104,9 +119,15 @@ class JudgeProcess:
         """Seconds of the last evaluation in which the problem's own code ran within time limits of its own."""
         return self._own_time.seconds
 
+    @property
+    def observed(self) -> Observed:
+        """What the problem's own code read in the judge, and what it started."""
+        return self._child.observed
+
     def close(self) -> None:
         """Kill the judge and everything below it."""
         self._child.kill()
+        removal.remove(self._home)
 
     def _worker_config(self, files: Sequence[Path], expected: Sequence[Entry]) -> Message:
         """Return how workers are run: the judge starts the first ones while it still imports torch itself."""
@@ -221,7 +242,7 @@ class JudgeProcess:
 
     def own_share(self, problem: Entry, entry: Entry, artefacts: Path) -> OwnShare:
         """Have a call of a solution profiled in a worker whose times do not count. Raises ChildError."""
-        message = {"op": "profile", "solution": spec_of(problem, entry, artefacts)}
+        message = {"op": "profile", "solution": spec_of(problem, entry, cache.CacheEntry(folder=artefacts))}
         # A judge that waits for the device says so now and then.
         answer = self._child.request(message, timeout_s=PROFILE_TIMEOUT_S, extend=lambda _: PROFILE_TIMEOUT_S)
         status = Status(answer["status"]) if answer["status"] else None
@@ -230,14 +251,14 @@ class JudgeProcess:
     def ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
         """Return the compilers of the solutions whose workers may start ahead; on a CPU a start disturbs a timing."""
         count = AHEAD if backend(self._context.device.kind).queues_calls else 1 - busy
-        return [compiler_of(entry) for entry in expected[:count]]
+        return [built(entry, self._context).compiler for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
         """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.
 
         Then `outcome`, `weights` and `has_raised` hold the answer. A judge that breaks is a harness error.
         """
-        self.has_raised = False
+        self.has_raised, self.unbuilt, self.solution_observed = False, "", Observed()
         self._own_time = OwnTime()
         stage, started, where = "", time.monotonic(), ""
         answer: Message | None = None
@@ -269,6 +290,12 @@ class JudgeProcess:
                 status = Status.REFERENCE_FAILED
             self.outcome = Failed(status=status, reason=reason, log=self._child.log)
             return
+        self._child.observed.add(answer.get("observed", Observed().to_json()))
+        self.solution_observed.add(answer.get("solution_observed", Observed().to_json()))
+        self.unbuilt = answer.get("unbuilt", "")
+        if self.unbuilt:
+            self.outcome = Failed(status=Status.NOT_VERIFIED, reason=f"not built: it {self.unbuilt}")
+            return
         self.outcome, self.weights = decode(answer, self._child.log)
         is_of_kbench = isinstance(self.outcome, Failed) and self.outcome.status is Status.HARNESS_ERROR
         self.has_raised = is_of_kbench and bool(answer.get("error", {}).get("type"))
@@ -281,22 +308,24 @@ def about(op: str, problem: Entry, overrides: Mapping[str, Any]) -> Message:
     return {"op": op, "problem": str(problem.path), "overrides": encode_constants(overrides)}
 
 
-def spec_of(problem: Entry, entry: Entry, artefacts: Path) -> Message:
-    """Return a solution for a request."""
+def spec_of(problem: Entry, entry: Entry, build: cache.CacheEntry, *, rehearsed: bool = True) -> Message:
+    """Return a solution for a request; `rehearsed`: its build has just seen all that it needs."""
     return {
         "name": entry.name,
         "path": str(entry.path),
         "builtin": entry.builtin or "",
         "entry": entry.attribute,
         "problem": str(problem.path),
-        "artefacts": str(artefacts),
-        "compiler": compiler_of(entry),
+        "artefacts": str(build.folder),
+        "compiler": build.compiler,
+        "rehearsed": rehearsed,
     }
 
 
-def compiler_of(entry: Entry) -> str:
-    """Return what a solution compiles with during its calls; empty if it does not."""
-    return sources.compiler_of(entry.path, entry.builtin).value
+def reference_build(problem: Entry, context: RunContext) -> Message:
+    """Return what was built of a problem's own model, as the solution `eager`; nothing where nothing was."""
+    build = built(registry.builtin(problem, "eager"), context)
+    return {"artefacts": str(build.folder) if build.is_built else "", "compiler": build.compiler}
 
 
 def decode(answer: Message, log: str) -> tuple[Outcome, str]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kbench.build import cache, sources, toolkit
+from kbench.build import cache, hints, manifest, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
@@ -21,7 +21,7 @@ from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
-from kbench.host.builder import Builder
+from kbench.host.builder import Builder, built, keep_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess
 from kbench.plugins import case_selection
@@ -137,11 +137,11 @@ class Sanitizer:
             return (note(f"case {case.name} is too large for {NAME}; add a case `small` to the problem's CASES"),)
         artefacts = self._artefacts(entry, small)
         found: list[Finding] = []
-        followed = not sources.names_unfollowed_barriers(entry.path)
+        followed = True  # MERGE: racecheck goes
         strict = self._options.level is Level.GENERAL
         for number, tool in enumerate(tools):
             log, complaint = Watched(self._problem, self._context).run(path, tool, entry, artefacts, small)
-            quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
+            quoted = source_lines(log, [*artefacts.rglob("*"), *manifest.latest(entry.path, entry.variant)])
             found += findings(tool, log, quoted, is_own, followed=followed, strict=strict)
             found += [note(f"below {tool}, case {small.name}: {complaint}")] if complaint else []
             if any(finding.fatal for finding in found):
@@ -155,14 +155,18 @@ class Sanitizer:
         """Build with line information into a separate cache entry; if that fails, use the usual build."""
         environment = {**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
         lined = dataclasses.replace(self._device, environment=environment)
-        cached = cache.entry_for(entry.path, entry.variant, f"{self._device.key} lineinfo", cache_dir())
+        key = f"{self._device.key} lineinfo"
         wanted = case_selection.rehearsals(self._problem, (case,), (), ())
-        if not sources.compiles(entry.path, entry.builtin) or wanted.keys() <= cached.rehearsed():
-            return cached.folder
+        usual = built(entry, self._context)
+        lined_build = cache.entry_for(entry.path, entry.variant, key, cache_dir())
+        if not (usual.is_built or hints.may_compile(entry.path, entry.builtin)):
+            return usual.folder
+        if wanted.keys() <= lined_build.rehearsed():
+            return lined_build.folder
         builder = Builder(self._problem, dataclasses.replace(self._context, device=lined))
-        if builder.build(entry, cached, wanted) is None:
-            return cached.folder
-        return cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir()).folder
+        if builder.build(entry, wanted, device_key=key) is None:
+            return cache.entry_for(entry.path, entry.variant, key, cache_dir()).folder
+        return usual.folder
 
 
 class Watched(BelowTool):
@@ -184,6 +188,7 @@ class Watched(BelowTool):
                     complaint = f"{error.status.value}: {error.reason}"
                 ended = child.finish(END_LIMIT_S)
                 child.kill()
+                keep_manifest(entry, child.observed)
                 text = head_of(report, MOST_TEXT) or child.log
         except cache.UnfitArtefactsError as error:
             return parse("", tool), str(error)

@@ -20,13 +20,14 @@ from kbench.judge.load_request import SolutionSpec, load_request
 from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, require_untampered
+from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
 from kbench.judge.timing.readings import Reply, RoundOptions
 from kbench.plugins.problem import OPENING, Step
 from kbench.wire import precision_switches
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
 from kbench.wire.gate_page import Gate
+from kbench.wire.observed import Observed
 
 BIND_TIMEOUT_S = 60.0
 PROFILE_TIMEOUT_S = 60.0
@@ -62,6 +63,8 @@ class Candidate:
         self._unlike_buffers, self._left_buffers = set[str](), set[str]()
         """The reference's, whose counterparts were made with other values; and those that are left as made."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
+        self.observed = Observed()
+        """What all its workers reported of what it reads and starts."""
         self.worked_until_ns = 0
         """Until when its tree worked before it was last stopped, on the judge's clock."""
 
@@ -101,7 +104,9 @@ class Candidate:
         request, block = load_request(self.spec, reference, self._config)
         fds = [block.fd] if request["blocks"] and block.fd is not None else []
         with contextlib.closing(block):
-            limit_s = self._config.options.limits.import_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
+            limits = self._config.options.limits
+            limit_s = limits.import_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
+            limit_s += limits.build_s if self.spec.compiler == "programs" else 0
             answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
@@ -215,7 +220,8 @@ class Candidate:
         timeout_s = self.limit_s * max(1, calls)
         if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.
-            timeout_s += self._config.options.limits.import_s
+            limits = self._config.options.limits
+            timeout_s += limits.build_s if self.spec.compiler == "programs" else limits.import_s
         self._called = True
         return timeout_s
 
@@ -387,8 +393,10 @@ class Candidate:
         """Make a request within the time that is left for everything; what goes wrong is a refusal."""
         left_s = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
         try:
-            return request(min(left_s, timeout_s))
+            answer = request(min(left_s, timeout_s))
+            self._require_built()
         except ChildError as error:
+            self._require_built()
             status, reason, total_s = error.status, error.reason, self._config.options.limits.total_s
             if status is Status.CALL_TIMEOUT:
                 status = Status.TOTAL_TIMEOUT if left_s < timeout_s else on_timeout
@@ -398,3 +406,10 @@ class Candidate:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
                 reason = f"the reference's own process failed during timing: {reason}"
             raise RefusalError(status, reason, error.log) from error
+        return answer
+
+    def _require_built(self) -> None:
+        """Raise UnbuiltError where it needs what only a build may do, and was not built since it was last changed."""
+        self.observed.join(self._child.observed)
+        if self.observed.needs and not self.spec.rehearsed:
+            raise UnbuiltError(self.observed.needs[0])

@@ -24,9 +24,19 @@ class SolutionSpec:
     artefacts: str = ""
     """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
     compiler: str = ""
-    """What it compiles with while it runs, for which it may start programs; empty for those that do not."""
+    """What it was seen to compile with in its calls, for which it may start programs; empty for those that do not."""
+    rehearsed: bool = False
+    """Whether it was built with all rights: what it tries beyond what it did then is refused."""
     is_reference: bool = False
     """Whether it is the reference beside a solution, whose failure is nobody's but kbench's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceBuild:
+    """What was built of a problem whose reference compiles; nothing for most."""
+
+    artefacts: str = ""
+    compiler: str = ""
 
 
 def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from kbench.build import cache
 from kbench.children.child import Child
 from kbench.children.child_error import OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import Deadline, WorkerConfig
@@ -21,8 +22,8 @@ from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
-from kbench.judge.load_request import SolutionSpec
-from kbench.judge.refusal import RefusalError
+from kbench.judge.load_request import ReferenceBuild, SolutionSpec
+from kbench.judge.refusal import RefusalError, UnbuiltError
 from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.timing.profile import list_kernels
@@ -61,10 +62,14 @@ class JudgeService(JudgeState):
             except PeerGoneError:
                 break
             self._number = message["n"]
+            if "problem" in message:
+                self._observe(Path(message["problem"]))
             try:
                 answer = getattr(self, f"do_{message['op']}")(message)
             except Exception as error:  # noqa: BLE001 - a child main: the parent learns of everything
                 answer = {"error": describe(error)}
+            if (observed := self._observation.news()) is not None:
+                answer["observed"] = observed
             self._channel.send({"n": self._number, **answer})
             try:
                 self.afterwards.close()
@@ -129,6 +134,7 @@ class JudgeService(JudgeState):
     def do_evaluate(self, message: Message) -> Message:
         """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
         spec = SolutionSpec(**message["solution"])
+        self.reference_build = ReferenceBuild(**message["reference"])
         assigned = message["assignment"]
         assigned["options"] = decode_options(assigned["options"])
         for name in ("other_cases", "derived_cases"):
@@ -142,14 +148,18 @@ class JudgeService(JudgeState):
                 if self._queues_for_all():
                     continue
                 raise
+            except UnbuiltError as error:
+                return {"unbuilt": str(error), "solution_observed": self._observed.to_json()}
             if not (ran_out_of_memory(outcome) and self._queues_for_all()):
-                return {"outcome": plain(outcome), "weights": weights}
+                told = {"outcome": plain(outcome), "weights": weights}
+                return {**told, "solution_observed": self._observed.to_json()}
 
     def _evaluated(self, spec: SolutionSpec, config: WorkerConfig, assignment: Assignment) -> tuple[Outcome, str]:
         """Judge a solution; return its outcome, and how parameters matched. A worker that passed ends afterwards."""
         self._stage = "open"
         self._bring_out()
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
+        self._observed = candidate.observed
         evaluation = Evaluation(self, candidate, assignment)
         self.afterwards.callback(self._end_reference_worker, unless_fresh=True)
         self.afterwards.callback(evaluation.close)
@@ -222,4 +232,7 @@ def serve(channel: Channel, config: Message, nursery: Child, opening: DeviceOpen
     with contextlib.suppress(OSError):
         process_tree.become_subreaper()
     known = {**config, "options": decode_options(config["options"])}
+    built = known.pop("reference_artefacts")
+    if built:
+        cache.CacheEntry(folder=Path(built)).copy_to(Path(known["home"]))
     JudgeService(channel, WorkerConfig(**known), nursery, opening).serve()

@@ -35,6 +35,13 @@ class RefusalError(Exception):
         return self.with_traceback(None)
 
 
+class UnbuiltError(Exception):
+    """A solution that has to start programs, and whose build has not seen that: what it tried, in words.
+
+    No refusal: it is built, with the right to do so, and judged in a fresh worker.
+    """
+
+
 def require_untampered(answer: Message, log: str) -> None:
     """Raise RefusalError where a worker tells that clocks or functions of torch were replaced in it."""
     replaced = answer.get("replaced")

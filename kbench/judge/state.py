@@ -1,6 +1,7 @@
 """What the judge has for its evaluations: the references of the open case, workers, the device."""
 
 import contextlib
+import platform
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
@@ -9,6 +10,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from kbench.build.extensions import ExtensionBuilds
+from kbench.build.observation import Observation
 from kbench.children.child import Child
 from kbench.children.child_error import ChildError, is_of_the_device
 from kbench.children.worker_start import (
@@ -24,13 +27,14 @@ from kbench.core.device_room import needed_bytes
 from kbench.devices.admission import Admission, Reservation, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
-from kbench.judge.load_request import SolutionSpec
+from kbench.judge.load_request import ReferenceBuild, SolutionSpec
 from kbench.judge.reference.reference import Reference
 from kbench.judge.start import DeviceOpening
 from kbench.judge.verify.fp64_errors import rehearse
 from kbench.plugins import problem as problems
 from kbench.plugins.problem import OwnTime
 from kbench.wire.channel import Channel
+from kbench.wire.observed import Observed
 
 SMALL_BYTES = 32 << 20
 """Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""
@@ -79,8 +83,20 @@ class JudgeState:
         self._waited_s = 0.0
         """Time in which others had the device, or memory that the open case needs, since the case was asked for."""
         self._own_time = OwnTime()
+        self._observation = Observation()
+        """Of what the problem's own code reads and starts in this process."""
+        ExtensionBuilds(self._observation, lambda: self._observation.need("compiled an extension")).install()
+        self._observed = Observed()
+        """Of the solution that is judged, in its workers."""
+        self.reference_build = ReferenceBuild()
         self.afterwards = contextlib.ExitStack()
         """What is left to do once the parent has its answer."""
+
+    def _observe(self, problem: Path) -> None:
+        """Record from now on what a problem's code reads and starts here."""
+        platform.processor()  # starts `uname` once; it is asked for the name of this machine
+        folders = (self._config.scratch, self._config.cache, self._config.leases)
+        self._observation.begin(problem, [Path(folder) for folder in folders if folder])
 
     @property
     def reference(self) -> Reference:
@@ -291,7 +307,8 @@ class JudgeState:
 
     def _start_worker(self, compiler: str) -> StartedWorker:
         if self._nursery is None or self._nursery.has_ended:
-            self._nursery = start_nursery(self._config)
+            with self._observation.apart():
+                self._nursery = start_nursery(self._config)
         self._workers += 1
         return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
 
@@ -332,7 +349,7 @@ class JudgeState:
         if backend(self.device).queues_calls:
             self._open_reference_worker(problem)
             if self._ahead and self._spare is None:
-                self._spare = self._start_worker("")
+                self._spare = self._start_worker(self.reference_build.compiler)
         try:
             yield
         finally:  # also beside a solution that is refused at once: the device is shared only until then
@@ -351,9 +368,18 @@ class JudgeState:
         """Have a worker open the device for the reference, unless one is there that was never timed with."""
         if self._beside is not None and not self._beside.has_ended:
             return
-        worker, self._spare = self._spare or self._start_worker(""), None
-        path = str(self._problem)
-        spec = SolutionSpec(name="reference", path=path, problem=problem, builtin="eager", is_reference=True)
+        worker, self._spare = self._spare or self._start_worker(self.reference_build.compiler), None
+        path, build = str(self._problem), self.reference_build
+        spec = SolutionSpec(
+            name="reference",
+            path=path,
+            problem=problem,
+            builtin="eager",
+            artefacts=build.artefacts,
+            compiler=build.compiler,
+            rehearsed=True,
+            is_reference=True,
+        )
         self._beside = Candidate(spec, self._config, self._watched(worker))
         self._opening = in_thread(self._beside.prepare)
 

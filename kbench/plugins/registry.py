@@ -97,7 +97,7 @@ def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
     found = solution_files(problem.path, settings)
     listed = (_listed(path, "solution", origin, settings.entry) for path, origin in found)
     files = [entry for entry in listed if entry is not None]
-    return (*_own(problem), *files, *_named(problem), *(_builtin(problem, name) for name in BUILTINS))
+    return (*_own(problem), *files, *_named(problem), *(builtin(problem, name) for name in BUILTINS))
 
 
 def _own(problem: Entry) -> Iterator[Entry]:
@@ -132,7 +132,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
         return _read_solution(path, "path", problem, settings, entry)
     name = str(name_or_path)
     if name in BUILTINS:
-        return _builtin(problem, name)
+        return builtin(problem, name)
     if (found := _only(name, "solution", solution_files(problem.path, settings))) is not None:
         return _read_solution(*found, problem, settings, entry)
     known = solutions(problem, settings)
@@ -301,7 +301,8 @@ def _whole(path: Path) -> Path:
     return absolute.parent.resolve() / absolute.name if ".." in absolute.parts else absolute
 
 
-def _builtin(problem: Entry, name: str) -> Entry:
+def builtin(problem: Entry, name: str) -> Entry:
+    """Return a built-in solution of a problem: its own model, as it is or compiled."""
     return Entry(name=name, path=problem.path, summary=BUILTINS[name], origin="kbench", builtin=name)
 
 

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from kbench.build import sources
+from kbench.build import hints
 from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
 from kbench.core.events import OF_THE_REFERENCE, Estimated, Judged, RunOptions
@@ -136,7 +136,7 @@ class CaseState:
         """The flag that follows from the share of the solution's own kernels; empty for none."""
         if not isinstance(self.outcome, Passed) or self.entry.builtin is not None:
             return ""
-        declares = sources.declares_kernels(self.entry.path, self.entry.builtin)
+        declares = hints.declares_kernels(self.entry.path, self.entry.builtin)
         return flag_of(self.outcome.own_share, declares_kernels=declares)
 
     def tell_budget(self, options: RunOptions) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from kbench.build import manifest
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Event, Judged, LargeCases, Planned, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.forecast import Forecast, worth_telling
@@ -15,12 +16,12 @@ from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
 from kbench.host import health, nursery_process, sanitizer
-from kbench.host.builder import MAYBE_THE_PROBLEM, Builder
+from kbench.host.builder import MAYBE_THE_PROBLEM, Builder, Job, job_of
 from kbench.host.context import RunContext
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.run.builds import Job, build_all, job_of
+from kbench.run.builds import build_all
 from kbench.run.case_state import NOT_RUN, CaseState
 from kbench.run.plan import fit_to
 from kbench.sandbox import rung_probe, rungs
@@ -173,7 +174,7 @@ class Session:
     def _took_s(self, case: Case) -> float | None:
         return last_duration_s(
             self._options.results_dir,
-            problem_sha256=self._provenance["problem_sha256"],
+            problem_sha256=manifest.identity(self._problem.path),
             overrides=case.overrides,
             device=self._device.uuid,
             timed=not self._options.verify_only,

@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kbench.build import interpreter, sources
+from kbench.build import interpreter
+from kbench.build.observation import SOURCE_SUFFIXES
 from kbench.sandbox import landlock, namespaces
 from kbench.sandbox.namespaces import Surroundings
 
@@ -70,12 +71,22 @@ def _placed(path: Path) -> Path:
 
 
 def _beside(files: Sequence[Path]) -> Iterator[Path]:
-    """Yield the folders of files; of one right in /tmp, the files that it needs."""
+    """Yield what files may read in /tmp: the uppermost folder below it that holds one, as outside of /tmp.
+
+    In a folder of a run of kbench, which holds other solutions too, that is the file's own; of a file right in /tmp,
+    the sources beside it.
+    """
     for file in files:
-        folder = Path(os.path.realpath(file)).parent
-        if folder != namespaces.place():
-            yield folder
-        yield from (file.absolute(), *sources.dependencies(file)) if _shows(file) else ()
+        for path in {file.absolute(), Path(os.path.realpath(file))}:
+            if namespaces.place() not in path.parents:
+                continue
+            uppermost = namespaces.place() / path.relative_to(namespaces.place()).parts[0]
+            if uppermost == path:
+                yield path
+                yield from (one for one in sorted(path.parent.iterdir()) if one.suffix in SOURCE_SUFFIXES)
+            else:
+                of_a_run = any(uppermost.match(name) for name in RUN_FOLDERS)
+                yield from (path.parent, path) if of_a_run else (uppermost,)
 
 
 def _entries(home: Path) -> list[Path]:
@@ -89,7 +100,7 @@ def _entries(home: Path) -> list[Path]:
 def _interpreter() -> tuple[Path, ...]:
     """Return where Python, its packages, kbench and the compilers lie, links followed and not."""
     torch = importlib.util.find_spec("torch")
-    places = [sys.executable, sys.prefix, sys.base_prefix, *sys.path, str(sources.PACKAGE)]
+    places = [sys.executable, sys.prefix, sys.base_prefix, *sys.path, str(interpreter.PACKAGE)]
     places += [str(torch.origin)] if torch is not None else []
     places += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     places += os.environ.get("PATH", "").split(os.pathsep)

@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kbench.build.sources import judged_sha256, package_sha256
+from kbench.build import manifest
+from kbench.build.interpreter import package_sha256
 from kbench.core.errors import KbenchError, NothingSelectedError
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
@@ -26,10 +27,20 @@ from kbench.host import nursery_process
 from kbench.plugins import registry
 from kbench.run.session import run, sandbox_rung
 from kbench.sandbox.rungs import Rung
-from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
-from kbench.selftest.corpus import TOO_FAST, Fixture, complain, complain_of_level, evidence
+from kbench.selftest.fixtures import (
+    CORPUS,
+    TIMED_PROBLEM,
+    TOO_FAST,
+    Fixture,
+    complain,
+    complain_of_level,
+    evidence,
+    problem_path,
+    read_corpus,
+    select,
+)
 from kbench.selftest.journal import FIXTURE, Past, SelftestJournal, still_holds
 from kbench.storage.settings import Settings, cache_dir
 
@@ -85,7 +96,7 @@ def selftest(
     fast: bool = False,
     names: Sequence[str] = (),
     jobs: int = 3,
-    folder: Path = corpus.SHIPPED,
+    folder: Path = CORPUS,
     journal: SelftestJournal | None = None,
 ) -> Generator[SelftestEvent, None, None]:
     """Judge the corpus in `folder` and yield what came of each fixture, then a report.
@@ -97,7 +108,7 @@ def selftest(
     names_of_devices, chosen_devices = selection.names_in(devices), selection.choose_devices(devices)
     selection.require_alike(chosen_devices)
     chosen_device = chosen_devices[0]
-    selected = corpus.select(corpus.read(folder), device=chosen_device.kind, fast=fast, names=names)
+    selected = select(read_corpus(folder), device=chosen_device.kind, fast=fast, names=names)
     if not selected:
         raise NothingSelectedError(f"no fixture runs on {chosen_device.kind}")
     began = time.monotonic()
@@ -132,14 +143,15 @@ def conditions_on(device: DeviceChoice) -> dict[str, str]:
         "device": device.name,
         "isolation": Rung(sandbox_rung(RunOptions(), device.kind)).name.lower(),
         "torch": metadata.version("torch"),
-        "kbench's code": package_sha256(left_out=corpus.SHIPPED.name)[:12],
+        "kbench's code": package_sha256(left_out=CORPUS)[:12],
     }
 
 
 def source_of(fixture: Fixture, staged: Path) -> str:
-    """Return a hash of a fixture and its problem, and of what these are built from."""
-    paths = corpus.fixture_path(staged, fixture), corpus.problem_path(staged, fixture.problem)
-    return "-".join(judged_sha256(path)[:12] for path in paths)
+    """Return a hash of a fixture's file, its helpers and its problem."""
+    file = staged / fixture.source
+    paths = [file, *sorted(file.parent.glob("_*.py")), problem_path(staged, fixture.problem)]
+    return "-".join(manifest.own_hash(path)[:12] for path in paths)
 
 
 def judge_twice(
@@ -233,9 +245,14 @@ class FixtureRunner:
     def judge(self, group: FixtureGroup, device: str) -> Iterator[Checked]:
         """Judge one group on a device; fixtures that a broken run leaves unjudged count as harness errors."""
         settings = Settings()
-        problem = registry.find_problem(corpus.problem_path(self._staged, group.problem), settings)
-        paths = [corpus.fixture_path(self._staged, fixture) for fixture in group.fixtures]
-        entries = [registry.find_solution(problem, path, settings) for path in paths]
+        problem = registry.find_problem(problem_path(self._staged, group.problem), settings)
+        entries = [
+            replace(
+                registry.find_solution(problem, self._staged / fixture.source, settings, entry=fixture.entry),
+                name=fixture.name,
+            )
+            for fixture in group.fixtures
+        ]
         left = {fixture.name: fixture for fixture in group.fixtures}
         try:
             with contextlib.closing(run(problem, entries, replace(group.options, device=device))) as events:
@@ -283,7 +300,7 @@ def is_doubtful(check: Checked) -> bool:
 def _options(fixture: Fixture, scratch: Path, *, alone: bool) -> RunOptions:
     # Which line a cheat crashes at is not asked: each time would cost a build and a slow run.
     extra: dict[str, Any] = {"sanitize": False, **fixture.options}
-    if fixture.problem != corpus.TIMED_PROBLEM:
+    if fixture.problem != TIMED_PROBLEM:
         extra["precision"] = ANY_PRECISION
     if "level" in extra:
         extra["level"] = Level(extra["level"])

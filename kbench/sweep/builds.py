@@ -8,18 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from kbench.build import sources
+from kbench.build import hints, manifest
 from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
-from kbench.host.builder import MAYBE_THE_PROBLEM, Builder
+from kbench.host.builder import MAYBE_THE_PROBLEM, Builder, built, job_of
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.task import Finished, Task
 from kbench.units.evaluator import Evaluator, key_of
@@ -44,7 +43,7 @@ class DerivedShapes:
         problem, options = task.problem, task.options
         if not case_selection.needs_derived_shapes(problem, task.solution, options.level):
             return Derived()
-        source = sources.source_sha256(problem.path)  # a server's problem may be edited
+        source = manifest.identity(problem.path)  # a server's problem may be edited
         key = problem.path, source, key_of(task.case)
         if key in self._found:
             return self._found[key]
@@ -90,12 +89,15 @@ class Builds:
             refused = task.refused or task.solution.unsupported_on(self._context.device.kind, task.problem)
             if refused is not None:
                 self._refuse(task, UnitResult(outcome=refused))
-            elif sources.compiles(task.solution.path, task.solution.builtin):
+            elif self._may_need_a_build(task.solution):
                 groups[task.problem.path, task.solution.path, task.solution.variant].append(task)
             else:
                 self._dispatcher.built(task)
         for group in groups.values():
             self._pool.submit(self._guarded, group)
+
+    def _may_need_a_build(self, solution: Entry) -> bool:
+        return built(solution, self._context).is_built or hints.may_compile(solution.path, solution.builtin)
 
     def stop(self) -> None:
         """Kill all builds and start no more; returns when none of them runs."""
@@ -128,7 +130,7 @@ class Builds:
                 self._builders.append(builder)
             if self._dispatcher.why_stopped():
                 return
-            failure = builder.build(solution, job.cached, job.rehearsals)
+            failure = builder.build(solution, job.rehearsals)
             with self._lock:
                 self._builders.remove(builder)
         if self._dispatcher.why_stopped():

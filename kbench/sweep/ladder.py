@@ -6,7 +6,7 @@ from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Status
 from kbench.host.judge_process import TOO_LARGE
 from kbench.sweep.task import Budgets, Task, state_of
-from kbench.units.unit import UnitResult
+from kbench.units.unit import UnitResult, is_of
 
 MOST_ATTEMPTS = 3
 """A unit that breaks its judge three times is the cause itself."""
@@ -39,6 +39,7 @@ def unfinished(
     wanted = only or (set(Status) - {Status.PASSED} if retry_failed else {Status.HARNESS_ERROR})
     for task in tasks:
         results = tuple(known.get(task.key, ()))
+        results = results if all(is_of(result, task.problem, task.solution) for result in results) else ()
         done = is_done(task, results)
         again = done and results[-1].status in wanted
         if again or not (done or only):

@@ -1,12 +1,13 @@
 """Judges units, one after the other, on one device: holds the judge, the open case and the device's health."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kbench.build import cache, sources
+from kbench.build import hints, manifest
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions, StageEvent, Waiting
@@ -14,12 +15,15 @@ from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
 from kbench.devices import peaks
+from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, sanitizer
+from kbench.host.builder import Builder, built, job_of, keep_manifest, keep_problem_manifest
 from kbench.host.context import RunContext
-from kbench.host.judge_process import JudgeProcess, OpenedCase, spec_of
-from kbench.plugins import case_selection
+from kbench.host.judge_process import JudgeProcess, OpenedCase, reference_build, spec_of
+from kbench.host.turn import Turn
+from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
@@ -53,7 +57,7 @@ class Bench:
 
     problem: Entry
     problem_sha256: str
-    """Of its source when the judge was started: an edited file is another problem."""
+    """Its identity when it was opened last: an edited file, or one that it reads, is another problem."""
     context: RunContext
     sanitizer: sanitizer.Sanitizer
     files: list[Path]
@@ -61,6 +65,8 @@ class Bench:
     opened: tuple[Case, OpenedCase] | None = None
     stuck: dict[str, Failed] = field(default_factory=dict)
     """By constants, why the problem cannot be opened with them: it took too long, and would again."""
+    is_tried: bool = False
+    """Whether a build of the problem's own model was tried."""
     units: int = 0
     first_bytes: int = 0
 
@@ -101,7 +107,7 @@ class Evaluator:
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         """Judge units of this problem and these solutions from now on, with the judge that it has, or a new one."""
         files = [problem.path, *(entry.path for entry in solutions)]
-        asked = problem, sources.source_sha256(problem.path), options
+        asked = problem, manifest.identity(problem.path), options
         if self._bench is None or self._bench.judges != asked:
             bench = self._rested(*asked)  # before the present one takes its place
             self._rest()
@@ -113,7 +119,15 @@ class Evaluator:
                 bench.judge.admit(files)
                 return
         bench.close()
-        self._ready(solutions)
+        if not self._problem_may_compile():
+            self._ready(solutions)
+
+    def _problem_may_compile(self) -> bool:
+        """Return whether the problem's own model seems to need a build, and has none yet."""
+        bench = self._present
+        if not hints.may_compile(bench.problem.path, None):
+            return False
+        return not built(registry.builtin(bench.problem, "eager"), bench.context).is_built
 
     def _rest(self) -> None:
         """Let the present judge rest where there is room for it, else end it."""
@@ -211,7 +225,41 @@ class Evaluator:
             self.watch.look(found.status)
             return self._result(found, None, stage_s)
         judge = self._ready([unit.solution])
-        request = self._request(judge, unit, following, left)
+        failed = yield from self._build_reference(judge, unit, stage_s)
+        if failed is not None:
+            return self._result(failed, None, stage_s)
+        yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=False)
+        if judge.unbuilt:
+            failed = yield from self._build(unit.solution, unit, stage_s)
+            if failed is None:
+                yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=True)
+            else:
+                judge.outcome = self.explain(failed, unit.solution, unit.case)
+        identity = keep_manifest(unit.solution, judge.solution_observed)
+        if left is not None:
+            left.spend(stage_s, of_problem_s=judge.problem_s)
+        outcome = judge.outcome
+        self._look_after(outcome)
+        self._present.units += 1
+        if not isinstance(outcome, Failed):
+            modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
+            outcome = replace(outcome, findings=(*outcome.findings, *modes))
+        result = self._result(outcome, found, stage_s, judge.weights)
+        return replace(result, judge_raised=judge.has_raised, source_sha256=identity)
+
+    def _judged(
+        self,
+        judge: JudgeProcess,
+        unit: Unit,
+        following: Sequence[Entry],
+        left: TimeLeft | None,
+        found: OpenedCase,
+        stage_s: dict[str, float],
+        *,
+        rehearsed: bool,
+    ) -> Generator[StageEvent, None, None]:
+        """Have the judge evaluate a solution, which it tells the outcome of; yields the stages."""
+        request = self._request(judge, unit, following, left, rehearsed=rehearsed)
         stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
         for stage, ok, elapsed_s in stages:
             if elapsed_s is not None:
@@ -221,15 +269,31 @@ class Evaluator:
             if stage == "wait":
                 yield Waiting(device=self._device.name, holder=judge.holder)
             yield unit.started(stage)
-        if left is not None:
-            left.spend(stage_s, of_problem_s=judge.problem_s)
-        outcome = judge.outcome
-        self._look_after(outcome)
-        self._present.units += 1
-        if not isinstance(outcome, Failed):
-            modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
-            outcome = replace(outcome, findings=(*outcome.findings, *modes))
-        return replace(self._result(outcome, found, stage_s, judge.weights), judge_raised=judge.has_raised)
+
+    def _build_reference(
+        self, judge: JudgeProcess, unit: Unit, stage_s: dict[str, float]
+    ) -> Generator[StageEvent, None, Failed | None]:
+        """Build what the problem's own model compiles, if it was seen to, for the worker in which it is timed."""
+        eager = registry.builtin(unit.problem, "eager")
+        if not judge.observed.needs or unit.options.verify_only or built(eager, self._present.context).is_built:
+            return None
+        return (yield from self._build(eager, unit, stage_s))
+
+    def _build(self, entry: Entry, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, Failed | None]:
+        """Rehearse a solution that was seen to need it, while no worker computes here; return its failure."""
+        job = job_of(unit.problem, entry, [unit.case], unit.derived.cases, self._present.context, anew=True)
+        yield unit.started("build")
+        began = time.monotonic()
+        failed = self._builder().build(entry, job.rehearsals, calls=True)
+        elapsed_s = time.monotonic() - began
+        stage_s["build"] = stage_s.get("build", 0.0) + elapsed_s
+        yield unit.ended("build", elapsed_s, ok=failed is None)
+        return failed
+
+    def _builder(self) -> Builder:
+        context = self._present.context
+        timed = context.options.wait_for_device and not context.options.verify_only
+        return Builder(self._present.problem, context, turn=Turn(Admission(uuid=self._device.uuid) if timed else None))
 
     def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
         """Have one more worker tell whose kernels a call of a timed solution launches; None if there is nothing to add.
@@ -252,7 +316,7 @@ class Evaluator:
         yield unit.started("profile")
         began = time.monotonic()
         try:
-            found = bench.judge.own_share(unit.problem, unit.solution, self._built(unit.solution).folder)
+            found = bench.judge.own_share(unit.problem, unit.solution, built(unit.solution, bench.context).folder)
         except ChildError as error:
             bench.close()
             found = OwnShare(share=None, reason=error.reason, status=error.status)
@@ -279,15 +343,18 @@ class Evaluator:
             bench.close()
         self._resting = []
 
-    def _request(self, judge: JudgeProcess, unit: Unit, following: Sequence[Entry], left: TimeLeft | None) -> Message:
+    def _request(
+        self, judge: JudgeProcess, unit: Unit, following: Sequence[Entry], left: TimeLeft | None, *, rehearsed: bool
+    ) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all processes time."""
         precision = unit.options.precision if unit.precision is None else unit.precision
-        is_first = unit.process == 0
+        is_first, context = unit.process == 0, self._present.context
         others = case_selection.others(unit.problem, unit.options, (unit.case,)) if is_first else {}
         return {
             "op": "evaluate",
             "left_s": None if left is None else left.seconds,
-            "solution": spec_of(unit.problem, unit.solution, self._built(unit.solution).folder),
+            "solution": spec_of(unit.problem, unit.solution, built(unit.solution, context), rehearsed=rehearsed),
+            "reference": reference_build(unit.problem, context),
             "assignment": {
                 "process": unit.process,
                 "verify": is_first,
@@ -299,9 +366,6 @@ class Evaluator:
                 "next_compilers": judge.ahead(following, 1),
             },
         }
-
-    def _built(self, solution: Entry) -> cache.CacheEntry:
-        return cache.entry_for(solution.path, solution.variant, self._device.key, cache_dir())
 
     def _open(
         self, unit: Unit, expected: Sequence[Entry], stage_s: dict[str, float]
@@ -332,6 +396,7 @@ class Evaluator:
             self._note_stuck(judge, case, error.log)
             return Failed(status=error.status, reason=error.reason, log=error.log)
         bench.opened = (case, found)
+        bench.problem_sha256 = keep_problem_manifest(bench.problem, judge.observed)
         return found
 
     def _note_stuck(self, judge: JudgeProcess, case: Case, log: str = "") -> None:
@@ -345,7 +410,13 @@ class Evaluator:
         bench = self._present
         if bench.judge is None or bench.judge.has_ended:
             bench.close()
-            bench.judge = JudgeProcess(bench.context, files=bench.files, expected=expected)
+            if self._problem_may_compile() and not bench.is_tried:
+                bench.is_tried = True  # its failure is the judge's to find
+                small = case_selection.small_case(bench.problem, bench.context.options) or Case(name="default")
+                eager = registry.builtin(bench.problem, "eager")
+                job = job_of(bench.problem, eager, [small], (), bench.context)
+                self._builder().build(eager, dict(itertools.islice(job.rehearsals.items(), 1)))
+            bench.judge = JudgeProcess(bench.context, problem=bench.problem, files=bench.files, expected=expected)
         return bench.judge
 
     @staticmethod
@@ -377,4 +448,5 @@ class Evaluator:
             weights=weights,
             isolation=rungs.Rung(self._rung).name.lower(),
             eval_mode=opened is not None and opened.eval_mode,
+            problem_sha256=self._present.problem_sha256,
         )

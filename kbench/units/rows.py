@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kbench.build import sources
+from kbench.build import manifest
 from kbench.core import roofline
 from kbench.core.events import RunOptions
 from kbench.core.model import SCHEMA_VERSION, Case, Failed, Outcome, Passed, ResultRow, Timing
@@ -32,7 +32,7 @@ def provenance_of(problem: Entry, run_id: str, started_utc: str | None = None) -
         "git_dirty": dirty,
         "problem": problem.name,
         "problem_path": problem.recorded_path,
-        "problem_sha256": sources.source_sha256(problem.path),
+        "problem_sha256": manifest.identity(problem.path),
     }
 
 
@@ -52,6 +52,8 @@ def make_row(
     `device` is its kind if the result does not tell it, `outcome` that of all processes so far.
     """
     outcome = outcome or result.outcome
+    if result.problem_sha256:
+        provenance = {**provenance, "problem_sha256": result.problem_sha256}
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else NOT_TIMED
     failed = outcome if isinstance(outcome, Failed) else None
     errors, here, cost = result.outcome.correctness, result.environment, result.cost
@@ -63,7 +65,7 @@ def make_row(
     return ResultRow(
         schema_version=SCHEMA_VERSION,
         **provenance,
-        source_sha256=sources.source_sha256(solution.path, solution.variant),
+        source_sha256=result.source_sha256 or manifest.identity(solution.path, solution.variant),
         solution=solution.name,
         solution_path=solution.recorded_path,
         entry="" if solution.builtin else solution.variant,

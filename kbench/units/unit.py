@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kbench.build.sources import judged_sha256
+from kbench.build import manifest
 from kbench.core.events import OF_THE_REFERENCE, REFERENCE, RunOptions, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.verdict import NOT_EVALUATED
@@ -103,6 +103,10 @@ class UnitResult(OutcomeProperties):
     weights: str = ""
     isolation: str = ""
     eval_mode: bool = False
+    source_sha256: str = ""
+    """Identity of the solution: of its file, and of all that was read with it."""
+    problem_sha256: str = ""
+    """Identity of the problem, likewise."""
     case: Case | None = None
     """The case that was judged, if the requested one does not fit the device."""
     attempts: int = 1
@@ -117,9 +121,20 @@ class UnitResult(OutcomeProperties):
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:
-    """Return a hash of all that a verdict depends on, the same for every process. Raises OSError for a lost source."""
-    hashes = judged_sha256(unit.problem.path), judged_sha256(unit.solution.path, unit.solution.variant)
+    """Return a hash of the files and options of a verdict, the same for every process. Raises OSError for a lost file.
+
+    What the files read is in the identities of the result, which a resumed run compares (`is_of`).
+    """
+    files = unit.problem.path, unit.solution.path
+    hashes = [f"{manifest.own_hash(path)} {path.absolute().parent}" for path in files]
     case = {"name": unit.case.name, "overrides": encode_constants(unit.case.overrides)}
     options = {name: value for name, value in dataclasses.asdict(unit.options).items() if name not in OF_NO_VERDICT}
     parts = (*hashes, unit.solution.variant, case, options, device.key, device.name)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def is_of(result: UnitResult, problem: Entry, solution: Entry) -> bool:
+    """Return whether a recorded result is of these files as they are now, and of all that was read with them."""
+    return manifest.is_identity(result.problem_sha256, problem.path) and manifest.is_identity(
+        result.source_sha256, solution.path, solution.variant
+    )

@@ -26,7 +26,7 @@ from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
 from kbench.worker.delivery import deliver, places_of
-from kbench.worker.extensions import record_builds, require_builds
+from kbench.worker.observed_solution import ObservedSolution
 from kbench.worker.queued_calls import CallQueue, queue_calls
 from kbench.worker.stages import Stage, describe
 from kbench.worker.tampering import Originals
@@ -58,6 +58,7 @@ class Worker:
         self._switches: dict[str, str] = {}
         self._overrides: Any = None
         """Of the case that the model was constructed for last."""
+        self._observed = ObservedSolution()
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -71,11 +72,14 @@ class Worker:
             try:
                 answer = getattr(self, f"do_{message['op']}")({**message, "fds": fds}) or {}
             except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
+                self._observed.denied(error)
                 answer = {"error": describe(error)}
             # Looking takes 0.3 to 0.6 ms: where the judge's clock runs, the next request tells.
             looks = None if message.get("told") else self._originals
             if looks is not None and (replaced := looks.replaced()):
                 answer["replaced"] = list(replaced)
+            if (observed := self._observed.news()) is not None:
+                answer["observed"] = observed
             self._channel.send({"n": message["n"], **answer})
 
     def do_setup(self, message: Message) -> Message:
@@ -86,6 +90,7 @@ class Worker:
         import torch
 
         self._device = message["device"]
+        self._observed.set_up([Path(path) for path in message["writable"]], may_start=message["allow_exec"])
         torch.set_num_threads(message["threads"])
         for name in message.get("imports", ()):
             # One that is missing or broken is the solution's to complain of.
@@ -104,7 +109,7 @@ class Worker:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""
         import torch
 
-        require_builds()
+        self._observed.begin(message)
         blocks = Block.attach_all(message["blocks"], message["fds"])
         tensors = [view(TensorSpec.from_json(spec), blocks[0].bytes).clone() for spec in message["tensors"]]
         for block in blocks:
@@ -116,37 +121,44 @@ class Worker:
             self._state = solution.settled(self._model, message["example"], message["seed"], self._device)
         return {"state": solution.descriptions(self._state)}
 
-    def do_build(self, message: Message) -> None:
+    def do_build(self, message: Message) -> Message:
         """Import the solution and construct its model once, compiling what they ask for unless it is all `built`."""
-        if message["built"]:
-            require_builds()
-        else:
-            record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
         self._solution = message
-        problem = solution.problem_of(message, self._device)
-        self._construct(message, *problem.init_inputs(), seed=0)
+        self._observed.begin(message, None if message["built"] else self._announce)
+        with self._observed.problem_code(message):
+            arguments, keywords = solution.problem_of(message, self._device).init_inputs()
+        self._construct(message, arguments, keywords, seed=0)
+        return self._observed.compiled()
 
-    def do_rehearse(self, message: Message) -> None:
+    def _announce(self) -> None:
+        """Say that a compiler is about to start, which has a longer time limit."""
+        self._channel.send({"progress": "compiling", "n": self._solution["n"]})
+
+    def do_rehearse(self, message: Message) -> Message:
         """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now.
 
         With `layouts` they are called again on other layouts of these, which a solution need not accept.
         """
         import torch
 
-        problem = solution.problem_of(message, self._device)
         self._solution.update(message)  # a compiler that starts in this call is announced by its number
-        self._construct(self._solution, *problem.init_inputs(), seed=0)
-        inputs = problem.inputs(seed=0)
+        with self._observed.problem_code(self._solution):
+            problem = solution.problem_of(message, self._device)
+            arguments, keywords = problem.init_inputs()
+        self._construct(self._solution, arguments, keywords, seed=0)
+        with self._observed.problem_code(self._solution):
+            inputs = problem.inputs(seed=0)
         with torch.no_grad():
             with Stage("forward"):
                 self._model(*inputs)
                 backend(self._device).synchronize()
             if message.get("layouts"):
-                self._channel.send({"progress": "layouts", "n": message["n"]})
+                self._channel.send({"progress": "layouts", "n": message["n"], **self._observed.compiled()})
                 for _, changed, misalign in layouts_of(inputs):
                     with contextlib.suppress(Exception):
                         self._model(*[misaligned(a) if misalign and torch.is_tensor(a) else a for a in changed])
                 backend(self._device).synchronize()
+        return self._observed.compiled()
 
     def _construct(self, message: Message, arguments: list[Any], keywords: Message, *, seed: int) -> None:
         import torch
@@ -337,7 +349,8 @@ class Worker:
 
     def do_trace(self, message: Message) -> Message:
         """Call the constructed model on the problem's own inputs, under a profiler or a tool around this process."""
-        inputs = solution.problem_of(message, self._device).inputs(seed=0)
+        with self._observed.problem_code(self._solution):
+            inputs = solution.problem_of(message, self._device).inputs(seed=0)
         with torch_no_grad():
             return call_trace.answer(self._model, inputs, self._device, counters=message["counters"])
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kbench.build.sources import kernels_of
+from kbench.build.interpreter import kernels_of
 from kbench.wire.channel import Message, decode_constants, decode_tree
 from kbench.wire.shared_memory import TensorSpec, layout_of
 

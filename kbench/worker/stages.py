@@ -4,10 +4,10 @@ import errno
 import re
 import traceback
 
+from kbench.build.extensions import BuildError
 from kbench.core import traces
 from kbench.sandbox import namespaces
 from kbench.wire.channel import Message, both_ends
-from kbench.worker.extensions import BuildError
 
 STARTS_A_PROCESS = re.compile(r"fork|spawn|exec")
 """In the line that raised: the call that starts a process, as `os`, `subprocess` and `multiprocessing` write it."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from kbench.children.child import TOOL_ORDERS
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel
-from kbench.worker.extensions import require_builds
 from kbench.worker.main import Worker
 
 
@@ -33,7 +32,6 @@ def main(descriptor: str, step: str = "front") -> None:
             rung, writable=[folder], temporary=temporary, hidden=hidden, allow_exec=True, then_exec=True
         )
         _become([*again, "work"])
-    require_builds()  # a compiler below the tool would take an hour
     Worker(Channel(socket.socket(fileno=int(descriptor)))).serve()
 
 

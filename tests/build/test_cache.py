@@ -64,18 +64,18 @@ def test_an_entry_appears_when_it_is_published(tmp_path) -> None:
     staging = staged(entry, "one")
     assert not entry.folder.exists()
     assert staging.parent == entry.folder.parent
-    entry.publish(staging, {"b", "a"})
+    entry.publish(staging, {"b", "a"}, "")
     assert (entry.is_built, entry.rehearsed()) == (True, {"a", "b"})
     assert not staging.exists()
 
 
 def test_staging_begins_with_what_there_is_and_changes_nothing(tmp_path) -> None:
     entry = CacheEntry(folder=tmp_path / "builds" / "key")
-    entry.publish(staged(entry, "one"), {"a"})
+    entry.publish(staged(entry, "one"), {"a"}, "")
     staging = staged(entry, "two")
     assert (staging / "only" / "one").exists()
     assert (entry.folder / "artefact").read_text() == "one"
-    entry.publish(staging, {"a", "b"})
+    entry.publish(staging, {"a", "b"}, "")
     assert (entry.folder / "artefact").read_text() == "two"
     assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
 
@@ -83,7 +83,7 @@ def test_staging_begins_with_what_there_is_and_changes_nothing(tmp_path) -> None
 def test_a_worker_gets_a_copy_of_its_own(tmp_path) -> None:
     entry = CacheEntry(folder=tmp_path / "builds" / "key")
     entry.copy_to(tmp_path / "nothing yet")
-    entry.publish(staged(entry, "one"), ())
+    entry.publish(staged(entry, "one"), (), "")
     entry.copy_to(tmp_path / "copy")
     (tmp_path / "copy" / "artefact").write_text("forged")
     assert (entry.folder / "artefact").read_text() == "one"
@@ -98,7 +98,7 @@ def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
     def publish(staging: Path) -> None:
         barrier.wait()
         try:
-            entry.publish(staging, {staging.name})
+            entry.publish(staging, {staging.name}, "")
         except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
             errors.append(error)
 
@@ -116,7 +116,7 @@ def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
 
 def test_a_copy_taken_while_others_publish_is_one_whole_build(tmp_path) -> None:
     entry = CacheEntry(folder=tmp_path / "builds" / "key")
-    entry.publish(staged(entry, "build0"), ())
+    entry.publish(staged(entry, "build0"), (), "")
     done = threading.Event()
     errors: list[BaseException] = []
 
@@ -126,7 +126,7 @@ def test_a_copy_taken_while_others_publish_is_one_whole_build(tmp_path) -> None:
                 staging = Path(tempfile.mkdtemp(dir=entry.folder.parent))
                 for name in ("artefact", *(f"part{n}" for n in range(20))):
                     (staging / name).write_text(f"build{number}")
-                entry.publish(staging, ())
+                entry.publish(staging, (), "")
         except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
             errors.append(error)
         finally:
@@ -148,7 +148,7 @@ def test_a_copy_taken_while_others_publish_is_one_whole_build(tmp_path) -> None:
 
 def test_a_copy_that_cannot_be_made_is_an_error(tmp_path) -> None:
     entry = CacheEntry(folder=tmp_path / "builds" / "key")
-    entry.publish(staged(entry, "one"), ())
+    entry.publish(staged(entry, "one"), (), "")
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
         entry.copy_to(tmp_path / "file" / "copy")

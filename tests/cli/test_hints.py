@@ -14,6 +14,7 @@ import typer
 import kbench
 from kbench.cli.app import COMMANDS, build_app
 from kbench.core.explain import EXPLANATIONS
+from kbench.selftest.fixtures import CORPUS
 
 PACKAGE = Path(kbench.__file__).parent
 COMMAND = re.compile(r"`(kbench [^`]+)`")
@@ -47,7 +48,7 @@ def texts() -> tuple[Text, ...]:
 
 def _texts() -> Iterator[Text]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        if path.is_relative_to(PACKAGE / "attacks"):
+        if path.is_relative_to(CORPUS):
             continue
         tree = ast.parse(path.read_text())
         parts = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for inner in node.values}

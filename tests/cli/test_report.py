@@ -9,7 +9,7 @@ from pages import Page
 from records import FIVE, make_run
 from sweeping import passed, task
 
-from kbench.build.sources import source_sha256
+from kbench.build.manifest import identity
 from kbench.core.model import Finding, FindingKind, Peaks
 from kbench.storage import details
 from kbench.storage.details import CaseDetails, RunDetails
@@ -129,7 +129,7 @@ def test_candidates_can_say_nothing_but_words(kbench):
         problem=EVIL,
         problem_path="evil.py",
         solution_path="mine.py",
-        source_sha256=source_sha256(solution),
+        source_sha256=identity(solution),
         overrides=json.dumps({EVIL: EVIL}),
         gpu_name=EVIL,
         findings=EVIL.replace(" ", ""),
@@ -164,7 +164,7 @@ def test_sources_show_what_was_said_of_their_lines_while_they_are_what_was_judge
     solution = Path("mine.py")
     solution.write_text("import torch\nclass ModelNew:\n    broken = 1\n")
     change = {"problem_path": "task.py", "solution_path": "mine.py", "reason": "mine.py:3: broken it is"}
-    make_run(RESULTS, "listed", {"mine": []}, source_sha256=source_sha256(solution), **change)
+    make_run(RESULTS, "listed", {"mine": []}, source_sha256=identity(solution), **change)
     text = kbench("report", "listed", "-o", "-").out
     assert '<span class="at">3</span>    broken = 1\n<span class="said">mine.py:3: broken it is</span>' in text
     solution.write_text("class ModelNew: ...\n")
@@ -180,7 +180,7 @@ def test_a_source_shows_no_file_from_elsewhere(kbench, tmp_path_factory):
     Path("beside.h").write_text("beside it\n")
     solution = Path("mine.py")
     solution.write_text(f'class ModelNew:\n    code = """\n#include "{elsewhere}"\n#include "beside.h"\n"""\n')
-    hashes = {"source_sha256": source_sha256(solution)}
+    hashes = {"source_sha256": identity(solution)}
     make_run(RESULTS, "leaky", {"mine": RATIOS}, problem_path="task.py", solution_path="mine.py", **hashes)
     found = page(kbench, "leaky")
     assert found.says("beside it")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from sweeping import OPTIONS, failed, passed, task
 
-from kbench.build.sources import PACKAGE
+from kbench.build.interpreter import PACKAGE
 from kbench.cluster import executor
 from kbench.cluster.executor import Cluster, RemoteDevice
 from kbench.cluster.membership import Member, Versions

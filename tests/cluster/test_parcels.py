@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 from sweeping import entry, task
 
-from kbench.build import sources
+from kbench.build import manifest
+from kbench.build.interpreter import PACKAGE
 from kbench.cluster import parcels
 from kbench.core.errors import MachineError
 
-SHIPPED = sources.PACKAGE / "problems" / "group_norm.py"
+SHIPPED = PACKAGE / "problems" / "group_norm.py"
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def test_a_source_travels_with_what_it_reads(solution: Path, tmp_path: Path) -> 
     assert sorted(parcel.files) == ["fast.py", "helper.py", "parts/kernel.cu"]
     there = parcels.unpack(parcel, tmp_path / "there")
     assert there.read_bytes() == solution.read_bytes()
-    assert sources.source_sha256(there) == sources.source_sha256(solution)
+    assert manifest.identity(there) == manifest.identity(solution)
     assert parcels.unpack(parcel, tmp_path / "there") == there
 
 

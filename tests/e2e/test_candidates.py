@@ -11,13 +11,13 @@ from kbench.core.events import Judged, TimeLimits
 from kbench.core.model import Failed, Passed, Status
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.selftest import corpus
+from kbench.selftest.fixtures import CORPUS
 from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow(seconds=20)
 
 FOLDER = Path(__file__).parents[1] / "candidates"
-PROBLEM = corpus.SHIPPED / "problems" / "gelu.py"
+PROBLEM = CORPUS / "problems" / "gelu.py"
 
 STATUSES = {
     "correct": {Status.PASSED},

@@ -13,7 +13,7 @@ from kbench.devices import selection
 from kbench.host import health
 from kbench.plugins import registry
 from kbench.run.session import run
-from kbench.selftest import corpus
+from kbench.selftest.fixtures import CORPUS
 from kbench.storage import quarantine
 from kbench.storage.settings import Settings, cache_dir
 
@@ -47,8 +47,8 @@ def test_a_busy_device_is_not_taken_for_a_sick_one():
 
 @pytest.mark.parametrize("name", ["kernel_traps", "writes_far_out_of_bounds", "kernel_never_ends"])
 def test_crashes_and_hangs_of_candidates_leave_a_device_that_is_used_further(name):
-    problem = registry.find_problem(corpus.SHIPPED / "problems" / "relu.py", Settings())
-    entry = registry.find_solution(problem, corpus.SHIPPED / "cheats" / f"{name}.py", Settings())
+    problem = registry.find_problem(CORPUS / "problems" / "relu.py", Settings())
+    entry = registry.find_solution(problem, CORPUS / "cheats" / f"{name}.py", Settings())
     eager = registry.find_solution(problem, "eager", Settings())
     options = RunOptions(device="cuda", verify_only=True, save=False)
     ends = {e.solution: e.outcome for e in run(problem, [entry, eager], options) if isinstance(e, Judged)}

@@ -3,7 +3,7 @@
 import torch
 from require import WITH_CUDA
 
-from kbench.build import sources
+from kbench.build import interpreter
 from kbench.core import kernel_names
 from kbench.core.events import Judged, RunOptions
 from kbench.core.kernel_names import KernelOrigin
@@ -70,7 +70,7 @@ def test_preparation_is_not_in_the_profile():
 
 def test_numbers_among_the_results_of_a_profiled_call_are_its_own():
     """The sum of other inputs would be wrong, and each call has other inputs."""
-    corpus = sources.PACKAGE / "attacks"
+    corpus = interpreter.PACKAGE / "selftest" / "corpus"
     problem = registry.find_problem(corpus / "problems" / "sum_as_number.py", Settings())
     entry = registry.find_solution(problem, corpus / "honest" / "sum_in_double.py", Settings())
     options = RunOptions(device="cuda", save=False, processes=1, max_processes=1, crosscheck="cupti")

@@ -10,7 +10,7 @@ from kbench.host import sanitizer
 from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.sandbox import rung_probe, rungs
-from kbench.selftest import corpus
+from kbench.selftest.fixtures import CORPUS
 from kbench.storage.settings import Settings, cache_dir
 
 pytestmark = [
@@ -74,7 +74,7 @@ def outcome(tmp_path, monkeypatch):
 
 
 def judged(path, **options):
-    problem = registry.find_problem(corpus.SHIPPED / "problems" / "relu.py", Settings())
+    problem = registry.find_problem(CORPUS / "problems" / "relu.py", Settings())
     entry = registry.find_solution(problem, path, Settings())
     chosen = RunOptions(**{"device": "cuda", "verify_only": True, "save": False, **options})
     (one,) = [event for event in run(problem, [entry], chosen) if isinstance(event, Judged)]
@@ -120,7 +120,7 @@ def test_a_read_of_memory_that_was_never_written_is_reported_and_fatal_if_asked(
 
 def test_after_an_illegal_access_the_line_is_named_unasked(tmp_path, monkeypatch):
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    found = judged(corpus.SHIPPED / "cheats" / "writes_far_out_of_bounds.py")
+    found = judged(CORPUS / "cheats" / "writes_far_out_of_bounds.py")
     assert isinstance(found, Failed)
     assert found.status is Status.ILLEGAL_ACCESS
     assert "memcheck: Invalid __global__ write" in found.reason

@@ -53,7 +53,7 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     def make(import_s: float) -> JudgeProcess:
         options = RunOptions(device="cpu", limits=TimeLimits(import_s=import_s))
         context = RunContext(options=options, device=selection.cpu(), rung=0, scratch=tmp_path)
-        return JudgeProcess(context, files=[], expected=[])
+        return JudgeProcess(context, problem=PROBLEM, files=[], expected=[])
 
     return make
 
@@ -130,4 +130,4 @@ def test_a_judge_beside_others_leaves_them_processors(monkeypatch, tmp_path, kin
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
     device = replace(selection.cpu(), kind=kind)
     context = RunContext(options=RunOptions(wait_for_device=waits), device=device, rung=0, scratch=tmp_path)
-    assert JudgeProcess(context, files=[], expected=[])._worker_config([], [])["threads"] == threads
+    assert JudgeProcess(context, problem=PROBLEM, files=[], expected=[])._worker_config([], [])["threads"] == threads

@@ -190,7 +190,9 @@ def test_a_wild_access_decides_before_any_judge_does(tmp_path, tool, monkeypatch
     monkeypatch.setattr(sanitizer, "require", lambda *_: None)
     problem, entry = entries(tmp_path, "return 2 * x")
     (tmp_path / "mine.cu").write_text("void twice(float* y) {\n  y[n] = 0;  // one too far\n}\n")
-    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "SOURCE = 'mine.cu'\n")
+    (tmp_path / "mine.py").write_text(
+        (tmp_path / "mine.py").read_text() + "open(__file__.replace('.py', '.cu')).read()\n"
+    )
     options = RunOptions(device="cpu", verify_only=True, save=False, cases=("small",), sanitize=True)
     events = list(run(problem, [entry], options))
     (judged,) = [event for event in events if isinstance(event, Judged)]
@@ -223,8 +225,8 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
         def __init__(self, _problem, context):
             asked.append(context.device.environment)
 
-        def build(self, _entry, cached, cases):
-            asked.append((cached.folder, cases))
+        def build(self, entry, cases, *, device_key):
+            asked.append((cache.entry_for(entry.path, "", device_key, cache_dir()).folder, cases))
             return failure
 
     monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
@@ -245,9 +247,10 @@ def test_another_case_is_built_too_since_a_solution_may_compile_something_else_f
         def __init__(self, *_):
             pass
 
-        def build(self, _entry, cached, cases):
+        def build(self, entry, cases, *, device_key):
             built.append([case.overrides for case in cases.values()])
-            cached.publish(cached.stage(), {*cached.rehearsed(), *cases})
+            cached = cache.entry_for(entry.path, "", device_key, cache_dir())
+            cached.publish(cached.stage(), {*cached.rehearsed(), *cases}, "")
 
     monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
     problem, entry = entries(tmp_path, "return x  # load_inline")

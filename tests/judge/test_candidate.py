@@ -11,6 +11,7 @@ from kbench.core.model import Status
 from kbench.judge import candidate as module
 from kbench.judge.candidate import Candidate
 from kbench.judge.refusal import RefusalError
+from kbench.wire.observed import Observed
 
 
 class Child:
@@ -22,6 +23,7 @@ class Child:
         self.parameter = parameter
         self.view = torch.zeros_like(parameter)
         self.asked: list[str] = []
+        self.observed = Observed()
 
     def request(self, message, **_):
         self.asked.append(message["op"])

@@ -11,6 +11,7 @@ from kbench.children.worker_start import WorkerConfig
 from kbench.core.model import Status
 from kbench.judge.candidate import Candidate
 from kbench.judge.refusal import RefusalError
+from kbench.wire.observed import Observed
 
 
 class Child:
@@ -18,6 +19,7 @@ class Child:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
+        self.observed = Observed()
 
     @contextlib.contextmanager
     def stopped(self):

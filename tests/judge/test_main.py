@@ -379,6 +379,7 @@ def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monk
     monkeypatch.setattr(main, "decode_options", lambda _: SimpleNamespace())
     assignment = {"process": 0, "verify": True, "options": {}, "follows": False, "other_cases": [], "derived_cases": []}
     request = {"solution": SPEC, "assignment": assignment | {"underived": "", "next_compilers": []}, "left_s": None}
+    request |= {"reference": {"artefacts": "", "compiler": ""}}
     assert service.do_evaluate(request)["outcome"]["status"] == told
     assert room.asked == asked
 

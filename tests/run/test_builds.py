@@ -23,6 +23,7 @@ from kbench.plugins.case_selection import Rehearsal
 from kbench.run.builds import Built, Job, at_once, build_all
 from kbench.run.session import run
 from kbench.storage import settings
+from kbench.storage.settings import cache_dir
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -127,13 +128,13 @@ def test_nothing_is_published_of_a_solution_whose_problem_fails_first(tmp_path) 
     """An entry without artefacts would stand for a build: of a selftest that was ended, whose problems were removed."""
     problem, (solution,) = entries(tmp_path, one="pass")
     context = RunContext(options=RunOptions(), device=selection.choose("cpu"), rung=0, scratch=tmp_path)
-    cached = cache.entry_for(solution.path, "", "cpu", tmp_path / "cache")
+    cached = cache.entry_for(solution.path, "", "cpu", cache_dir())
     with nursery():
         problem.path.rename(tmp_path / "elsewhere.py")
-        assert Builder(problem, context).build(solution, cached, {"default": Rehearsal(overrides={})}) is None
+        assert Builder(problem, context).build(solution, {"default": Rehearsal(overrides={})}) is None
         assert not cached.is_built
         (tmp_path / "elsewhere.py").rename(problem.path)
-        assert Builder(problem, context).build(solution, cached, {"default": Rehearsal(overrides={})}) is None
+        assert Builder(problem, context).build(solution, {"default": Rehearsal(overrides={})}) is None
         assert cached.is_built
 
 
@@ -168,7 +169,7 @@ class FakeBuilder:
         self.forever = forever
         self.stopped = threading.Event()
 
-    def build(self, _entry: object, _cached: object, _cases: object) -> Failed | None:
+    def build(self, _entry: object, _cases: object) -> Failed | None:
         if self.error is not None:
             raise self.error
         self.barrier.wait(10)

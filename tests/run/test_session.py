@@ -27,6 +27,7 @@ from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 from kbench.units import evaluator
 from kbench.wire.channel import encode_constants
+from kbench.wire.observed import Observed
 
 PROBLEM = tiny_corpus.problem(given="torch.rand(n)", constants='n = 4\nCASES = {"default": {}, "small": {"n": 2}}')
 SOLUTION = tiny_corpus.solution("return x + x")
@@ -48,7 +49,8 @@ class FakeJudge:
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
         self.has_ended = self.closed = self.has_raised = False
-        self.holder = self.weights = self.stuck = ""
+        self.holder = self.weights = self.stuck = self.unbuilt = ""
+        self.observed = self.solution_observed = Observed()
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.number = len(FakeJudge.every)
         FakeJudge.every = (*FakeJudge.every, self)

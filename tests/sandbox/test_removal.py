@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.build import cache, sources
+from kbench.build import cache, interpreter
 from kbench.build.cache import CacheEntry, UnfitArtefactsError
 from kbench.sandbox import removal
 
@@ -48,7 +48,7 @@ def test_a_builder_cannot_have_the_record_written_elsewhere(tmp_path):
     victim.write_text("precious")
     entry, staging = staged(tmp_path)
     (staging / cache.RECORD).symlink_to(victim)
-    entry.publish(staging, {"a"})
+    entry.publish(staging, {"a"}, "")
     assert victim.read_text() == "precious"
     assert entry.rehearsed() == {"a"}
 
@@ -59,7 +59,7 @@ def test_only_plain_files_of_its_own_stay_in_an_entry(tmp_path):
     (staging / "out").symlink_to("/etc")
     (staging / "in").symlink_to("extensions/fast.so")
     os.mkfifo(staging / "extensions" / "pipe")
-    entry.publish(staging, ())
+    entry.publish(staging, (), "")
     entry.copy_to(tmp_path / "copy")
     kept = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*")}
     assert kept == {"extensions", "extensions/fast.so", "in", "home", "tmp", cache.RECORD}
@@ -69,7 +69,7 @@ def test_a_bottomless_folder_is_no_artefact(tmp_path):
     entry, staging = staged(tmp_path)
     subprocess.run([sys.executable, "-c", NEST], cwd=staging, check=True)
     with pytest.raises(UnfitArtefactsError, match="levels"):
-        entry.publish(staging, ())
+        entry.publish(staging, (), "")
     assert not entry.is_built
     removal.remove(staging)
     assert not staging.exists()
@@ -107,7 +107,7 @@ def test_what_is_too_much_is_not_kept(tmp_path, monkeypatch, leave, error, words
     entry, staging = staged(tmp_path)
     leave(staging)
     with pytest.raises(error, match=words):
-        entry.publish(staging, ())
+        entry.publish(staging, (), "")
     assert not entry.is_built
 
 
@@ -117,7 +117,7 @@ def test_what_is_kept_can_be_read_by_its_owner(tmp_path):
     (staging / "closed" / "file").touch(mode=0)
     (staging / "closed").chmod(0)
     (staging / "program").touch(mode=0o755)
-    entry.publish(staging, ())
+    entry.publish(staging, (), "")
     modes = [(entry.folder / name).stat().st_mode & 0o777 for name in ("closed", "closed/file", "program")]
     assert modes == [0o700, 0o600, 0o755]
 
@@ -139,7 +139,7 @@ def test_why_artefacts_are_not_copied_is_said_without_their_paths(error, words):
 
 def test_an_entry_that_cannot_be_copied_leaves_no_staging_folder(tmp_path, monkeypatch):
     entry, staging = staged(tmp_path)
-    entry.publish(staging, ())
+    entry.publish(staging, (), "")
 
     def refuse(_from: Path, to: Path, **_options: object) -> None:
         (to / "half").touch()
@@ -189,7 +189,7 @@ def test_children_do_not_import_from_the_folder_that_kbench_is_run_in(tmp_path):
         "    except Exception as error:\n        print(error.reason)\n"
         "    child.kill()\n"
     )
-    root = str(Path(sources.PACKAGE).parent)
+    root = str(Path(interpreter.PACKAGE).parent)
     environment = {**os.environ, "PYTHONPATH": root}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True

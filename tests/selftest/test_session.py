@@ -18,10 +18,9 @@ from kbench.core.events import RunOptions
 from kbench.core.levels import PROPERTIES, Level
 from kbench.core.model import Failed, Status
 from kbench.report.selftest import line, render_selftest, verdict
-from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
-from kbench.selftest.corpus import TIMED_PROBLEM, Fixture, complain_of_level
+from kbench.selftest.fixtures import CORPUS, TIMED_PROBLEM, Fixture, complain_of_level, read_corpus, select
 from kbench.selftest.session import (
     GROUP_SIZE,
     FixtureGroup,
@@ -32,12 +31,13 @@ from kbench.selftest.session import (
     selftest,
 )
 
-SHIPPED = corpus.read()
+SHIPPED = read_corpus()
 
 
 def fixture(**changes: object) -> Fixture:
     values = {
         "name": "one",
+        "source": Path("cheats/one.py"),
         "honest": False,
         "category": "clock",
         "problem": "gelu",
@@ -246,11 +246,11 @@ def test_selection() -> None:
     slow, quick = fixture(name="slow"), fixture(name="quick", fast=True)
     elsewhere = fixture(name="elsewhere", devices=("cuda",), fast=True)
     every = (slow, quick, elsewhere)
-    assert corpus.select(every, device="cpu") == (slow, quick)
-    assert corpus.select(every, device="cpu", fast=True) == (quick,)
-    assert corpus.select(every, device="cpu", fast=True, names=("slow",)) == (slow,)
+    assert select(every, device="cpu") == (slow, quick)
+    assert select(every, device="cpu", fast=True) == (quick,)
+    assert select(every, device="cpu", fast=True, names=("slow",)) == (slow,)
     with pytest.raises(UsageError, match="no fixture named `slwo`"):
-        corpus.select(every, device="cpu", names=("slwo",))
+        select(every, device="cpu", names=("slwo",))
 
 
 def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
@@ -258,21 +258,78 @@ def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "odd.py").write_text('PROBLEM = "gelu"\nCLASS = "x"\nEXPECT = ("refuted",)\nclass ModelNew: ...\n')
     with pytest.raises(PluginError, match="refuted"):
-        corpus.read(tmp_path)
+        read_corpus(tmp_path)
 
 
 def test_adding_a_fixture_is_adding_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "honest"
     folder.mkdir()
     (folder / "new.py").write_text('"""New."""\nPROBLEM = "gelu"\nCLASS = "plain"\nclass ModelNew: ...\n')
-    (found,) = corpus.read(tmp_path)
+    (found,) = read_corpus(tmp_path)
     assert (found.name, found.honest, found.expect) == ("new", True, (Status.PASSED.value,))
+    assert (found.source, found.entry, found.summary) == (Path("honest/new.py"), "ModelNew", "New.")
+
+
+MANY = '''"""Two, and what they share."""
+CLASS = "plain"
+LEVEL = "a constant of the code"
+
+
+class Shared: ...
+
+
+class second(Shared):
+    """The second of two,
+    told in two lines.
+
+    More."""
+
+    PROBLEM = "gelu"
+    DEVICES = ("cpu",)
+
+
+class first(Shared):
+    """The first."""
+
+    PROBLEM = "relu"
+    CLASS = "output"
+'''
+
+
+def test_each_class_that_names_its_problem_is_a_fixture(tmp_path: Path) -> None:
+    (tmp_path / "cheats").mkdir()
+    (tmp_path / "cheats" / "many.py").write_text(MANY)
+    (tmp_path / "cheats" / "_shared.py").write_text("class Unseen: ...\n")
+    first, second = read_corpus(tmp_path)
+    assert (first.name, first.entry, first.problem, first.category) == ("first", "first", "relu", "output")
+    assert (second.name, second.entry, second.problem, second.category) == ("second", "second", "gelu", "plain")
+    assert (first.source, first.devices, first.level) == (Path("cheats/many.py"), ("cuda", "cpu"), "")
+    assert (second.source, second.devices, second.summary) == (
+        first.source,
+        ("cpu",),
+        "The second of two, told in two lines.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('PROBLEM = "gelu"', 'PROBLEM = input("?")', "class second has no literal `PROBLEM`"),
+        ('CLASS = "plain"', "", "class second has no literal `CLASS`"),
+        ('DEVICES = ("cpu",)', 'LEVEL = "high"', "class second expects `high`, which is not a level"),
+    ],
+)
+def test_what_is_wrong_with_a_class_is_said(tmp_path: Path, old: str, new: str, message: str) -> None:
+    (tmp_path / "cheats").mkdir()
+    (tmp_path / "cheats" / "many.py").write_text(MANY.replace(old, new))
+    with pytest.raises(PluginError, match=message):
+        read_corpus(tmp_path)
 
 
 LINE = re.compile(r"\| ((?:harness|rigor) [\d.]+) \|[^|]+\|([^|]+)\|")
 CATALOGUE = [
     (row, () if "`" in names else tuple(name.strip() for name in names.split(",")))
-    for row, names in LINE.findall((corpus.SHIPPED / "catalogue.md").read_text())
+    for row, names in LINE.findall((CORPUS / "catalogue.md").read_text())
 ]
 """Row and fixtures of every line of the catalogue."""
 
@@ -290,7 +347,7 @@ class TestCorpus:
     @pytest.mark.parametrize("fast", [False, True], ids=["full", "fast"])
     @pytest.mark.parametrize("device", ["cpu", "cuda"])
     def test_there_are_as_many_honest_look_alikes_as_attacks(self, device: str, fast: bool) -> None:
-        chosen = corpus.select(SHIPPED, device=device, fast=fast)
+        chosen = select(SHIPPED, device=device, fast=fast)
         honest = sum(one.honest for one in chosen)
         assert honest >= len(chosen) - honest
 
@@ -308,7 +365,7 @@ class TestCorpus:
 
     @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.name)
     def test_fixture_is_complete(self, one: Fixture) -> None:
-        assert (corpus.SHIPPED / "problems" / f"{one.problem}.py").is_file()
+        assert (CORPUS / "problems" / f"{one.problem}.py").is_file()
         assert one.summary
         assert one.honest or one.catalogue
         assert "harness_error" not in one.expect
@@ -334,13 +391,13 @@ class TestCorpus:
         assert {one.name for one in SHIPPED if not one.honest} == listed
 
     def test_what_has_no_fixture_has_a_reason(self) -> None:
-        beyond = (corpus.SHIPPED / "catalogue.md").read_text().partition("## Beyond any fixture")[2]
+        beyond = (CORPUS / "catalogue.md").read_text().partition("## Beyond any fixture")[2]
         lines = [line.split("|")[1:-1] for line in beyond.splitlines() if line.startswith("|")][2:]
         assert lines
         assert all(len(cells) == 2 and all(cell.strip() for cell in cells) for cells in lines)
 
     def test_fixtures_are_parsed_by_this_python(self) -> None:
-        for path in corpus.SHIPPED.rglob("*.py"):
+        for path in CORPUS.rglob("*.py"):
             ast.parse(path.read_text(), str(path))
 
 
@@ -410,7 +467,7 @@ def test_the_fast_half(share: str) -> None:
 
     Two at a time where nothing is timed or left behind: a share of 196 s needed 108 s of a processor.
     """
-    fast = corpus.select(SHIPPED, device="cpu", fast=True)
+    fast = select(SHIPPED, device="cpu", fast=True)
     names = [one.name for one in fast if share_of(one) == share]
     *_, proof = selftest(devices="cpu", names=names, jobs=1 if share in {"time", "effects"} else 2)
     assert isinstance(proof, SelftestReport)
@@ -418,17 +475,39 @@ def test_the_fast_half(share: str) -> None:
     assert [(one.name, one.complaint, one.reason) for one in proof.misses] == []
 
 
+TWO_CHEATS = """import torch
+from torch import nn
+
+CLASS = "trivial"
+EXPECT = ("passed",)
+
+
+class is_right(nn.Module):
+    PROBLEM = "gelu"
+    EXPECT = ("wrong_value",)
+
+    def forward(self, x):
+        return torch.nn.functional.gelu(x)
+
+
+class is_wrong(nn.Module):
+    PROBLEM = "gelu"
+    EXPECT = ("wrong_value",)
+
+    def forward(self, x):
+        return torch.nn.functional.gelu(x) + 1
+"""
+
+
 @pytest.mark.slow
 def test_a_miss_is_reported(tmp_path: Path) -> None:
-    """An honest file among the cheats is a miss: the proof can fail."""
+    """An honest solution among the cheats is a miss: the proof can fail. The other class of its file is caught."""
     for folder in ("cheats", "honest", "problems"):
         (tmp_path / folder).mkdir()
-    text = (corpus.SHIPPED / "honest" / "gelu_by_erf.py").read_text()
-    (tmp_path / "cheats" / "not_a_cheat.py").write_text(
-        text.replace("PROBLEM", 'EXPECT = ("wrong_value",)\nPROBLEM', 1)
-    )
-    (tmp_path / "problems" / "gelu.py").write_text((corpus.SHIPPED / "problems" / "gelu.py").read_text())
+    (tmp_path / "cheats" / "trivial.py").write_text(TWO_CHEATS)
+    (tmp_path / "problems" / "gelu.py").write_text((CORPUS / "problems" / "gelu.py").read_text())
     *_, proof = selftest(devices="cpu", folder=tmp_path)
     assert isinstance(proof, SelftestReport)
-    assert [one.name for one in proof.misses] == ["not_a_cheat"]
-    assert proof.detection_rate == 0.0
+    assert [(one.name, one.status) for one in proof.checks] == [("is_right", "passed"), ("is_wrong", "wrong_value")]
+    assert [one.name for one in proof.misses] == ["is_right"]
+    assert proof.detection_rate == 0.5

@@ -26,7 +26,7 @@ class EarlyRead:
     """A few elements of results, read the moment that these are said to be there.
 
     One reading serves all rounds of a worker. It is recorded: queued one by one, reads took the CPU 100 to 290 us after
-    a long wait, which differed from arm to arm (H200, results/calibration/README.md). What is recorded picks elements
+    a long wait, which differed from arm to arm (H200). What is recorded picks elements
     of all memory by their addresses, so that results may lie elsewhere in every round: a recording takes 4 ms.
     """
 

@@ -1,6 +1,6 @@
 """A worker's results where they lie: the judge maps the worker's memory, so that nothing is copied in timed work.
 
-The mapping outlives the worker: what a killed process computed can still be read (measured, results/calibration).
+The mapping outlives the worker: what a killed process computed can still be read.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """New inputs for many slots at once: `get_inputs` as a CUDA graph, which the CPU queues in microseconds.
 
 Drawn one by one, the inputs of a round of 256 short calls took 14 to 28 ms of the CPU's time on an H100, and a graph of
-the same draws 2.2 ms (results/calibration/README.md). Only a `get_inputs` that consists of operations of torch on
+the same draws 2.2 ms. Only a `get_inputs` that consists of operations of torch on
 the device can be recorded, and only one whose recording draws, for two secret seeds, what it draws itself.
 """
 

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbench.build import sources
+from kbench.build import manifest
+from kbench.build.interpreter import kernels_of
+from kbench.build.observation import SOURCE_SUFFIXES
 from kbench.core.errors import KbenchError
 from kbench.plugins import registry
 from kbench.plugins.source import read_head
@@ -46,23 +48,23 @@ def _of_solution(cases: Sequence[CaseSummary], settings: Settings) -> list[Sourc
         return [SourceListing(solution=row.solution, name=row.solution, note=note)]
     if entry.builtin is not None:
         return []
-    if sources.source_sha256(entry.path, entry.variant) != row.source_sha256:
+    if not manifest.is_identity(row.source_sha256, entry.path, entry.variant):
         note = "the file, or one that it is built from, has changed since this run: it is not shown"
         return [SourceListing(solution=row.solution, name=entry.path.name, note=note)]
     told = "\n".join(
         text for case in cases for text in (case.reason, case.log, *(finding.message for finding in case.findings))
     )
-    return [_listing(row.solution, path, told) for path in own_files(entry.path)]
+    return [_listing(row.solution, path, told) for path in own_files(entry.path, entry.variant)]
 
 
-def own_files(path: Path) -> list[Path]:
-    """List a solution's files that a page may show, its own first; none of elsewhere, which a stranger may include."""
-    start = path.resolve()
-    folders = (start.parent, sources.kernels_of(path).resolve())
+def own_files(path: Path, variant: str = "") -> list[Path]:
+    """List a solution's files that a page may show, its own first; none of other folders."""
+    start = path.absolute()
+    folders = (start.parent, kernels_of(path).resolve())
     found = [
         one
-        for one in sources.dependencies(path)
-        if one.suffix in sources.SOURCE_SUFFIXES
+        for one in manifest.current(path, variant).paths(path)
+        if one.suffix in SOURCE_SUFFIXES
         and one.name != "__init__.py"
         and any(one.is_relative_to(folder) for folder in folders)
     ]

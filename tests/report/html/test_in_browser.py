@@ -20,8 +20,8 @@ PAGES = {
         "All verdicts",
     ),
     "results/published/cuda_l1_h100_again.csv": ("Claimed and measured", "1,000×"),
-    "results/calibration/sweep_level1.csv": (
-        "24 of 24 pass",
+    "results/calibration/sweep_h200.csv": (
+        "250 of 250 pass",
         "24_LogSoftmax",
         "right, above 1.5×",
         "samples are missing",

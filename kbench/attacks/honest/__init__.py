@@ -1,1 +1,0 @@
-"""Solutions that look like cheats and are not: each must pass."""

@@ -1,1 +1,0 @@
-"""Small problems in the KernelBench format that the corpus is judged on."""

@@ -1,0 +1,45 @@
+"""What a file's words suggest: whether to build ahead of a device. They decide neither identity nor rights.
+
+A wrong guess costs time only: a solution that is built for nothing, or one that comes back from its worker to be built
+(`kbench.build.observation`).
+"""
+
+import re
+from pathlib import Path
+
+from kbench.build import manifest
+from kbench.build.observation import SOURCE_SUFFIXES
+from kbench.plugins.source import MAX_SOURCE_BYTES, read_head
+
+EXTENSION = r"cpp_extension|load_inline"
+IN_CALLS = re.compile(
+    r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bhelion\b|\bcutlass\b|\bnumba\b"
+)
+"""Languages that compile in the first call rather than when they are imported."""
+ANY = re.compile(rf"{EXTENSION}|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|\bsubprocess\b|{IN_CALLS.pattern}")
+OWN_KERNELS = re.compile(rf"{EXTENSION}|__global__|@triton\.jit|@helion\.kernel|@T\.prim_func|@cute\.kernel")
+
+
+def may_compile(path: Path, builtin: str | None) -> bool:
+    """Return whether a solution is worth a build before its device is free; `eager` is its problem's own model."""
+    return builtin not in {None, "eager"} or bool(ANY.search(_text(path)))
+
+
+def may_compile_in_calls(path: Path, builtin: str | None) -> bool:
+    """Return whether it is worth a call in the build, too."""
+    return builtin not in {None, "eager"} or bool(IN_CALLS.search(_text(path)))
+
+
+def declares_kernels(path: Path, builtin: str | None) -> bool:
+    """Return whether a solution's sources hold a kernel or an extension, used or not: a remark in a profile."""
+    if builtin is not None:
+        return False
+    sources = [one for one in manifest.latest(path) if one == path.absolute() or one.name.endswith(SOURCE_SUFFIXES)]
+    return any(OWN_KERNELS.search(_text(source)) for source in sources)
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_head(path, MAX_SOURCE_BYTES).decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,273 @@
+"""What this process reads, lists and starts, observed while it happens: Python's audit events, and the kernel's count.
+
+A process that runs a solution or a problem records what that code opens, which folders it lists, which libraries it
+loads and which programs it starts. Python raises an audit event for each (PEP 578, `sys.addaudithook`); the kernel
+counts the page faults of children that ended, whoever started them (getrusage(2), RUSAGE_CHILDREN). The files become
+its manifest (`kbench.build.manifest`), and a worker may start programs if these observations say that it has to.
+Standard library only.
+"""
+
+import contextlib
+import errno
+import os
+import resource
+import shlex
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.build.interpreter import PACKAGE
+
+MAX_PATHS = 5_000
+"""Paths that one process reports; further ones are dropped."""
+MAX_PATH_BYTES = 4096
+"""PATH_MAX of Linux."""
+MAX_STARTS = 20
+SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
+CONTENT_FOLDERS = tuple(f"{PACKAGE / name}{os.sep}" for name in ("kernels", "problems", "solutions"))
+"""Parts of this package that are content: a solution which uses them depends on them as on any file."""
+IMPORTER = "<frozen importlib._bootstrap_external>"
+"""File name of the code with which Python itself lists the folders of `sys.path`."""
+INCLUDE_FLAGS = ("-I", "-isystem", "-iquote", "-include")
+
+
+def installed_folders() -> tuple[str, ...]:
+    """Return where the interpreter, its packages, the system and this package lie: they belong to the toolchain."""
+    places = {*sysconfig.get_paths().values(), sys.prefix, sys.base_prefix, sys.exec_prefix, str(PACKAGE)}
+    places |= {os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)}
+    system = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev", "/run", "/var/lib")
+    found = {os.path.realpath(place) for place in places} | places | {*system}
+    return tuple(sorted(f"{place.rstrip(os.sep)}{os.sep}" for place in found if place.strip(os.sep)))
+
+
+class Observation:
+    """Reads, listings and program starts of this process, from `begin` on.
+
+    `home` is the folder of the file that is observed: what lies there counts even inside the interpreter's folders.
+    """
+
+    def __init__(self) -> None:
+        self.may_start = False
+        """Whether programs may be started here; else each start is something that a build is needed for."""
+        self.home = ""
+        self._installed = installed_folders()
+        self._private: tuple[str, ...] = ()
+        self._files: dict[str, None] = {}
+        self._folders: dict[str, None] = {}
+        self._starts: list[str] = []
+        self._needs: list[str] = []
+        self._written: set[str] = set()
+        self._reported = (0, 0, 0)
+        self._is_hooked = False
+        self._is_on = False
+        self._faults_apart = 0
+
+    def begin(self, path: Path, private: Sequence[Path] = ()) -> None:
+        """Observe from now on, for good: an audit hook cannot be removed. `private` folders do not count."""
+        self.home = f"{path.absolute().parent}{os.sep}"
+        self._private = tuple(f"{str(place).rstrip(os.sep)}{os.sep}" for place in private)
+        if not self._is_hooked:
+            sys.addaudithook(self._hear)
+            self._is_hooked = True
+            self._faults_apart = _children_faults()
+        self._is_on = True
+
+    def pause(self) -> None:
+        """Observe nothing until `during`."""
+        self._is_on = False
+
+    @contextlib.contextmanager
+    def during(self) -> Iterator[None]:
+        """Observe inside a `with` block, once `begin` was called."""
+        with self._switched(on=self._is_hooked):
+            yield
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """Observe nothing inside a `with` block: the code that runs there is not what is observed."""
+        faults = _children_faults()
+        with self._switched(on=False):
+            yield
+        self._faults_apart += _children_faults() - faults
+
+    @contextlib.contextmanager
+    def _switched(self, *, on: bool) -> Iterator[None]:
+        before, self._is_on = self._is_on, on
+        try:
+            yield
+        finally:
+            self._is_on = before
+
+    @property
+    def started_programs(self) -> bool:
+        """Whether any process was started, builds of extensions apart; also one that no audit event names."""
+        return bool(self._starts) or _children_faults() != self._faults_apart or _has_children()
+
+    def add_files(self, paths: Sequence[str]) -> None:
+        """Add files that others report, such as ninja's dependency files."""
+        for path in paths:
+            self._add(self._files, path)
+
+    def denied(self, error: BaseException) -> None:
+        """Record a start that only its refusal shows: a call that the system-call filter answered with EPERM."""
+        seen: BaseException | None = error
+        while seen is not None and not self._needs:
+            if isinstance(seen, PermissionError) and seen.errno == errno.EPERM and seen.filename is None:
+                self.need(f"was denied: {seen}")
+            seen = seen.__cause__ or seen.__context__
+
+    def need(self, what: str) -> None:
+        """Record in words what a build is needed for."""
+        if len(self._needs) < MAX_STARTS:
+            self._needs.append(what[:200])
+
+    def _start(self, what: str) -> None:
+        if len(self._starts) < MAX_STARTS:
+            self._starts.append(what)
+        if not self.may_start:
+            self.need(what)
+
+    def news(self) -> dict[str, list[str]] | None:
+        """Return what has been observed since the last call, as a message; None for nothing."""
+        counts = len(self._files), len(self._folders), len(self._needs)
+        if counts == self._reported:
+            return None
+        files, folders, needs = self._reported
+        self._reported = counts
+        return {
+            "files": [*self._files][files:],
+            "folders": [*self._folders][folders:],
+            "needs": self._needs[needs:],
+        }
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take an audit event. Nothing is raised here: that would abort what is observed."""
+        handler = HANDLERS.get(event)
+        if handler is not None and self._is_on:
+            with contextlib.suppress(Exception):
+                handler(self, arguments)
+
+    def _opened(self, arguments: tuple[Any, ...]) -> None:
+        path, _, flags = arguments
+        if not isinstance(path, str | bytes | os.PathLike):
+            return
+        if isinstance(flags, int) and flags & os.O_ACCMODE != os.O_RDONLY:
+            self._written.add(os.path.abspath(os.fsdecode(path)))
+        else:
+            self._add(self._files, os.fsdecode(path))
+
+    def _imported(self, arguments: tuple[Any, ...]) -> None:
+        if isinstance(arguments[1], str):  # an extension module; sources are opened
+            self._add(self._files, arguments[1])
+
+    def _listed(self, arguments: tuple[Any, ...]) -> None:
+        if sys._getframe(2).f_code.co_filename == IMPORTER:  # noqa: SLF001 - the only way to know who asks
+            return
+        path = arguments[0] if arguments and arguments[0] is not None else "."
+        if isinstance(path, str | bytes | os.PathLike):
+            self._add(self._folders, os.fsdecode(path))
+
+    def _loaded(self, arguments: tuple[Any, ...]) -> None:
+        if isinstance(arguments[0], str) and os.sep in arguments[0]:
+            self._add(self._files, arguments[0])
+
+    def _started(self, words: Sequence[Any], folder: Any) -> None:
+        text = [os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike)]
+        self._start("started " + shlex.join(text)[:150])
+        start = os.fsdecode(folder) if isinstance(folder, str | bytes | os.PathLike) else os.getcwd()
+        for path in _named_sources(text, start):
+            self._add(self._files, path)
+
+    def _command(self, text: Any) -> None:
+        words = os.fsdecode(text)
+        self._started(shlex.split(words, posix=True), None)
+
+    def _popen(self, arguments: tuple[Any, ...]) -> None:
+        executable, words, folder, _ = arguments
+        if isinstance(words, str | bytes | os.PathLike):
+            self._started([words], folder)
+        elif len(words) == 3 and words[1] == "-c":  # a shell's command line
+            self._started([words[0], *shlex.split(os.fsdecode(words[2]))], folder)
+        else:
+            self._started([*words] or [executable], folder)
+
+    def _forked(self, _: tuple[Any, ...]) -> None:
+        self._start("started a process (fork)")
+
+    def _add(self, to: dict[str, None], path: str) -> None:
+        place = os.path.abspath(path)
+        if place in to or len(to) >= MAX_PATHS or len(os.fsencode(place)) > MAX_PATH_BYTES:
+            return
+        if place not in self._written and "__pycache__" not in place and self.counts(place + os.sep):
+            to[place] = None
+
+    def counts(self, path: str) -> bool:
+        """Return whether a path is the solution's own: not of the toolchain, nor of this process's private folders."""
+        if path.startswith(self._private) and not self.home.startswith(self._private):
+            return False
+        return path.startswith((self.home, *CONTENT_FOLDERS)) or not path.startswith((*self._installed, *self._private))
+
+
+HANDLERS: dict[str, Callable[[Observation, tuple[Any, ...]], None]] = {
+    "open": Observation._opened,  # noqa: SLF001 - the table is part of the class
+    "import": Observation._imported,  # noqa: SLF001
+    "os.listdir": Observation._listed,  # noqa: SLF001
+    "os.scandir": Observation._listed,  # noqa: SLF001
+    "ctypes.dlopen": Observation._loaded,  # noqa: SLF001
+    "subprocess.Popen": Observation._popen,  # noqa: SLF001
+    "os.system": lambda self, arguments: self._command(arguments[0]),
+    "os.exec": lambda self, arguments: self._started(arguments[1], None),
+    "os.posix_spawn": lambda self, arguments: self._started(arguments[1], None),
+    "os.fork": Observation._forked,  # noqa: SLF001
+    "os.forkpty": Observation._forked,  # noqa: SLF001
+}
+"""What is taken of each audit event (https://docs.python.org/3/library/audit_events.html); others are passed over."""
+
+
+def _named_sources(words: Sequence[str], folder: str) -> Iterator[str]:
+    """Yield the sources that a command line names, and those beside them: a compiler may include any of these."""
+    for number, word in enumerate(words):
+        text = word
+        for flag in INCLUDE_FLAGS:
+            if word == flag and number + 1 < len(words):
+                text = words[number + 1]
+            elif word.startswith(flag):
+                text = word[len(flag) :]
+        place = os.path.join(folder, text)
+        if os.path.isdir(place):
+            yield from _sources_in(place)
+        elif text.endswith(SOURCE_SUFFIXES) and os.path.isfile(place):
+            yield place
+            yield from _sources_in(os.path.dirname(place))
+
+
+def _sources_in(folder: str) -> list[str]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return sorted(entry.path for entry in entries if entry.name.endswith(SOURCE_SUFFIXES) and entry.is_file())
+    return []
+
+
+def _children_faults() -> int:
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+
+
+def _has_children() -> bool:
+    with contextlib.suppress(OSError):
+        return any(Path(f"/proc/self/task/{task}/children").read_text() for task in os.listdir("/proc/self/task"))
+    return False
+
+
+def compiler_of(observed: Observation, caches: Sequence[Path]) -> str:
+    """Return what a rehearsed solution compiles with during its calls; empty where it started no program.
+
+    `graphs`: torch.compile; `kernels`: a language for kernels, which left something in one of its `caches`;
+    `programs`: whatever it starts itself.
+    """
+    if not observed.started_programs:
+        return ""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    if dynamo is not None and dynamo.counters["frames"]:
+        return "graphs"
+    return "kernels" if any(cache.is_dir() and any(cache.iterdir()) for cache in caches) else "programs"

@@ -1,0 +1,128 @@
+"""What a process reads, lists and starts is observed, however its code says it, and the toolchain is left out."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OBSERVED = """
+import importlib.util, json, sys
+from pathlib import Path
+from kbench.build.observation import Observation
+path = Path(sys.argv[1])
+observation = Observation()
+observation.may_start = sys.argv[2] == "may"
+observation.begin(path, [Path(sys.argv[3])])
+sys.path.insert(0, str(path.parent))
+spec = importlib.util.spec_from_file_location("solution", path)
+try:
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+except PermissionError as error:
+    observation.denied(error)
+print(json.dumps({**(observation.news() or {}), "started": observation.started_programs, "again": observation.news()}))
+"""
+FILES = {
+    "beside.py": "x = 1\n",
+    "pack/__init__.py": "from pack.inner import y\n",
+    "pack/inner.py": "y = 2\n",
+    "csrc/k.cpp": "",
+    "csrc/tile.h": "",
+    "include/deep.h": "",
+    "list.json": '["csrc/k.cpp"]',
+}
+
+
+def observe(folder: Path, code: str, *, may_start: bool = True) -> dict:
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    path, scratch = folder / "solution.py", folder.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
+    path.write_text(f"import os, subprocess, sys\nfrom pathlib import Path\nhere = Path(__file__).parent\n{code}\n")
+    command = [sys.executable, "-c", OBSERVED, str(path), "may" if may_start else "not", str(scratch)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("again") is None, "told once"
+    paths = {kind: [Path(place) for place in found.get(kind, ())] for kind in KINDS}
+    relative = {
+        kind: {place.relative_to(folder).as_posix() for place in paths[kind] if place.is_relative_to(folder)}
+        for kind in KINDS
+    }
+    return {**found, **relative}
+
+
+KINDS = ("files", "folders")
+
+
+@pytest.mark.parametrize(
+    ("code", "files"),
+    [
+        ("import beside", {"beside.py"}),
+        ("import pack", {"pack/__init__.py", "pack/inner.py"}),
+        ("(here / 'csrc' / 'k.cpp').read_text()", {"csrc/k.cpp"}),
+        ("open(os.path.join(here, 'pack', '..', 'csrc', 'k.cpp')).read()", {"csrc/k.cpp"}),
+        ("open(bytes(here / 'csrc' / 'k.cpp')).read()", {"csrc/k.cpp"}),
+        ("os.close(os.open(here / 'csrc' / 'k.cpp', os.O_RDONLY))", {"csrc/k.cpp"}),
+        ("os.chdir(here); open('list.json').read()", {"list.json"}),
+        (
+            "import json\nfor name in json.load(open(here / 'list.json')): open(here / name)",
+            {"list.json", "csrc/k.cpp"},
+        ),
+        ("try: open(here / 'tuned.json')\nexcept OSError: pass", {"tuned.json"}),
+        ("open(here / 'made', 'w').write('1'); open(here / 'made').read()", set()),
+        ("import json, torch.version", set()),
+        ("open('/proc/self/maps').read(); open('/dev/null').read()", set()),
+        ("open(here.parent / 'scratch' / 'x', 'w').close(); open(here.parent / 'scratch' / 'x')", set()),
+    ],
+)
+def test_what_is_read(tmp_path, code, files):
+    found = observe(tmp_path / "own", code)
+    assert found["files"] - {"solution.py"} == files
+    assert not found["started"]
+
+
+@pytest.mark.parametrize(
+    ("code", "folders"),
+    [
+        ("os.listdir(here / 'csrc')", {"csrc"}),
+        ("sorted((here / 'csrc').glob('*.cpp'))", {"csrc"}),
+        ("import glob; glob.glob(str(here / 'csrc' / '*'))", {"csrc"}),
+        ("list(os.scandir(here / 'csrc'))", {"csrc"}),
+        ("import beside, pack", set()),
+    ],
+)
+def test_what_is_listed(tmp_path, code, folders):
+    assert observe(tmp_path / "own", code)["folders"] == folders
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("subprocess.run(['true', 'csrc/k.cpp'], cwd=here)", {"csrc/k.cpp", "csrc/tile.h"}),
+        ("subprocess.run(['true', f'-I{here}/include'])", {"include/deep.h"}),
+        ("subprocess.run(['true', '-include', f'{here}/include/deep.h'])", {"include/deep.h"}),
+        ("subprocess.run(f'true {here}/csrc/k.cpp', shell=True)", {"csrc/k.cpp", "csrc/tile.h"}),
+        ("os.system(f'true {here}/csrc/k.cpp')", {"csrc/k.cpp", "csrc/tile.h"}),
+        ("os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ), 0)", set()),
+        ("os.fork() or os._exit(0); os.wait()", set()),
+        ("import multiprocessing as m; m.get_context('spawn').Process(target=int).start()", set()),
+        ("import ctypes; ctypes.CDLL(None).system(b'true')", set()),
+    ],
+)
+@pytest.mark.parametrize("may_start", [True, False])
+def test_what_is_started(tmp_path, code, named, may_start):
+    found = observe(tmp_path / "own", code, may_start=may_start)
+    assert found["started"], "the kernel counts the children that no audit event names"
+    assert named <= found["files"]
+    silent = "ctypes" in code or "multiprocessing" in code
+    assert bool(found.get("needs")) == (not may_start and not silent)
+
+
+def test_a_denied_call_is_a_need_whoever_made_it(tmp_path):
+    code = "def inner(): raise PermissionError(1, 'Operation not permitted')\ninner()"
+    assert observe(tmp_path / "own", code, may_start=False)["needs"]
+    code = "open('/root/x' if os.getuid() else '/proc/1/mem', 'w')"
+    assert not observe(tmp_path / "own", f"try: {code}\nexcept OSError: pass", may_start=False).get("needs")
