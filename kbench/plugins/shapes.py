@@ -175,13 +175,20 @@ class _Probe:
 
     def with_a_long_one(self, short: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
         """Return short constants with the largest of their `values`, and what equals it, longer than it, or LONG."""
-        largest = max(short, key=lambda name: max(sizes_of(values[name])), default=None)
+
+        def size(value: Any) -> int:
+            return max(sizes_of(value), default=0)
+
+        largest = max(short, key=lambda name: size(values[name]), default=None)
         if largest is None:
             return {}
-        alike = [name for name in short if (values[name], short[name]) == (values[largest], short[largest])]
-        longer = [larger(values[largest]), next(smaller(values[largest], LONG))]
-        attempts = ({**short, **dict.fromkeys(alike, value)} for value in longer)
-        return next((attempt for attempt in attempts if self.fits(attempt, MAX_LONG_ELEMENTS)), dict(short))
+        equal = (size(values[largest]), size(short[largest]))
+        alike = [name for name in short if (size(values[name]), size(short[name])) == equal]
+        for change in (larger, lambda value: next(smaller(value, LONG))):
+            attempt = {**short, **{name: change(values[name]) for name in alike}}
+            if self.fits(attempt, MAX_LONG_ELEMENTS) and (self.runs(attempt) or not self._runs_at_all):
+                return attempt
+        return dict(short)
 
     def larger_ones(self, short: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
         """Return short constants with the named ones larger than they are: in one shape, or else in two."""
