@@ -20,7 +20,7 @@ from kbench.devices import monitor, nvml, peaks, selection
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.host import health
+from kbench.host import cache_bounds, health
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine
@@ -254,7 +254,8 @@ def check_cache(cache_dir: Path) -> Check:
             file.write(b"x")
     except OSError as error:
         return fail("cache", f"{cache_dir}: {error.strerror}", "set KBENCH_CACHE to a folder that can be written")
-    return ok("cache", str(cache_dir))
+    used = cache_bounds.use(cache_dir)
+    return ok("cache", f"{cache_dir}: {used.entries} builds, {used.size_bytes / 2**30:.1f} GiB")
 
 
 def check_disk(cache_dir: Path) -> Check:

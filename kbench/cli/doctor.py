@@ -8,6 +8,7 @@ from kbench.cli.options import OutputFlags, command, switch
 from kbench.cli.output import Format
 from kbench.core.errors import ExitCode
 from kbench.doctor import Check, Health
+from kbench.host import cache_bounds
 from kbench.report.document import render_document, render_records
 from kbench.report.table import one_line, table
 from kbench.storage.settings import cache_dir
@@ -17,6 +18,7 @@ from kbench.storage.settings import cache_dir
 class _DoctorFlags(OutputFlags):
     device: str | None = shared_flags.device()
     remeasure: bool = switch("--remeasure", "Measure the peaks again")
+    clean: bool = switch("--clean", "Remove all builds from the cache")
     clear_quarantine: bool = switch("--clear-quarantine", "Probe a quarantined device; use it again if it answers")
 
 
@@ -27,6 +29,9 @@ def main(flags: _DoctorFlags) -> int:
     device = flags.device or flags.settings().run.device
     if flags.clear_quarantine:
         verb.clear_quarantine(device, cache_dir())
+    if flags.clean:
+        removed = cache_bounds.clear(cache_dir())
+        output.note(f"removed {removed.entries} builds, {removed.size_bytes / 2**30:.1f} GiB")
     checks: list[Check] = []
     for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure, tell=output.note):
         checks.append(check)

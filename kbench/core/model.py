@@ -281,13 +281,13 @@ class ResultRow:
     git_dirty: bool
     """Whether tracked files had uncommitted changes."""
     source_sha256: str
-    """Hash of the solution file and of every kernel source that its build read."""
+    """Identity of the solution: the hash of its file and of every file that was read with it, toolchain apart."""
     problem: str
     """Name of the problem."""
     problem_path: str
     """Its file, relative to the folder that the run was started in, or absolute; empty for a shipped problem."""
     problem_sha256: str
-    """Hash of the problem's file."""
+    """Identity of the problem: the hash of its file and of every file that was read with it."""
     solution: str
     """Name of the solution."""
     solution_path: str

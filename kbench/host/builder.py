@@ -127,7 +127,7 @@ class Builder:
             try:
                 if compiler is not None:
                     cached.publish(staging, done, compiler or before.compiler)
-                    cache_bounds.trim(cache_dir())
+                    cache_bounds.trim_now_and_then(cache_dir())
             except (cache.UnfitArtefactsError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
                 return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")

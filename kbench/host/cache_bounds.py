@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbench.build import manifest
 from kbench.build.cache import BUILDS, CacheEntry
 from kbench.sandbox import removal
 
@@ -14,6 +15,9 @@ MAX_CACHE_BYTES, MAX_AGE_S = 20 << 30, 30 * 86_400.0
 """Bounds of all entries together, and of an entry since its last use. Chosen."""
 ABANDONED_S = 6 * 3600.0
 """Age of a staging folder that no builder fills any more: builds end by their time limit. Chosen."""
+TRIM_EVERY_S = 3600.0
+"""Time between two looks at the whole cache. Chosen."""
+STAMP = "trimmed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +52,32 @@ def trim(cache: Path, *, most_bytes: int = MAX_CACHE_BYTES, max_age_s: float = M
     return CacheUse(entries=len(removed), size_bytes=sum(size for _, size in removed))
 
 
+def trim_now_and_then(cache: Path) -> None:
+    """Keep the bounds, at most once an hour."""
+    stamp = cache / STAMP
+    with contextlib.suppress(OSError):
+        if not stamp.exists() or time.time() - stamp.stat().st_mtime > TRIM_EVERY_S:
+            stamp.touch()
+            trim(cache)
+
+
+def clear(cache: Path) -> CacheUse:
+    """Remove all entries and what is known of files; return what the entries were."""
+    removed = trim(cache, most_bytes=-1, max_age_s=0.0)
+    removal.remove(cache / manifest.FOLDER)
+    return removed
+
+
 def _sized(cache: Path) -> list[tuple[float, Path, int]]:
-    """Return each folder below the cache's builds with the time of its last use and its size."""
+    """Return each folder below the cache's builds with the time of its last use and its size; 0 for a staging folder.
+
+    An entry is made plain before it is published; a staging folder may nest without end, and is never walked.
+    """
     found = []
     with contextlib.suppress(OSError):
         for entry in os.scandir(cache / BUILDS):
             with contextlib.suppress(OSError):
-                size = sum(file.lstat().st_size for file in Path(entry.path).rglob("*") if not file.is_symlink())
+                files = () if entry.name.startswith(".") else Path(entry.path).rglob("*")
+                size = sum(file.lstat().st_size for file in files if not file.is_symlink())
                 found.append((entry.stat(follow_symlinks=False).st_mtime, Path(entry.path), size))
     return found

@@ -1,0 +1,111 @@
+"""However a solution names its sources: once one of them is edited, the edited one is judged."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import tiny_corpus
+
+from kbench.core.events import Judged, RunOptions
+from kbench.core.model import Passed
+from kbench.plugins import registry
+from kbench.run.session import run
+from kbench.storage.settings import Settings
+
+pytestmark = [pytest.mark.slow(60), pytest.mark.usefixtures("own_cache")]
+
+PROBLEM = tiny_corpus.problem(given="torch.rand(n) + 1", constants="n = 64")
+RIGHT, WRONG = "2 * x[i]", "3 * x[i]"
+C_SOURCE = 'extern "C" void doubled(const float* x, float* y, long n) {{ for (long i = 0; i < n; ++i) y[i] = {}; }}\n'
+HEADER = "#define DOUBLED(x) ({})\n"
+WITH_HEADER = '#include "ops.h"\n' + C_SOURCE.format("DOUBLED(x)")
+HEAD = """import ctypes, glob, json, os, subprocess, tempfile
+from pathlib import Path
+from torch.utils.cpp_extension import load, load_inline
+here = Path(__file__).parent
+plain = {"is_python_module": False}
+"""
+BODY = """
+library.doubled.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        x = x.contiguous()
+        y = torch.empty_like(x)
+        library.doubled(x.data_ptr(), y.data_ptr(), x.numel())
+        return y
+"""
+WAYS = {
+    "joined": 'load("a1", [str(here / "csrc" / "k.cpp")], **plain)',
+    "parent": 'load("a2", [os.path.join(os.path.dirname(__file__), "..", "other", "k.cpp")], **plain)',
+    "suffix": 'load_inline("a3", [Path(__file__).with_suffix(".cpp").read_text()], no_implicit_headers=True, **plain)',
+    "globbed": 'load("a4", sorted(glob.glob(str(here / "csrc" / "*.cpp"))), **plain)',
+    "listed": 'load("a5", [str(here / name) for name in json.loads((here / "list.json").read_text())], **plain)',
+    "spelled": 'load("a6", ["/".join([str(here), "cs" + "rc", "k.cpp"])], **plain)',
+    "included": 'load("a7", [str(here / "h" / "with.cpp")], extra_cflags=["-include", str(here / "inc" / "ops.h")], '
+    "**plain)",
+    "folder": 'load("a8", [str(here / "h" / "with.cpp")], extra_include_paths=[str(here / "inc")], **plain)',
+    "package": '__import__("pack").path',
+    "linked": 'load("a10", [str(here / "link.cpp")], **plain)',
+    "program": "compiled(here / 'csrc' / 'k.cpp')",
+    "shell": "compiled_in_a_shell(here / 'csrc' / 'k.cpp')",
+}
+PROGRAM = """
+def compiled(source):
+    target = "/tmp/of_" + Path(__file__).stem + ".so"
+    if not os.path.exists(target):
+        subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", target], check=True)
+    return target
+
+def compiled_in_a_shell(source):
+    target = os.path.join(tempfile.mkdtemp(), "k.so")
+    subprocess.run(f"g++ -shared -fPIC {source} -o {target}", shell=True, check=True)
+    return target
+"""
+
+
+def write_sources(folder: Path, expression: str) -> None:
+    for name in ("own/csrc/k.cpp", "other/k.cpp", "own/suffix.cpp", "own/pack/k.cpp", "real/k.cpp"):
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(C_SOURCE.format(expression))
+    (folder / "own" / "inc").mkdir(exist_ok=True)
+    (folder / "own" / "inc" / "ops.h").write_text(HEADER.format(expression))
+
+
+def write_solutions(folder: Path) -> None:
+    write_sources(folder, RIGHT)
+    own = folder / "own"
+    (own / "h").mkdir()
+    (own / "h" / "with.cpp").write_text(WITH_HEADER.replace('#include "ops.h"\n', ""))
+    (own / "list.json").write_text('["csrc/k.cpp"]')
+    (own / "link.cpp").symlink_to(folder / "real" / "k.cpp")
+    package = f'{HEAD}path = load("a9", [str(here / "k.cpp")], **plain)\n'
+    (own / "pack" / "__init__.py").write_text(package)
+    for name, way in WAYS.items():
+        text = f"import torch\n{HEAD}{PROGRAM if 'compiled' in way else ''}library = ctypes.CDLL({way})\n{BODY}"
+        text = text.replace('"h" / "with.cpp")], extra_include', '"h" / "own.cpp")], extra_include')
+        (own / f"{name}.py").write_text(text)
+    (own / "h" / "own.cpp").write_text(WITH_HEADER)
+    (folder / "problem.py").write_text(PROBLEM)
+
+
+def verdicts(folder: Path, options: RunOptions) -> dict[str, tuple[bool, str]]:
+    problem = registry.find_problem(folder / "problem.py", Settings())
+    solutions = [registry.find_solution(problem, folder / "own" / f"{name}.py", Settings()) for name in WAYS]
+    judged = [event for event in run(problem, solutions, options) if isinstance(event, Judged)]
+    return {one.solution: (isinstance(one.outcome, Passed), getattr(one.outcome, "reason", "")) for one in judged}
+
+
+def test_twelve_ways_to_name_a_source(tmp_path: Path) -> None:
+    write_solutions(tmp_path)
+    options = RunOptions(device="cpu", verify_only=True, save=False, level="task")
+    first = verdicts(tmp_path, options)
+    assert {name: passed for name, (passed, _) in first.items()} == dict.fromkeys(WAYS, True), first
+    write_sources(tmp_path, WRONG)
+    second = verdicts(tmp_path, options)
+    assert {name: passed for name, (passed, _) in second.items()} == dict.fromkeys(WAYS, False), second
+    assert all("got" in reason for _, reason in second.values()), second
+    write_sources(tmp_path, RIGHT)
+    third = verdicts(tmp_path, dataclasses.replace(options))
+    assert {name: passed for name, (passed, _) in third.items()} == dict.fromkeys(WAYS, True), third
