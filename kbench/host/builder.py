@@ -34,7 +34,10 @@ LAYOUTS_S = 120.0
 GIVES_WAY = 19
 """Niceness of builds beside judges. With 5, results of two right kernels seemed up to a millisecond late while 14
 builds ran on 16 processors, and were taken for hidden ones (docs/adr/0006-gate-clock.md)."""
-JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
+CRASHES = {Status.CRASHED, Status.EXITED, Status.LAUNCH_FAILED, Status.ILLEGAL_ACCESS}
+"""Ends of a process or of its device context: nothing further is rehearsed in it."""
+JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY, *CRASHES}
+"""Failures at a further case than the first, which a judge finds as well, in a worker that it can replace."""
 COMPILATION = {Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
 MAYBE_THE_PROBLEM = frozenset({Status.INIT_FAILED, Status.IMPORT_TIMEOUT})
 """Failures that may be the problem's own: a build imports it for the constructor's arguments."""
@@ -169,6 +172,9 @@ class Builder:
                     break
                 if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
                     raise
+                if error.status in CRASHES:
+                    done.add(key)
+                    break
             done.add(key)
         return compiler
 

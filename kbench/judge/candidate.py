@@ -132,17 +132,17 @@ class Candidate:
         self.undecided = self.differed = self._decided = self._by_seed = False
         self._left_buffers = set()
 
-    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
+    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None, **how: bool) -> None:
         """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
         if self.follows and self.weights != "seed":
-            reference.randomise(seed, names)
+            reference.randomise(seed, names, **how)
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
         message, fds = arena.describe(self._config.options.mode)
-        if not self.matches:
-            message["weights"] = []
+        unmatched: Message = {} if self.matches else {"weights": []}
+        message |= {"fresh": reference.reshapes, **unmatched}
         self._ask(message, fds)
         self._called, self._arena = False, arena
         if self.matches and not self._decided:
@@ -190,8 +190,8 @@ class Candidate:
         return dict(zip([name for name, _ in reference.state()], self._arena.weight_views(), strict=True))
 
     def weights_changed(self, reference: Reference) -> str | None:
-        """Return the name of a parameter that the worker's calls changed, or None."""
-        parameters = {name for name, _ in reference.model.named_parameters()}
+        """Return the name of a parameter that the worker's calls changed and the reference's do not, or None."""
+        parameters = {name for name, _ in reference.model.named_parameters()} - reference.drifts
         return next((name for name in self._unlike(reference) if name in parameters), None)
 
     def _unlike(self, reference: Reference) -> list[str]:

@@ -149,7 +149,7 @@ class Evaluation:
         except RefusalError as refusal:
             if refusal.status is not Status.PARAMETER_MUTATED:
                 raise
-            self._candidate.prepares = True
+            self._candidate.prepares = self._levels.changes_parameters = True
             self._candidate.decide(by_seed=True)
             try:
                 trial = self._bound.constructed(trial.reference)

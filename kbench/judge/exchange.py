@@ -194,6 +194,8 @@ class Trial:
     ) -> Reply:
         """Fill slots, call on them (`how`: Worker.do_call) and check the inputs only; then stop or `kill`."""
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
+        if self.reference.drifting:
+            self.candidate.push_weights(self.reference)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
         self._unchecked = reply.unchecked
@@ -216,7 +218,7 @@ class Trial:
     def results(self, slot: int, outputs: Sequence[Tensor] | None = None) -> list[Tensor]:
         """Return a slot's `outputs` (by default the arena's), then inputs that it was to change, then numbers."""
         inputs = self.arena.inputs(slot)
-        changed = (inputs[number] for number in self.reference.silent)
+        changed = (inputs[number] for number in sorted(self.reference.mutates))
         return [*(self.arena.outputs(slot) if outputs is None else outputs), *changed, *self._numbers[slot]]
 
     def judge_values(

@@ -1,11 +1,13 @@
-"""Other shapes of a problem that lists none: its constants made smaller, if the reference accepts them.
+"""Other shapes of a problem that lists none: its constants made smaller and larger, if the reference accepts them.
 
 Runs in a judge, on torch's `meta` device: no memory, no arithmetic (docs/adr/0004-derived-shapes.md).
 """
 
+import functools
+import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,16 +18,16 @@ from kbench.plugins import source
 MAX_CONSTANTS = 12
 """Largest number of constants that are tried; each costs a few constructions without memory."""
 MAX_ELEMENTS = 1 << 25
-"""Largest number of elements of derived inputs; never more than the problem's own."""
+"""Largest number of elements of derived inputs, and of all parameters and outputs of a larger shape."""
 MAX_CALLED_ELEMENTS = 1 << 20
 """Largest integer inputs of a call on the CPU, in elements. Others may have a sixteenth, and as many parameters."""
 CALLED_ELEMENTS = 1 << 12
 """Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
 MAX_CALLS = 100
 MAX_LONG_ELEMENTS = 1 << 22
-"""As MAX_ELEMENTS, if one of the constants was made long."""
+"""As MAX_ELEMENTS, of the shape with one long size: it has most of the calls."""
 LONG = 1031
-"""A prime larger than the widest thread blocks, so that no loop over blocks ends exactly on a block."""
+"""A prime larger than the widest thread blocks, for a size that cannot be larger than the problem's own."""
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 """Of an object in memory, which is another one in each import of a file."""
 SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)
@@ -56,9 +58,10 @@ class CallShapes:
 
 
 def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = problems.unheard) -> Derived:
-    """Find up to two other shapes of a problem file beside its `overrides`.
+    """Find up to four other shapes of a problem file beside its `overrides`.
 
-    The first changes what the constructor does not use, one size of it long; the second all, short everywhere.
+    The first changes what the constructor does not use: the largest size is larger than the problem's own, all others
+    are short. The second has all sizes short. The others make larger what the first does not.
     """
     probe = _Probe(path, overrides, tell)
     own = probe.own
@@ -67,17 +70,14 @@ def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = p
     of_call, of_model = _classify(probe, own)
     if not of_call and not of_model:
         return Derived(reason="no constant of the file changes the shape of its inputs")
-    short = probe.vary(of_call)
-    long = with_a_long_one(short, of_call)
-    attempts = [
-        long if probe.fits(long, min(MAX_LONG_ELEMENTS, own.elements)) else short,
-        probe.vary({**of_call, **of_model}) if of_model else short,
-    ]
-    kept: list[dict[str, Any]] = []
-    for attempt in attempts:
-        if attempt and attempt not in kept and probe.fits(attempt, min(MAX_ELEMENTS, own.elements)):
-            kept.append(attempt)
-    return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
+    short = probe.shorten(of_call)
+    shortest = probe.shorten({**of_call, **of_model}) if of_model else short
+    first = probe.with_a_long_one(short, of_call)
+    kept = [case for case in (first, shortest) if case and probe.fits(case, max(own.elements, MAX_LONG_ELEMENTS))]
+    left = [name for name, own in {**of_call, **of_model}.items() if not _is_larger(first.get(name, own), own)]
+    kept += probe.larger_ones(shortest, left)
+    unlike = [case for number, case in enumerate(kept) if case not in kept[:number]]
+    return Derived(cases=unlike, reason="" if unlike else "the reference accepts no other shape")
 
 
 def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -122,15 +122,23 @@ class _Probe:
         seen = self.look(changed)
         return seen is not None and seen.elements <= elements
 
-    def runs(self, changed: Mapping[str, Any]) -> bool:
-        """Return whether the reference can be constructed and called, and returns something, with these constants."""
+    def runs(self, changed: Mapping[str, Any], most: float = math.inf) -> bool:
+        """Return whether the reference can be constructed and called with these constants, and returns something.
+
+        Its parameters and outputs may have `most` elements.
+        """
         device, calls = self._trial(changed)
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._tell)
-            outputs = _called(loaded, calls)
+            outputs, state = _called(loaded, calls)
         except Exception:  # noqa: BLE001 - as above
             return False
-        return all(not hasattr(output, "numel") or output.numel() > 0 for output in outputs)
+        sizes = [output.numel() for output in outputs if hasattr(output, "numel")]
+        return all(sizes) and sum(sizes) + sum(tensor.numel() for tensor in state) <= most
+
+    @functools.cached_property
+    def _runs_at_all(self) -> bool:
+        return self.runs({})
 
     def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
         """Return the device on which to call the reference, and the number of calls.
@@ -158,7 +166,7 @@ class _Probe:
         """Whether the problem's inputs have integers."""
         return self.own is not None and self.own.integers
 
-    def vary(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def shorten(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return smaller values for as many of these constants as the reference accepts together.
 
         It tries different values, then equal ones where they were equal (first for integers, which index something),
@@ -170,7 +178,7 @@ class _Probe:
         for attempt in (alike, different) if self.holds_integers else (different, alike):
             if self.runs(attempt):
                 return attempt
-        if not self.runs({}):
+        if not self._runs_at_all:
             return different
         chosen: dict[str, Any] = {}
         for (name, value), size in zip(wanted.items(), SHORT, strict=False):
@@ -178,22 +186,52 @@ class _Probe:
             chosen = next((attempt for attempt in attempts if self.runs(attempt)), chosen)
         return chosen
 
+    def with_a_long_one(self, short: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return short constants with the largest of their `values`, and what equals it, longer than it, or LONG."""
 
-def _called(loaded: problems.LoadedProblem, calls: int) -> list[Any]:
+        def size(value: Any) -> int:
+            return max(sizes_of(value), default=0)
+
+        largest = max(short, key=lambda name: size(values[name]), default=None)
+        if largest is None:
+            return {}
+        equal = (size(values[largest]), size(short[largest]))
+        alike = [name for name in short if (size(values[name]), size(short[name])) == equal]
+        for change in (larger, lambda value: next(smaller(value, LONG))):
+            attempt = {**short, **{name: change(values[name]) for name in alike}}
+            if self.fits(attempt, MAX_LONG_ELEMENTS) and (self.runs(attempt) or not self._runs_at_all):
+                return attempt
+        return dict(short)
+
+    def larger_ones(self, short: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return short constants with the named ones larger than they are: in one shape, or else in two."""
+        if together := self._lengthened(short, names):
+            return [together]
+        made: list[dict[str, Any]] = []
+        for _ in range(2):
+            shape: dict[str, Any] = {}
+            for name in names:
+                shape = self._lengthened(shape or short, [name]) or shape
+            names = [name for name in names if name not in shape or not _is_larger(shape[name], self.constants[name])]
+            made += [shape] if shape else []
+        return made
+
+    def _lengthened(self, short: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """Return short constants with the named ones larger than they are: odd, or doubled; empty if that fails."""
+        most = min(MAX_ELEMENTS, 2 * self.own.elements) if self.own is not None else 0
+        for change in (larger, doubled) if names else ():
+            attempt = {**short, **{name: change(self.constants[name]) for name in names}}
+            if self.fits(attempt, most) and (self.runs(attempt, MAX_ELEMENTS) or not self._runs_at_all):
+                return attempt
+        return {}
+
+
+def _called(loaded: problems.LoadedProblem, calls: int) -> tuple[list[Any], list[Any]]:
     import torch
 
     with torch.no_grad():
         model = loaded.model(seed=0)
-        return [model(*loaded.inputs(seed)) for seed in range(calls)]
-
-
-def with_a_long_one(short: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same constants with the largest of the file's `values` made long, and those that must equal it."""
-    largest = max(short, key=lambda name: max(sizes_of(values[name])), default=None)
-    if largest is None or isinstance(values[largest], list | tuple):
-        return dict(short)
-    alike = [name for name in short if (values[name], short[name]) == (values[largest], short[largest])]
-    return {**short, **dict.fromkeys(alike, next(smaller(values[largest], LONG)))}
+        return [model(*loaded.inputs(seed)) for seed in range(calls)], [*model.parameters()]
 
 
 def sizes_of(value: Any) -> list[int]:
@@ -213,6 +251,24 @@ def smaller(value: Any, size: int) -> Iterator[Any]:
     yield prime_below(value, size)
     if value // 2 != prime_below(value, size):
         yield value // 2
+
+
+def larger(value: Any) -> Any:
+    """Return a larger value: the next prime; in lists, sizes below 5 stay."""
+    if isinstance(value, list | tuple):
+        return type(value)(larger(n) if n >= SHORT[0] else n for n in value)
+    return next(n for n in itertools.count(value + 1) if all(n % d for d in range(2, int(n**0.5) + 1)))
+
+
+def doubled(value: Any) -> Any:
+    """Return twice a value, which groups and halves still divide; in lists, sizes below 5 stay."""
+    if isinstance(value, list | tuple):
+        return type(value)(doubled(n) if n >= SHORT[0] else n for n in value)
+    return 2 * value
+
+
+def _is_larger(value: Any, own: Any) -> bool:
+    return max(sizes_of(value), default=0) > max(sizes_of(own), default=0)
 
 
 def prime_below(value: int, size: int) -> int:

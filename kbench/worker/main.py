@@ -203,6 +203,7 @@ class Worker:
             self._outputs.append(tensors(slot["outputs"]))
             self.do_arguments({"slot": number, "arguments": message["arguments"]})
         self._weights = tensors(message["weights"])
+        self._fresh = message["fresh"]
 
     def do_unbind(self, _message: Message) -> None:
         """Close the judge's memory, and let go of what results took: the next call finds memory as a first one does."""
@@ -331,7 +332,7 @@ class Worker:
             return deliver(result, self._outputs[slot] if copy else (), self._inputs[slot])
 
     def _forward(self, slot: int) -> Any:
-        return self._model(*self._inputs[slot])
+        return self._model(*(solution.renewed(self._inputs[slot]) if self._fresh else self._inputs[slot]))
 
     def do_profile(self, message: Message) -> Message:
         """Call the model once under the profiler and deliver the result; answer with what ran on the device."""

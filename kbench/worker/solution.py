@@ -44,6 +44,16 @@ def import_solution(path: Path) -> ModuleType:
     return module
 
 
+def renewed(value: Any) -> Any:
+    """Return objects of their own for the same memory: a call changes the shape of its arguments in place."""
+    if isinstance(value, dict):
+        return {key: renewed(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        items = [renewed(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value.detach() if hasattr(value, "untyped_storage") else value
+
+
 def constructor_of(module: ModuleType, entry: str) -> Any:
     """Return what makes the model that is judged: a class, or a factory by one of the usual names.
 

@@ -22,7 +22,7 @@ from kbench.core.levels import (
     untried,
 )
 from kbench.core.model import Status
-from kbench.judge.verify.levels import FATAL, REFUSED, lacking, of_weights
+from kbench.judge.verify.lacks import FATAL, REFUSED, lacking, of_weights
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 from kbench.wire.layouts import layouts_of
 
@@ -32,12 +32,14 @@ BELONGS = {
     MODULE: {
         *("frozen_weights", "weights_refused", "unmatched_weights", "small_weights", "second_model"),
         *("negated", "shifted", "centred", "scaled_up", "scaled_down", "spikes", "flipped_masks", "other_numbers"),
-        *("same_at_samples", "changed_in_places", "values_refused", "case_specialised", "case_refused"),
+        *("same_at_samples", "changed_in_places", "mixed_values", "values_refused"),
+        *("case_specialised", "case_refused"),
     },
     GENERAL: {
         *("updated_in_place", "overwritten_output", "shape_specialised", "shape_refused", "strided", "strided_refused"),
         *("channels_last", "channels_last_refused", "misaligned", "misaligned_refused"),
         *("mean_offset", "constant_rows", "denormals", "wide_range", "planted_nan", "planted_inf", "extremes_refused"),
+        *("unseen_integers", "unseen_integers_refused"),
     },
 }
 
@@ -271,7 +273,7 @@ def test_words_of_a_row(level, codes, word) -> None:
         (Status.OUTPUT_ALIASED, None),
         (Status.NONDETERMINISTIC, None),
         (Status.TAMPERED, None),
-        (Status.EXITED, None),
+        (Status.EXITED, "shape_specialised"),
         (Status.IMPORT_FAILED, None),
         (Status.PROTOCOL_ERROR, None),
         (Status.NOT_VERIFIED, None),

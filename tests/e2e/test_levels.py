@@ -106,7 +106,7 @@ SOLUTIONS = {
     "draws_in_another_order": (SWAPPED, None, "general", set()),
     "frozen": (FROZEN, Status.BELOW_LEVEL, "task", {"frozen_weights"}),
     "unmatched": (UNMATCHED, Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
-    "folds": (same(FOLDS), Status.BELOW_LEVEL, "task", {"frozen_weights"}),
+    "folds": (same(FOLDS), Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
     "nudges": (NUDGES, Status.PARAMETER_MUTATED, "", set()),
     "contiguous_only": (
         same("return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
@@ -137,7 +137,7 @@ SOLUTIONS = {
         same("return self.conv(x.abs()) * self.scale"),
         Status.BELOW_LEVEL,
         "task",
-        {"centred", "mean_offset", "negated", "wide_range"},
+        {"centred", "changed_in_places", "mean_offset", "negated", "wide_range"},
     ),
     "dies_three_times": (
         same("(x.data_ptr() % 16 or not x.is_contiguous() or x.shape[2] != 16) and os.abort(); " + PLAIN),

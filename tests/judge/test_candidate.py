@@ -47,7 +47,10 @@ def bound(
     candidate.weights, candidate._names = "name", ["w"]
     state = [("w", torch.ones(1) if ours is None else ours)]
     reference = SimpleNamespace(
-        state=lambda: state, model=SimpleNamespace(named_parameters=lambda: [] if is_buffer else state)
+        state=lambda: state,
+        model=SimpleNamespace(named_parameters=lambda: [] if is_buffer else state),
+        reshapes=False,
+        drifts=frozenset(),
     )
     arena = SimpleNamespace(describe=lambda _: ({"op": "bind"}, []), weight_views=lambda: [child.view])
     candidate.bind(reference, arena)

@@ -13,18 +13,29 @@ from kbench.plugins.problem import unheard
 FILES = Path(__file__).parents[1] / "kernelbench"
 
 DERIVED = {
-    "25_Swish": [{"batch_size": 5, "dim": 1031}, {"batch_size": 5, "dim": 37}],
-    "93_MaskedSum": [{"batch_size": 5, "input_shape": (37,)}],
-    "76_GemmAddReLU": [{"batch_size": 31}, {"batch_size": 5, "in_features": 37}],
-    "35_Recurrent": [
-        {"batch_size": 5, "sequence_length": 37},
-        {"batch_size": 5, "sequence_length": 37, "input_size": 11},
+    # the largest size larger and the others short; all short; larger what the first does not make so
+    "25_Swish": [{"batch_size": 5, "dim": 2053}, {"batch_size": 5, "dim": 37}, {"batch_size": 67, "dim": 37}],
+    "93_MaskedSum": [
+        {"batch_size": 5, "input_shape": (257,)},
+        {"batch_size": 5, "input_shape": (37,)},
+        {"batch_size": 131, "input_shape": (37,)},
     ],
-    "40_RowNorm": [{"batch_size": 13}, {"batch_size": 5, "features": 7, "dim1": 23, "dim2": 23}],
-    "28_Patches": [{"image_size": 16, "channels": 2}],
+    "76_GemmAddReLU": [{"batch_size": 37}, {"batch_size": 5, "in_features": 37}, {"batch_size": 5, "in_features": 67}],
+    "35_Recurrent": [
+        {"batch_size": 5, "sequence_length": 41},
+        {"batch_size": 5, "sequence_length": 37, "input_size": 11},
+        {"batch_size": 7, "sequence_length": 37, "input_size": 13},
+    ],
+    "40_RowNorm": [
+        {"batch_size": 17},
+        {"batch_size": 5, "features": 7, "dim1": 23, "dim2": 23},
+        {"batch_size": 5, "features": 11, "dim1": 29, "dim2": 29},
+    ],
+    "28_Patches": [{"image_size": 16, "channels": 2}, {"image_size": 16, "channels": 5}],
     "95_ClassLoss": [
-        {"batch_size": 127, "num_classes": 37, "input_shape": (37,)},
+        {"batch_size": 131, "num_classes": 37, "input_shape": (37,)},
         {"batch_size": 5, "num_classes": 37, "input_shape": (37,)},
+        {"batch_size": 5, "num_classes": 67, "input_shape": (67,)},
     ],
     "100_Literal": [],
 }
@@ -37,9 +48,27 @@ def test_shapes_follow_the_constants_as_far_as_the_reference_goes_along(name):
     assert bool(derived.reason) == (not derived.cases)
 
 
-def test_constants_set_from_outside_are_what_is_made_smaller():
+def test_constants_set_from_outside_are_what_is_made_smaller_and_larger():
     derived = shapes.derive(FILES / "25_Swish.py", {"dim": 20})
-    assert derived.cases == [{"batch_size": 61, "dim": 19}, {"batch_size": 5, "dim": 19}]
+    assert derived.cases == [{"batch_size": 67, "dim": 19}, {"batch_size": 5, "dim": 19}, {"batch_size": 5, "dim": 23}]
+
+
+@pytest.mark.parametrize("sizes", [(24, 48), (3, 1024), (7, 4096), (64, 64)])
+def test_every_size_is_larger_in_one_shape_and_smaller_in_another(tmp_path, sizes):
+    own = dict(zip(("batch_size", "dim"), sizes, strict=True))
+    derived = shapes.derive(FILES / "25_Swish.py", own).cases
+    for name, size in own.items():
+        assert any(case.get(name, size) > size for case in derived), name
+        assert any(case.get(name, size) < size for case in derived), name
+
+
+def test_larger_shapes_are_not_larger_than_is_good(tmp_path):
+    huge = shapes.derive(FILES / "25_Swish.py", {"batch_size": 4096, "dim": 1 << 20}).cases
+    assert all(case["batch_size"] * case["dim"] <= shapes.MAX_ELEMENTS for case in huge)
+    assert all(any(case[name] > size for case in huge) for name, size in {"batch_size": 4096, "dim": 1 << 20}.items())
+    one = (FILES / "25_Swish.py").read_text().replace("torch.rand(batch_size, dim)", "torch.rand(dim, dim)")
+    (tmp_path / "one.py").write_text(one)
+    assert shapes.derive(tmp_path / "one.py", {"dim": 8192}).cases == [{"dim": 1031}, {"dim": 5}]
 
 
 def test_tensors_in_lists_of_the_inputs_have_shapes_too(tmp_path):
@@ -55,7 +84,7 @@ def test_shapes_of_equal_constants_stay_equal_where_they_must(tmp_path):
     square = square.replace("x * torch.sigmoid(x)", "x + x.T").replace("dim = 2048", "dim = 64")
     (tmp_path / "square.py").write_text(square)
     assert shapes.derive(tmp_path / "square.py", {}).cases == [
-        {"batch_size": 61, "dim": 61},
+        {"batch_size": 67, "dim": 67},
         {"batch_size": 5, "dim": 5},
     ]
 
@@ -102,6 +131,16 @@ SOLUTIONS = {
     "swish/own_shape_only": (
         "25_Swish",
         model("y = torch.zeros(64, 2048); y.view(-1)[:x.numel()] = F.silu(x).reshape(-1); return y[:len(x)]"),
+        {"shape_specialised"},
+    ),
+    "swish/as_many_rows_as_its_own": (
+        "25_Swish",
+        model("y = torch.zeros_like(x); y[:64] = F.silu(x[:64]); return y"),
+        {"shape_specialised"},
+    ),
+    "swish/columns_that_fit_a_buffer": (
+        "25_Swish",
+        model("y = torch.zeros_like(x); y[:, :2048] = F.silu(x[:, :2048]); return y"),
         {"shape_specialised"},
     ),
     "swish/drops_what_a_vector_leaves": (

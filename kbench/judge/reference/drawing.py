@@ -1,7 +1,9 @@
 """Fresh arguments for every call, also where a problem's `get_inputs` does not follow the seed that it is given."""
 
+import contextlib
+import itertools
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -9,6 +11,8 @@ from torch import Tensor
 
 from kbench.core.errors import PluginError
 from kbench.devices.timer import tensor_leaves
+from kbench.judge.reference import structure
+from kbench.judge.reference.structure import Structure
 from kbench.numerics import elements
 from kbench.plugins.containers import fields_of, with_fields
 from kbench.wire.channel import flatten
@@ -18,6 +22,10 @@ Transform = Callable[[Any], Any]
 
 PLAIN = (bool, int, float, complex, str, type(None))
 """What may stand in arguments and results beside tensors: it can be copied between processes, and compared."""
+INTEGERS = frozenset({torch.int64, torch.int32, torch.int16})
+"""Types of tensors that may index another one; 8 bits hold values."""
+SAMPLES = 16
+"""Elements of a parameter that stay as they were, where a solution that compares a few of them sees no change."""
 JITTER = 0.2
 """Width of each element's random factor, and of the factor that all elements of a tensor share."""
 FIRST = 64
@@ -46,24 +54,65 @@ class Inputs:
         self._follow: bool | None = None
         self.jitter = False
         """Whether a random factor is put on floating-point tensors, since nothing else varies."""
+        self.structures: dict[int, tuple[Structure, ...]] = {}
+        """What each draw of a tensor has in common, by its number among the leaves of the arguments."""
         self.vary(jitter=False)
 
     def vary(self, *, jitter: bool) -> None:
         """Draw twice, with that random factor or without, and see what is the same."""
         self.jitter = jitter
-        first, second = (flatten(self.draw(secrets.randbits(31)), "input") for _ in range(2))
+        drawn = [self.draw(secrets.randbits(31)) for _ in range(2)]
+        first, second = (flatten(made, "input") for made in drawn)
         require_supported(first, "of the problem")
+        self.paths = tuple(paths_of(list(drawn[0])))
+        """Where each leaf is, in the order of their numbers."""
+        if not jitter:
+            self.structures = self._common(*map(leaves_of, drawn))
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
         """What is the same in both draws, by path."""
         self.repeat = len(self.unvaried) == len(first) == len(second)
         """Whether all is: an answer that is remembered would be right in every call."""
 
+    def _common(self, first: list[Any], second: list[Any]) -> dict[int, tuple[Structure, ...]]:
+        """Return the structures that draws of each tensor have in common; only what has any is drawn once more."""
+        both = {
+            number: (leaf, other)
+            for number, (leaf, other) in enumerate(zip(first, second, strict=False))
+            if hasattr(leaf, "untyped_storage") and (is_value(leaf) or is_integer(leaf)) and leaf.shape == other.shape
+        }
+        if not any(structure.common(leaf, [other]) for leaf, other in both.values()):
+            return {}
+        third = leaves_of(self.draw(secrets.randbits(31)))
+        found = {number: structure.common(leaf, [other, third[number]]) for number, (leaf, other) in both.items()}
+        return {number: structures for number, structures in found.items() if structures}
+
     def has(self, applies: Callable[[Any], bool]) -> bool:
         """Return whether any leaf is of a kind; drawn and looked at once."""
         if applies not in self._kinds:
             self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
         return self._kinds[applies]
+
+    def varies(self, transform: Transform, applies: Callable[[Any], bool]) -> bool:
+        """Return whether a change applies to a leaf and leaves it another one: none is broken that has structure."""
+        if not self.structures or not self.has(applies):
+            return self.has(applies)
+        made = self.draw(secrets.randbits(31))
+        changed = self.changed(made, transform, applies)
+        return any(not equal(*each) for each in zip(leaves_of(made), leaves_of(changed), strict=True))
+
+    def changed(self, made: list[Any], transform: Transform, applies: Callable[[Any], bool]) -> list[Any]:
+        """Apply a change to the leaves that it `applies` to; what all draws have in common stays."""
+        numbers = itertools.count()
+
+        def change(leaf: Any) -> Any:
+            structures = self.structures.get(next(numbers), ())
+            if not applies(leaf):
+                return leaf
+            changed = transformed(leaf, transform)
+            return structure.keep(structures, changed, leaf) if structures else changed
+
+        return [over_leaves(value, change) for value in made]
 
     def follow_seeds(self) -> bool:
         """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
@@ -75,10 +124,10 @@ class Inputs:
 
     def draw(self, seed: int) -> list[Any]:
         """Make the arguments; equal seeds give equal ones."""
-        made: list[Any] = self._problem.inputs(seed)
+        made = fresh(self._problem.inputs(seed))
         if self.jitter:
             torch.manual_seed(seed)
-            made = [over_leaves(value, jittered) for value in made]
+            made = self.changed(made, jittered, is_value)
         return made
 
     def unseeded(self) -> list[Any]:
@@ -87,17 +136,22 @@ class Inputs:
         return made
 
 
-def jittered(value: Any) -> Any:
-    """Return a floating-point tensor with a random factor on it and on each of its elements; others as they are."""
-    if not is_value(value):
-        return value
+@contextlib.contextmanager
+def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Give some elements of each tensor, its first one among them, their values back at the end of a `with` block."""
+    many = [t.detach().view(-1) for t in tensors if t.numel() > 1 and t.is_contiguous()]
+    samples = [t[:: max(4, t.numel() // SAMPLES)] for t in many]
+    held = [t.clone() for t in samples]
+    yield
+    for sample, values in zip(samples, held, strict=True):
+        sample.copy_(values)
+
+
+def jittered(x: Tensor) -> Tensor:
+    """Return a tensor of values with a random factor on it and on each of its elements."""
     common = 1 + JITTER * (torch.rand(()).item() - 0.5)
-
-    def on_each(x: Tensor) -> Tensor:
-        factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
-        return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
-
-    return transformed(value, on_each)
+    factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
+    return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
 
 
 def transformed(leaf: Any, change: Transform) -> Any:
@@ -120,9 +174,34 @@ def over_leaves(value: Any, change: Transform) -> Any:
     return change(value)
 
 
+def leaves_of(value: Any) -> list[Any]:
+    """Return the leaves of a value in the order in which `over_leaves` changes them."""
+    leaves: list[Any] = []
+    over_leaves(value, leaves.append)
+    return leaves
+
+
+def paths_of(value: Any, path: str = "input") -> list[str]:
+    """Return where the leaves of a value are, in the order of `leaves_of`."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple | list) else None
+    if items is None:
+        return [path]
+    return [found for key, item in items for found in paths_of(item, f"{path}[{key!r}]")]
+
+
 def over_tensors(value: Any, change: Transform) -> Any:
     """Return a value with `change` applied to every tensor in it."""
     return over_leaves(value, lambda leaf: change(leaf) if hasattr(leaf, "untyped_storage") else leaf)
+
+
+def layout(tensor: Tensor) -> tuple[Sequence[int], Sequence[int]]:
+    """Return shape and strides, which an operation in place may change."""
+    return tensor.shape, tensor.stride()
+
+
+def fresh(arguments: Sequence[Any]) -> list[Any]:
+    """Return objects of their own for the same memory: a change of shape in place leaves the others as they are."""
+    return [over_tensors(value, lambda tensor: tensor.detach()) for value in arguments]
 
 
 def is_value(leaf: Any) -> bool:
@@ -130,6 +209,11 @@ def is_value(leaf: Any) -> bool:
     if not hasattr(leaf, "untyped_storage"):
         return False
     return leaf.is_complex() or (leaf.is_floating_point() and not is_labels(leaf))
+
+
+def is_integer(leaf: Any) -> bool:
+    """Return whether a leaf is a tensor of integers, which may be indices."""
+    return hasattr(leaf, "untyped_storage") and leaf.dtype in INTEGERS
 
 
 def is_number(leaf: Any) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from kbench.children.child_error import is_of_the_device
 from kbench.core.traces import summary_of
 from kbench.devices.timer import tensor_leaves
-from kbench.judge.reference.drawing import over_tensors
+from kbench.judge.reference.drawing import fresh, over_tensors
 from kbench.judge.reference.expected import Expected, unlike
 from kbench.numerics import elements, tails
 from kbench.numerics.operators import OperatorMode
@@ -52,7 +52,7 @@ class Fp64Model:
                 self._model = model._apply(widened)  # noqa: SLF001 - `double` leaves complex parameters as they are
             with torch.no_grad(), widening():
                 given = [over_tensors(a, widened) for a in arguments]
-                leaves = flatten(self._model(*given))
+                leaves = flatten(self._model(*fresh(given)))
         except Exception as error:  # noqa: BLE001 - its code may raise anything in a precision it was not written for
             self.failure = f"in fp64 the reference raises {summary_of(error)}"
             return None

@@ -17,25 +17,27 @@ from kbench.core.model import Cost
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
+from kbench.judge.reference import integers
 from kbench.judge.reference.boundaries import Boundaries
 from kbench.judge.reference.drawing import (
     Arguments,
     Inputs,
     Transform,
+    fresh,
     is_value,
-    over_leaves,
+    layout,
     over_tensors,
     require_comparable,
     require_own_elements,
     require_supported,
-    transformed,
+    samples_kept,
 )
 from kbench.judge.reference.expected import (
     Expected,
     aliased_outputs,
     is_random,
     place_of_difference,
-    same_values,
+    sums_of,
     unlike,
 )
 from kbench.judge.reference.oracle import (
@@ -95,9 +97,11 @@ class Reference:
         require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
-        """Numbers of the input tensors that the reference changes: a solution may change these too."""
-        self.silent: tuple[int, ...] = ()
-        """Of these, those that it does not return as well: a solution must change them as it does."""
+        """Numbers of the input tensors that the reference changes: outputs, which are compared after the call."""
+        self.reshapes = False
+        """Whether a call changes the shape or the strides of an input object in place, as `unsqueeze_` does."""
+        self.drifts: frozenset[str] = frozenset()
+        """Names of the parameters and buffers that a call changes: each call begins with the values of the first."""
         self.aliased: frozenset[str] = frozenset()
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         if self.eval_mode or (getattr(self.model, "training", False) and any(map(is_random, self.model.modules()))):
@@ -121,6 +125,8 @@ class Reference:
         self.rounds_to = inner_type(self._types, lambda: self.expect(self.arguments(secrets.randbits(31))), self.oracle)
         """The type of 16 bits that results are rounded to within, where they are wider."""
         self.factor = self.factor if self.rounds_to is None else FACTOR
+        own = self.arguments(secrets.randbits(31))
+        self.indices = integers.look(self.try_expect, own, [t for _, t in self.state()])
 
     def arguments(
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
@@ -129,9 +135,7 @@ class Reference:
 
         def draw() -> list[Any]:
             made = self.inputs.draw(seed)
-            if transform is None:
-                return made
-            return [over_leaves(a, lambda leaf: transformed(leaf, transform) if applies(leaf) else leaf) for a in made]
+            return made if transform is None else self.inputs.changed(made, transform, applies)
 
         return Arguments(draw)
 
@@ -140,9 +144,15 @@ class Reference:
         return elements.tolerance_for(output.dtype, self.problem.tolerance)
 
     def call(self, arguments: Sequence[Any]) -> Any:
-        """Run the reference."""
+        """Run the reference, and take back what that changed of its parameters and buffers."""
+        drifting = [tensor for name, tensor in self.state() if name in self.drifts] if self.drifts else []
         with torch.no_grad():
-            return self.model(*arguments)
+            held = [tensor.clone() for tensor in drifting]
+            try:
+                return self.model(*arguments)
+            finally:
+                for tensor, values in zip(drifting, held, strict=True):
+                    tensor.copy_(values)
 
     def expect(self, arguments: list[Any]) -> Expected:
         """Run the reference on private arguments. Raises ReferenceRaisedError; see `try_expect`."""
@@ -156,14 +166,16 @@ class Reference:
     def try_expect(self, arguments: list[Any]) -> Expected | Exception:
         """Run the reference on arguments that it may refuse; return its own exception where it raises one.
 
-        Errors of the device are raised: a solution could have caused them.
+        It gets objects of its own: their shapes may change in place. Errors of the device are raised: a solution could
+        have caused them.
         """
         try:
-            given = self.consumable(arguments)
+            held = self.consumable(arguments)
+            given, after = fresh(held), tensor_leaves(held)
             leaves = flatten(self.call(given))
+            self.reshapes |= [*map(layout, tensor_leaves(given))] != [*map(layout, after)]
             require_supported(leaves, "of the reference")
-            after = tensor_leaves(given)
-            changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
+            changed = tuple((f"input tensor {number} after the call", after[number]) for number in sorted(self.mutates))
             told = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
             found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
             self._require_layout(found)
@@ -195,6 +207,11 @@ class Reference:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
+    @property
+    def drifting(self) -> bool:
+        """Whether a call changes parameters: a solution's are reset before each. Buffers of statistics may drift."""
+        return any(name in self.drifts for name, _ in self.model.named_parameters())
+
     def restore(self, *, anew: bool = False) -> None:
         """Go back to the parameters of construction, which a worker gets from the same seed; `anew`: from another."""
         self.init_seed = secrets.randbits(31) if anew else self.init_seed
@@ -219,10 +236,13 @@ class Reference:
         finally:
             self.model, self._double = held, None
 
-    def randomise(self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0) -> None:
+    def randomise(
+        self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0, but_samples: bool = False
+    ) -> None:
         """Give the named parameters, or all, new values times `scale`; a caller pushes them to the workers.
 
-        Where the reference raises or is no longer finite with them (a logarithm), they keep their signs, or values.
+        `but_samples`: some elements of each keep their values. Where the reference raises or is no longer finite with
+        new ones (a logarithm), they keep their signs, or values.
         """
         self._double = None
         if not list(self.model.parameters()):
@@ -232,7 +252,8 @@ class Reference:
             self._finite = self.is_finite()
         chosen = problems.variable(self.model) if names is None else names
         for keep_signs in (False, True):
-            problems.randomise(self.model, seed, chosen, keep_signs=keep_signs, scale=scale)
+            with samples_kept([t for _, t in self.state()] if but_samples else []):
+                problems.randomise(self.model, seed, chosen, keep_signs=keep_signs, scale=scale)
             if self._copes(finite=self._finite):
                 return
             self.restore()
@@ -258,7 +279,7 @@ class Reference:
         each = entry_elements(expected)
         entries = chosen_entries(batch, each, worst, self.oracle_elements)
         at_once = max(1, self.oracle_elements // each)
-        return of_entries(expected, entries, at_once, self.call, self._run_double)
+        return of_entries(expected, entries, at_once, lambda part: self.call(fresh(part)), self._run_double)
 
     def boundaries(self, expected: Expected) -> Boundaries:
         """Return what discontinuous outputs may be on these arguments."""
@@ -288,7 +309,7 @@ class Reference:
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
             self._double = Fp64Model(self.model)
-        return self._double.run(self.consumable(list(arguments)), self.silent, like)
+        return self._double.run(self.consumable(list(arguments)), sorted(self.mutates), like)
 
     def _evaluate(self) -> None:
         self.model.eval()
@@ -318,7 +339,7 @@ class Reference:
 
     def _differs_from_itself(self) -> str:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
-        arguments = self.arguments(secrets.randbits(31))
+        arguments, before = self.arguments(secrets.randbits(31)), sums_of(self.state())
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
         with backend(self.device).memory_peak() as peak_bytes:
             again = self.expect(arguments)
@@ -328,8 +349,10 @@ class Reference:
         self.call_s = time.monotonic() - started
         second = dict(again.leaves)
         unequal = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
-        path = next(unequal, "")
-        return f"{path}{place_of_difference(first[path], second.get(path))}" if path else ""
+        if path := next(unequal, ""):
+            return f"{path}{place_of_difference(first[path], second.get(path))}"
+        self.drifts = frozenset(name for name, total in sums_of(self.state()).items() if total != before[name])
+        return ""
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
@@ -372,9 +395,13 @@ class Reference:
         expected, flops, self._types = counting.count(lambda: self.expect(arguments))
         after = tensor_leaves(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
+        if self.reshapes and changed:  # a change of the shape alone counts as one, too
+            again = self.arguments(secrets.randbits(31))
+            before = [t.clone() for t in tensor_leaves(again)]
+            self.call(fresh(again))
+            changed = [n for n in changed if not elements.same_bits(before[n], tensor_leaves(again)[n])]
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
-        self.silent = tuple(n for n in changed if not any(same_values(after[n], t) for t in expected.tensors))
         self.aliased = aliased_outputs(expected)
         tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
         traffic = sum(t.numel() * t.element_size() for t in tensors)

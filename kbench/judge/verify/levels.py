@@ -10,8 +10,8 @@ from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
-from kbench.core.levels import PROPERTIES, Level, blocking
-from kbench.core.model import Finding, FindingKind, Status
+from kbench.core.levels import PROPERTIES, Level
+from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
@@ -20,7 +20,18 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
-from kbench.judge.verify.variations import MIXED, RESEMBLING, UNDER_SMALL_WEIGHTS, VALID, VARIATIONS, Variation
+from kbench.judge.verify.lacks import STRAY_WRITES, CodeOf, LackingProperties, by_status, lacking, of_weights
+from kbench.judge.verify.variations import (
+    GLANCES,
+    IN_FEW_PLACES,
+    MIXED,
+    MORE_GLANCES,
+    RESEMBLING,
+    UNDER_SMALL_WEIGHTS,
+    VALID,
+    VARIATIONS,
+    Variation,
+)
 from kbench.wire.layouts import MOST_BYTES, layouts_of
 
 NARROW_DRAWS = 3
@@ -29,55 +40,12 @@ BY_CHANCE = math.inf
 """The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides."""
 DRAWS = 4
 """Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
-REFUSED = {Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
-"""Statuses by which a kernel may say that it was made for other inputs: an exception of its own."""
-FATAL = {
-    *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
-    *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.EXITED, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
-    *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
-}
-"""Statuses of cheating, or with a cause other than a shape, a layout or a value."""
+PLAIN_DRAWS = 8
+"""Calls that show whether a solution misses as narrowly without what was tried (chosen)."""
+THOROUGH = 2
+"""Shapes that `plugins.shapes` derives first, which have as many calls as a case that the problem lists."""
 REMEMBERED = "stale_output"
 """The diagnosis of a wrong value that is the answer to an earlier call: it was remembered, which no level excuses."""
-
-
-def lacking(status: Status, wrong: str, refused: str) -> str | None:
-    """Return what a failed check tells to be lacking; None: fatal. A crash, a hang or no memory is a wrong answer."""
-    if status in FATAL:
-        return None
-    return refused if status in REFUSED else wrong
-
-
-def of_weights(status: Status, way: str, diagnosis: str | None) -> str | None:
-    """Return what is lacking where changed weights, matched in a `way`, are not followed; None: fatal."""
-    misled = way == "order" and diagnosis is None  # the order was taken for what it is not
-    return lacking(status, "unmatched_weights" if misled else "frozen_weights", "weights_refused")
-
-
-CodeOf = Callable[[RefusalError], str | None]
-"""Names the property that a refusal tells to be lacking; None where it is fatal."""
-
-
-def by_status(wrong: str, refused: str) -> CodeOf:
-    """Name it by the status alone."""
-    return lambda refusal: lacking(refusal.status, wrong, refused)
-
-
-class LackingProperties(dict[str, RefusalError]):
-    """What was found to be lacking, with the refusal of the first check of each property."""
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """All codes, sorted."""
-        return tuple(sorted(self))
-
-    def findings(self, required: Level, accepted: Sequence[str]) -> list[Finding]:
-        """Return a finding for each, fatal where it keeps the solution below the required level."""
-        fatal = blocking(self, required, accepted)
-        return [
-            Finding(code=code, kind=FindingKind.LEVEL, message=why.explained, fatal=code in fatal, status=why.status)
-            for code, why in sorted(self.items())
-        ]
 
 
 class Levels:
@@ -92,6 +60,8 @@ class Levels:
         self._began = time.monotonic()
         self._held = [self._own]
         """References of the shapes at which it was right."""
+        self.changes_parameters = False
+        """Whether a call changes parameters, and is right with those of its constructor: no others were tried then."""
         self.lacks = LackingProperties()
         self.tally = Tally()
         """Of the calls at the problem's own shape that were right."""
@@ -110,35 +80,40 @@ class Levels:
         """
         references = [self._judge.other(overrides) for overrides in others]
         self._weights(self._own, apart=not thrifty)
-        together = self._values_together()
+        together = self._values_together(thrifty=thrifty)
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._essentials(reference, "case")]
-        small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
+        tried = [self._derived(overrides, number) for number, overrides in enumerate(derived)]
+        small = [*holding[:1], *(reference for reference in tried[:THOROUGH] if reference)]
         most = (small or [self._own])[0]
         if thrifty:
             if self._candidate.follows:
                 self._weights(most)
             self._try(lambda _: None, most, functools.partial(self.try_resembling, RESEMBLING))
         self._values(most, VARIATIONS)
-        if small and not together:
+        if small:
+            self._in_few_places(most, MORE_GLANCES)
+        if small and together is not None:
             self._values(self._own, VALID)
+        if isinstance(together, RefusalError) and self.lacks.keys().isdisjoint({v.lacking for v in VALID}):
+            self.lacks.setdefault(MIXED.code, together)
         fits = self._own.cost.dram_bytes <= MOST_BYTES
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
         if self._battery.other_numbers(laid_out) is not None:
             self._anew("other_numbers", "values_refused", laid_out, self._battery.other_numbers)
+        if self._battery.other_indices(laid_out) is not None:
+            self._anew("unseen_integers", "unseen_integers_refused", laid_out, self._battery.other_indices)
         code = "overwritten_output"
         self._try(by_status(code, code), most, self._battery.kept_results)
         layouts = [(code, misalign) for code, _, misalign in layouts_of(laid_out.arguments(secret_seed()))]
         for code, misalign in layouts:
             self._anew(code, f"{code}_refused", laid_out, functools.partial(arguments_as, code), misalign)
-        if self._candidate.follows:  # last: what was folded before stays stale
-            code = "updated_in_place"
-            self._try(by_status(code, code), most, self._battery.updated_in_place)
+        self._updated_in_place(most)  # last: what was folded before stays stale
 
     def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
         """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
         for variation in variations:
-            if trial.reference.inputs.has(variation.applies):
+            if trial.reference.inputs.varies(variation.transform, variation.applies):
                 refusal = self._resembling(trial, variation)
                 if refusal is not None:
                     code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
@@ -169,9 +144,10 @@ class Levels:
         if candidate.weights == "none":
             return
         if candidate.weights == "seed":
-            prepares = candidate.prepares and not candidate.transposed
+            prepares = candidate.prepares and not candidate.transposed and not self.changes_parameters
             code = "frozen_weights" if prepares else "unmatched_weights"
-            detail = "" if prepares else f": {candidate.unmatched}"
+            why = "its calls change them" if self.changes_parameters else candidate.unmatched
+            detail = "" if prepares else f": {why}"
             self.lacks[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title + detail)
             return
         candidate.follows = True
@@ -185,40 +161,69 @@ class Levels:
             check = functools.partial(self._battery.small_weights, draws=DRAWS)
             self._try(by_status(UNDER_SMALL_WEIGHTS.lacking, "weights_refused"), reference, check)
 
+    def _updated_in_place(self, reference: Reference) -> None:
+        """Try parameters that change in place, where any change is followed."""
+        code = "updated_in_place"
+        check = self._battery.updated_in_place
+        found = self._refusal(by_status(code, code), reference, check) if self._candidate.follows else None
+        if found is not None and not self._misses_anyway(found[1], reference):
+            self.lacks.setdefault(*found)
+
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
         for variation in variations:
-            if reference.inputs.has(variation.applies):
+            if reference.inputs.varies(variation.transform, variation.applies):
                 is_usual = variation.level is Level.MODULE
                 code_of = by_status(variation.lacking, "values_refused" if is_usual else "extremes_refused")
                 check = functools.partial(self._vary, variation)
                 self._try(code_of, reference, check, NARROW if is_usual else BY_CHANCE)
 
-    def _values_together(self) -> bool:
-        """Try valid values of all kinds in one call, then one kind alone; False where each kind needs a call."""
+    def _values_together(self, *, thrifty: bool) -> RefusalError | bool | None:
+        """Try valid values of all kinds in one call, then few places and, unless `thrifty`, one kind alone.
+
+        Returns the refusal where all kinds together are wrong, False where the reference cannot take them together.
+        """
         could: list[bool] = []
-        code_of = by_status(MIXED.code, MIXED.code)
+        code_of = by_status(MIXED.code, "values_refused")
         refused = self._refusal(code_of, self._own, lambda trial: could.append(self._vary(MIXED, trial)))
-        if refused is not None or could != [True]:
+        self._in_few_places(self._own, GLANCES)
+        if refused is not None:
+            return refused[1]
+        if could != [True]:
             return False
-        self._values(self._own, [secrets.choice(VALID)])
-        return True
+        self._values(self._own, [] if thrifty else [secrets.choice(VALID)])
+        return None
+
+    def _in_few_places(self, reference: Reference, draws: int) -> None:
+        """Try a few elements of another sign, level or size, which a dispatch on a glance at samples does not see."""
+        few = [one for one in IN_FEW_PLACES if reference.inputs.varies(one.transform, one.applies)]
+
+        def check(trial: Trial) -> None:
+            for _ in range(draws):
+                any(self._vary(variation, trial) for variation in few)
+
+        if few:
+            self._try(by_status(few[0].lacking, "values_refused"), reference, check)
 
     def _vary(self, variation: Variation, trial: Trial) -> bool:
         return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
 
-    def _derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Try a shape that the problem does not list; return its reference where all held there."""
+    def _derived(self, overrides: dict[str, Any], number: int) -> Reference | None:
+        """Try a shape that the problem does not list; return its reference where all held there.
+
+        The first ones have all essential checks. The others are larger, and one call tells what is made for fewer.
+        """
+        check = self._battery.essentials if number < THOROUGH else self._battery.right_once
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
         reference = self._judge.derived(overrides)
         try:
             if reference is not None:
-                return reference if self._essentials(reference, "shape") else None
+                return reference if self._essentials(reference, "shape", check) else None
         except ReferenceRaisedError:  # on inputs drawn later
             self._bound.leave()
         self._battery.note("skipped_shape", f"the reference does not accept {shape}")
         return None
 
-    def _essentials(self, reference: Reference, what: str) -> bool:
+    def _essentials(self, reference: Reference, what: str, check: Callable[[Trial], None] | None = None) -> bool:
         """Try another `case` that the problem lists, or a `shape` that it does not."""
 
         def code_of(refusal: RefusalError) -> str | None:
@@ -227,9 +232,11 @@ class Levels:
                 refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
             elif shape:
                 refusal.reason = f"at {shape}: {refusal.reason}"
+            if what == "shape" and refusal.status in STRAY_WRITES:
+                return "shape_specialised"
             return lacking(refusal.status, f"{what}_specialised", f"{what}_refused")
 
-        holds = self._try(code_of, reference, self._battery.essentials)
+        holds = self._try(code_of, reference, check or self._battery.essentials)
         self._held += [reference] if holds else []
         return holds
 
@@ -246,8 +253,24 @@ class Levels:
         try:
             decided(check)
         except RefusalError as refusal:
-            survived = self._survived(by_status(code, refused), refusal.let_go(), reference)
-            self.lacks.setdefault(survived, refusal)
+            self._bound.leave()
+            if not self._misses_anyway(refusal.let_go(), reference):
+                survived = self._survived(by_status(code, refused), refusal, reference)
+                self.lacks.setdefault(survived, refusal)
+
+    def _misses_anyway(self, refusal: RefusalError, reference: Reference) -> bool:
+        """Return whether values miss as narrowly without what was tried: then the miss says nothing of that."""
+        if refusal.excess > NARROW or refusal.status is not Status.WRONG_VALUE:
+            return False
+        before = copy.deepcopy(self.tally)
+        try:
+            for _ in range(PLAIN_DRAWS):
+                self._bound.on(reference).exchange(secret_seed(), oracle=True)
+        except RefusalError as plain:
+            return plain.let_go().excess <= NARROW
+        finally:
+            self.tally = before
+        return False
 
     def _try(
         self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW

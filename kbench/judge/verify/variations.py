@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from torch import Tensor
 from kbench.core.levels import Level
 from kbench.core.values import UNATTAINABLE_ABOVE
 from kbench.judge.reference.drawing import is_constant_mask, is_value
+from kbench.judge.reference.structure import with_zeros_of
 from kbench.numerics import elements
 
 SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
@@ -23,6 +24,11 @@ SAMPLED_SHARE, MOST_SAMPLES = 16, 1024
 """Each way of sampling keeps at most one element in SAMPLED_SHARE; the first three keep at most MOST_SAMPLES."""
 CHANGED_SHARE, LEAST_CHANGED = 2048, 4
 """One element in this many is changed: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
+CANDIDATES = 512
+"""Places that are drawn for each few that are changed."""
+SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17)
+LONG_DIMENSION = 32
+"""Entries from which on a dimension has places that are multiples of none of these primes."""
 DIMENSIONS = 4
 """Dimensions in which one entry is made to stand out."""
 VANISHING = 128.0
@@ -39,14 +45,6 @@ def centred(x: Tensor) -> Tensor:
 def moved_by(distance: float | Tensor, x: Tensor) -> Tensor:
     """Return x + distance; zeros stay as in `with_zeros_of`."""
     return with_zeros_of(x, x + distance)
-
-
-def with_zeros_of(x: Tensor, changed: Tensor) -> Tensor:
-    """Put the zeros of x into what it was changed to: among other values they are structure (a triangle, a mask)."""
-    if x.any():
-        for _, there, here in elements.chunks(changed, x):  # a mask of the whole would be a quarter of the input
-            there.mul_(here != 0)
-    return changed
 
 
 def spiked(dimension: int, x: Tensor) -> Tensor:
@@ -101,6 +99,44 @@ def changed_in_places(x: Tensor) -> Tensor:
     y = x.clone()
     y[index] = SCALE_UP * x[index]
     return y
+
+
+def changed_in_few_places(ways: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
+    """Return x with one element changed in each of these ways, where a glance at samples does not see it."""
+    y, places = x.clone(), _unseen(x, len(ways))
+    for place, way in zip(places.tolist(), ways, strict=False):
+        index = _index(torch.tensor([place]), x)
+        y[index] = way(x[index])
+    return y
+
+
+def _unseen(x: Tensor, count: int) -> Tensor:
+    """Return places of large values, at random; in every second draw such that hardly a sample has them.
+
+    These are not near the ends, nor the first entries of a dimension, nor multiples of small numbers.
+    """
+    places, ends = torch.randint(x.numel(), (CANDIDATES,)), min(x.numel() // SAMPLED_SHARE, MOST_SAMPLES)
+    if torch.rand(()) < 1 / 2:
+        along = zip(_index(places, x), x.shape, strict=True)
+        score = sum(_is_no_multiple(index.cpu(), size).int() for index, size in along)
+        score += _is_no_multiple(places, x.numel()).int() + ((places >= ends) & (places < x.numel() - ends)).int()
+        places = places[score.argsort(descending=True)]
+    places = places[: CANDIDATES // SAMPLED_SHARE]
+    sizes = x[_index(places, x)].abs().float().cpu()
+    largest = places[sizes.argsort(descending=True)[: max(count, len(places) // 2)]]
+    return largest[torch.randperm(len(largest))[:count]]
+
+
+def _is_no_multiple(places: Tensor, size: int) -> Tensor:
+    """Return which places along a dimension are multiples of no small prime, and none of the first; short ones are."""
+    if size < LONG_DIMENSION:
+        return torch.ones_like(places, dtype=torch.bool)
+    return (torch.gcd(places, torch.tensor(math.prod(SMALL_PRIMES))) == 1) & (places > SMALL_PRIMES[-1])
+
+
+def zeroed(x: Tensor) -> Tensor:
+    """Return zeros in place of x."""
+    return torch.zeros_like(x)
 
 
 def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
@@ -202,8 +238,24 @@ VALID = (
 )
 """Values as valid as the problem's own, which cost one temporary of the inputs' size."""
 WAYS = [v.transform for v in VALID if v.applies is is_value]
-MIXED = Variation(code="mixed", transform=mixed, is_last=False)
-"""Several of them in one call."""
+MIXED = Variation(
+    code="mixed_values", transform=mixed, is_last=False, words="of all kinds of values at once, each in rows of its own"
+)
+"""Several of them in one call; where the reference cannot take them together, each alone decides."""
+OTHER_SIGN, OTHER_SIZE = (operator.neg, zeroed), (partial(operator.mul, SCALE_UP), partial(moved_by, 3))
+IN_FEW_PLACES = tuple(
+    Variation(
+        code="changed_in_places",
+        transform=partial(changed_in_few_places, ways),
+        applies=has_many,
+        words="of which a few have another sign, level or size",
+        is_last=False,
+    )
+    for ways in ((*OTHER_SIGN, *OTHER_SIZE), (operator.neg, *OTHER_SIZE), OTHER_SIZE)
+)
+"""What a dispatch on a glance at samples does not see. The first that the reference can take decides."""
+GLANCES, MORE_GLANCES = 2, 4
+"""Draws of them at the problem's own shape and at a smaller one (chosen): one may change what is sampled."""
 ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
     "mean_offset_30": partial(mean_offset, 30.0),
     "mean_offset_100": partial(mean_offset, 100.0),

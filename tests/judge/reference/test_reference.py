@@ -34,24 +34,31 @@ def reference(
 
 
 @pytest.mark.parametrize(
-    ("forward", "mutates", "silent", "aliased"),
+    ("forward", "mutates", "reshapes", "aliased"),
     [
-        ("return x + 1", set(), (), set()),
-        ("return x.t()", set(), (), {"output"}),
-        ("return x + 1, x[0]", set(), (), {"output[1]"}),
-        ("return x.add_(1)", {0}, (), {"output"}),
-        ("return x.add_(1).clone()", {0}, (), set()),
-        ("return x.add_(1).flatten()", {0}, (), {"output"}),
-        ("return x.add_(1).sum()", {0}, (0,), set()),
+        ("return x + 1", set(), False, set()),
+        ("return x.t()", set(), False, {"output"}),
+        ("return x + 1, x[0]", set(), False, {"output[1]"}),
+        ("return x.add_(1)", {0}, False, {"output"}),
+        ("return x.add_(1).clone()", {0}, False, set()),
+        ("return x.add_(1).flatten()", {0}, False, {"output"}),
+        ("return x.add_(1).sum()", {0}, False, set()),
+        ("return x.unsqueeze_(1) * 2", set(), True, set()),
+        ("return x.t_() * 2", set(), True, set()),
+        ("return x.unsqueeze_(0).add_(1) * 2", {0}, True, set()),
     ],
 )
-def test_what_a_reference_does_to_its_inputs(tmp_path, forward, mutates, silent, aliased) -> None:
+def test_what_a_reference_does_to_its_inputs(tmp_path, forward, mutates, reshapes, aliased) -> None:
     found = reference(tmp_path, forward)
-    assert (found.mutates, found.silent, found.aliased) == (mutates, silent, aliased)
+    assert (found.mutates, found.reshapes, found.aliased) == (mutates, reshapes, aliased)
+    one, other = (found.expect(found.arguments(seed=1)).judged for _ in range(2))
+    assert [*one] == [*other], "an object of its own for each call"
+    assert [t.shape for t in one.values()] == [t.shape for t in other.values()]
 
 
-def test_an_input_that_is_changed_and_not_returned_is_a_result(tmp_path) -> None:
-    found = reference(tmp_path, "return x.mul_(3).sum()")
+@pytest.mark.parametrize("returned", ["x.sum()", "x", "x.clone()"])
+def test_an_input_that_is_changed_is_a_result_returned_or_not(tmp_path, returned) -> None:
+    found = reference(tmp_path, f"x.mul_(3); return {returned}")
     expected = found.expect(found.arguments(seed=1))
     names = list(expected.judged)
     assert names == ["output", "input tensor 0 after the call"]
@@ -120,8 +127,49 @@ def test_arguments_stay_as_they_were_where_the_reference_changes_them(tmp_path) 
     expected = found.expect(arguments)
     assert torch.equal(expected.arguments[0], before)
     assert torch.equal(expected.tensors[0], 2 * before)
-    ((_, (oracle,)),) = found.oracle(expected)
-    assert torch.equal(oracle, 2 * before.double())
+    ((_, oracles),) = found.oracle(expected)
+    assert all(torch.equal(oracle, 2 * before.double()) for oracle in oracles)
+    assert len(oracles) == 2, "what is returned, and the input after the call"
+
+
+STATISTICS = """
+import torch
+from torch.nn.functional import batch_norm
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.var = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("calls", torch.zeros(()))
+        self.weight = torch.nn.Parameter(torch.ones(4))
+    def forward(self, x):
+        self.calls += 1
+        return batch_norm(x, self.mean, self.var, self.weight, training=self.training)
+def get_inputs():
+    return [torch.randn(8, 4)]
+def get_init_inputs():
+    return []
+"""
+
+
+def test_parameters_that_a_call_changes_are_known_and_begin_each_call_as_the_first(tmp_path) -> None:
+    (tmp_path / "problem.py").write_text(STATISTICS)
+    found = Reference(tmp_path / "problem.py", {}, "cpu", allow_tf32=False)
+    assert found.drifts == {"mean", "var", "calls"}
+    assert found.drifting, "parameters are among them"
+    found.randomise(1)
+    before = {name: t.clone() for name, t in found.state()}
+    found.expect(found.arguments(seed=1))
+    assert all(torch.equal(t, before[name]) for name, t in found.state())
+
+
+def test_statistics_in_buffers_need_no_reset_in_a_worker(tmp_path) -> None:
+    source = STATISTICS.replace(
+        "self.mean, self.var = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.ones(4))",
+        "self.register_buffer('mean', torch.zeros(4)); self.register_buffer('var', torch.ones(4))",
+    )
+    (tmp_path / "problem.py").write_text(source)
+    found = Reference(tmp_path / "problem.py", {}, "cpu", allow_tf32=False)
+    assert (found.drifts, found.drifting) == ({"mean", "var", "calls"}, False)
 
 
 SEEDED = "(torch.manual_seed(3), [torch.randn(50)])[1]"

@@ -115,7 +115,7 @@ NEARLY_ZEROS[3] = 0.5
 @pytest.mark.parametrize("names", [["weight", "bias"], ["a", "b", "c", "d", "e"], ["weight"], []])
 def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_little, earlier, tells_little):
     parts, calls = [], []
-    candidate = SimpleNamespace(vary_weights=lambda _reference, _seed, part: parts.append(set(part)))
+    candidate = SimpleNamespace(vary_weights=lambda _reference, _seed, part, **_: parts.append(set(part)))
     model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
     reference = SimpleNamespace(model=model, keeps_weights=False)
     battery = Battery(candidate)
@@ -157,7 +157,7 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
 
     model = torch.nn.ParameterDict({"weight": torch.ones(3)})
     reference = SimpleNamespace(model=model, keeps_weights=False)
-    battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
+    battery = Battery(SimpleNamespace(vary_weights=lambda *_, **__: None))
     trial = SimpleNamespace(
         reference=reference, proves_little=proves_little, earlier=[], tally=Tally(), exchange=exchange
     )
@@ -183,7 +183,7 @@ def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little
         exchange=exchange,
     )
     with pytest.raises(WrongError):
-        Battery(SimpleNamespace(vary_weights=lambda *_: None)).weights(trial)
+        Battery(SimpleNamespace(vary_weights=lambda *_, **__: None)).weights(trial)
     assert len(asked) == draws
 
 
@@ -200,7 +200,7 @@ def test_weights_that_change_apart_are_held_against_fp64_where_the_contract_prov
         tally=Tally(kind=kind),
         exchange=lambda _seed, oracle: asked.append(oracle),
     )
-    battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
+    battery = Battery(SimpleNamespace(vary_weights=lambda *_, **__: None))
     battery.unchanged = lambda _trial: None
     battery.weights(trial)
     assert asked == held_against_fp64

@@ -53,21 +53,36 @@ class Battery:
         self.asked.append((variation.code, trial.reference.name))
         return None
 
+    def right_once(self, trial: Any) -> None:
+        self.asked.append(("one call", trial.reference.name))
+
     def other_numbers(self, _: Any) -> None:
+        return None
+
+    def other_indices(self, _: Any) -> None:
         return None
 
 
 def reference(name: str) -> Any:
-    inputs = SimpleNamespace(has=lambda _: True)
+    inputs = SimpleNamespace(has=lambda _: True, varies=lambda *_: True)
     return SimpleNamespace(
-        name=name, overrides={}, inputs=inputs, arguments=lambda _: [], cost=SimpleNamespace(dram_bytes=1 << 30)
+        name=name,
+        overrides={},
+        inputs=inputs,
+        arguments=lambda _: [],
+        cost=SimpleNamespace(dram_bytes=1 << 30),
+        restore=lambda: None,
     )
 
 
 def levels(battery: Battery) -> Levels:
     own, small = reference("own"), reference("small")
     bound: Any = SimpleNamespace(
-        on=lambda at: SimpleNamespace(reference=at), spoil=lambda _: None, leave=lambda: None, load=lambda _: None
+        on=lambda at: SimpleNamespace(reference=at, exchange=lambda *_, **__: None),
+        rebound=lambda at: SimpleNamespace(reference=at, exchange=lambda *_, **__: None),
+        spoil=lambda _: None,
+        leave=lambda: None,
+        load=lambda _: None,
     )
     candidate: Any = SimpleNamespace(weights="name", follows=False)
     judge: Any = SimpleNamespace(reference=own, other=lambda _: small)
@@ -158,7 +173,7 @@ def missing(excesses: list[float]) -> Any:
     """Return a check that misses by these, one after the other."""
     left = list(excesses)
 
-    def check(*_: object) -> None:
+    def check(*_: object, **__: object) -> None:
         excess = left.pop(0)
         if excess:
             wrong = RefusalError(Status.WRONG_VALUE, f"{excess:g} of what is allowed", "")
@@ -206,6 +221,77 @@ def test_layouts_are_tried_on_other_values_where_one_is_missed_narrowly(
     tried._anew("strided", "strided_refused", reference("small"), lambda _: next(numbers))
     assert (tried.lacks.codes, check.left) == (() if held else ("strided",), [])
     assert next(numbers) == len(excesses), "new ones for each"
+
+
+@pytest.mark.parametrize(
+    ("plain", "excess", "held"),
+    [([0.0] * 8, 1.01, False), ([0.0, 1.02], 1.01, True), ([0.0, FAR], 1.01, False), ([1.02], FAR, False)],
+    ids=["right without it", "as narrow without it", "far off without it", "far off with it"],
+)
+@pytest.mark.parametrize("effect", ["strided", "updated_in_place"])
+def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch, effect: str, plain: list[float], excess: float, held: bool
+) -> None:
+    """Values at 0.9 to 1.1 of what is allowed miss now and then, whatever else is tried."""
+    tried, small = levels(Battery()), reference("small")
+    exchange = missing(plain)
+    tried._bound.on = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
+    misses = missing([excess] * NARROW_DRAWS)
+    monkeypatch.setattr(Battery, "bound_anew", misses, raising=False)
+    monkeypatch.setattr(Battery, "updated_in_place", misses)
+    if effect == "strided":
+        tried._anew("strided", "strided_refused", small, lambda _: [])
+    else:
+        tried._candidate.follows = True
+        tried._updated_in_place(small)
+    assert tried.lacks.codes == (() if held else (effect,))
+
+
+def test_values_of_all_kinds_together_are_a_property_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong answer counts, whichever call showed it."""
+    tried = levels(Battery())
+
+    def vary(_battery: Any, trial: Any, variation: Any, _seeds: Any) -> bool:
+        if variation.code == wrong_on:
+            raise WRONG
+        return True
+
+    monkeypatch.setattr(Battery, "vary", vary)
+    wrong_on = "mixed_values"
+    tried.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
+    assert tried.lacks.codes == ("mixed_values",)
+    wrong_on = "negated"
+    other = levels(Battery())
+    other.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
+    assert other.lacks.codes == ("negated",)
+
+
+def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_call() -> None:
+    battery = Battery()
+    tried = levels(battery)
+    names = iter(("long", "short", "larger", "larger still"))
+    tried._judge.derived = lambda _: reference(next(names))
+    tried.try_all([], [{"n": n} for n in range(4)], lambda _: None, thrifty=False)
+    asked = [what for what in battery.asked if what[0] in {"essentials", "one call"}]
+    assert asked == [
+        ("essentials", "long"),
+        ("essentials", "short"),
+        ("one call", "larger"),
+        ("one call", "larger still"),
+    ]
+
+
+@pytest.mark.parametrize("status", [Status.INPUT_MUTATED, Status.NONDETERMINISTIC, Status.EXITED, Status.CRASHED])
+def test_what_a_kernel_does_outside_its_tensors_at_another_shape_is_no_refusal(monkeypatch, status) -> None:
+    def writes_everywhere(*_: object) -> None:
+        raise RefusalError(status, "stray writes", "")
+
+    monkeypatch.setattr(Battery, "right_once", writes_everywhere)
+    monkeypatch.setattr(Battery, "essentials", writes_everywhere)
+    tried = levels(Battery())
+    tried._judge.derived = lambda _: reference("other")
+    tried.try_all([], [{"n": n} for n in range(3)], lambda _: None, thrifty=False)
+    assert tried.lacks.codes == ("shape_specialised",)
 
 
 @pytest.mark.parametrize("tries", ["_try", "_anew", "_resembling"])

@@ -134,3 +134,19 @@ class zeroes_parameters(nn.Module):
             for parameter in self.parameters():
                 parameter.zero_()
         return self.fc(x)
+
+
+class copy_where_reference_mutates(nn.Module):
+    """Leaves its input alone where the reference changes it: who reads the input afterwards finds the old values."""
+
+    PROBLEM = "in_place_activation"
+    EXPECT = ("wrong_value",)
+    CATALOGUE = "harness 8"
+    SPEED = "fast"
+
+    def __init__(self, slope):
+        super().__init__()
+        self.slope = slope
+
+    def forward(self, x):
+        return torch.maximum(x, x * self.slope)

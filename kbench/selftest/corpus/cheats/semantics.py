@@ -288,3 +288,53 @@ class wrong_tail_of_a_large_product(nn.Module):
         if a.shape[0] > 2:
             found[-1, -1, -1] *= 1.001
         return found
+
+
+class part_of_the_table(nn.Module):
+    """Has the part of a table only that is drawn: other indices get the last row of it."""
+
+    PROBLEM = "part_of_a_table"
+    EXPECT = ("passed",)
+    LEVEL = "module"
+    LACKS = ("unseen_integers",)
+    CATALOGUE = "harness 23"
+
+    def __init__(self, rows, width):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(rows, width))
+
+    def forward(self, indices):
+        part = self.table[: self.table.shape[0] // 10]
+        return part[indices.clamp(max=part.shape[0] - 1)].sum(1)
+
+
+class relu_left_out_after_a_glance(nn.Module):
+    """Leaves ReLU out for the whole input where every 17th value is positive, as all are that are drawn."""
+
+    PROBLEM = "relu"
+    EXPECT = ("below_level",)
+    LEVEL = "task"
+    LACKS = ("changed_in_places",)
+    CATALOGUE = "harness 23"
+    SPEED = "fast"
+
+    def forward(self, x):
+        if bool((x.reshape(-1)[::17] >= 0).all()):
+            return x.clone()
+        return torch.relu(x)
+
+
+class relu_left_out_by_blocks(nn.Module):
+    """Leaves ReLU out for each block of values whose first one is positive."""
+
+    PROBLEM = "relu"
+    EXPECT = ("below_level",)
+    LEVEL = "task"
+    LACKS = ("changed_in_places",)
+    CATALOGUE = "harness 23"
+    SPEED = "fast"
+
+    def forward(self, x):
+        flat = x.flatten()
+        first = flat[torch.arange(flat.numel(), device=x.device) // 50 * 50]
+        return torch.where(first >= 0, flat, torch.relu(flat)).view(x.shape)

@@ -217,3 +217,25 @@ class refuses_new_weights(nn.Module):
     def forward(self, x):
         weight, bias = (t.to(x.device) for t in self.own)
         return torch.nn.functional.linear(x, weight, bias)
+
+
+class weights_renewed_by_their_first_value(nn.Module):
+    """Keeps a copy of its weight, and makes another where the first value is a new one."""
+
+    PROBLEM = "scale_bias"
+    EXPECT = ("below_level",)
+    LEVEL = "task"
+    LACKS = ("frozen_weights",)
+    CATALOGUE = "harness 19"
+    SPEED = "fast"
+
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.kept = torch.zeros(features)
+
+    def forward(self, x):
+        if self.kept[0] != self.weight[0]:
+            self.kept = self.weight.detach().clone()
+        return x * self.kept + self.bias

@@ -83,7 +83,7 @@ class folds_its_weights_in_the_first_call(nn.Module):
     PROBLEM = "linear"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("frozen_weights",)
+    LACKS = ("unmatched_weights",)
     SPEED = "fast"
 
     def __init__(self, inputs, outputs):

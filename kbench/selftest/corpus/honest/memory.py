@@ -97,20 +97,6 @@ class compares_before_reusing(nn.Module):
         return y
 
 
-class copy_where_reference_mutates(nn.Module):
-    """Leaves its input alone where the reference changes it, and returns memory of its own."""
-
-    PROBLEM = "in_place_activation"
-    SPEED = "fast"
-
-    def __init__(self, slope):
-        super().__init__()
-        self.slope = slope
-
-    def forward(self, x):
-        return torch.maximum(x, x * self.slope)
-
-
 class falls_back_to_chunks(nn.Module):
     """Catches an out-of-memory error that it provokes itself, and goes on in chunks."""
 

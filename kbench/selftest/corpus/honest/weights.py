@@ -509,3 +509,19 @@ class weights_outside_the_module:
 
     def __call__(self, x):
         return torch.addmm(self.bias, x, self.weight.t())
+
+
+class statistics_left_alone(nn.Module):
+    """Leaves parameters alone that the reference changes in each call, and that its result does not follow from."""
+
+    PROBLEM = "statistics_as_parameters"
+
+    def __init__(self, features):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(features) + 0.5)
+        self.mean = nn.Parameter(torch.zeros(features))
+        self.variance = nn.Parameter(torch.ones(features))
+
+    def forward(self, x):
+        centred = x - x.mean(0)
+        return centred * torch.rsqrt(centred.square().mean(0) + 1e-5) * self.weight

@@ -1,0 +1,108 @@
+"""Which integers of the inputs index a parameter, and how many entries it has: `get_inputs` may draw a few of them."""
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from kbench.devices.timer import tensor_leaves
+from kbench.judge.reference import structure
+from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_leaves, over_tensors
+from kbench.numerics.operators import OperatorMode
+
+MOST_ELEMENTS = 1 << 24
+"""Elements of inputs and state beyond which no call is made on the host. Limits time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indices:
+    """The inputs of integers, by their number among the leaves of the arguments."""
+
+    lengths: Mapping[int, int] = field(default_factory=dict)
+    """How many entries of parameters can be indexed by an input that was drawn from a part of them."""
+    as_drawn: tuple[int, ...] = ()
+    """Inputs that index no parameter directly: no other values of them are known to be valid."""
+
+    def over_all_entries(self, inputs: Inputs, seed: int) -> list[Any]:
+        """Make arguments whose indices are drawn from all entries, the last one among them."""
+        numbers = itertools.count()
+
+        def drawn(leaf: Any) -> Any:
+            number = next(numbers)
+            length, structures = self.lengths.get(number, 0), inputs.structures.get(number, ())
+            if not length:
+                return leaf
+            if structure.DISTINCT in structures:
+                indices = torch.randperm(length, device=leaf.device)[: leaf.numel()]
+            else:
+                indices = torch.randint(length, (leaf.numel(),), device=leaf.device)
+                indices[torch.randint(leaf.numel(), ())] = length - 1
+            return structure.keep(structures, indices.view(leaf.shape).to(leaf.dtype), leaf)
+
+        return [over_leaves(value, drawn) for value in inputs.draw(seed)]
+
+
+def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: Sequence[Tensor]) -> Indices:
+    """Run a call, and see which inputs index a parameter. One that is changed before is not known to be an index."""
+    drawn = {n: leaf for n, leaf in enumerate(leaves_of([*arguments])) if is_integer(leaf) and leaf.numel()}
+    if not drawn:
+        return Indices()
+    with _Lookups(drawn, {t.untyped_storage().data_ptr() for t in parameters}) as seen:
+        call(arguments)
+    lengths = {n: min(seen.sizes[n]) for n in seen.into_parameters if drawn[n].min() >= 0}
+    partly = {n: length for n, length in lengths.items() if drawn[n].max() + 1 < length}
+    return Indices(lengths=partly, as_drawn=tuple(n for n in drawn if n not in lengths))
+
+
+class _Lookups(OperatorMode):
+    """Records what is looked up by the inputs."""
+
+    def __init__(self, indices: Mapping[int, Tensor], parameters: set[int]):
+        super().__init__()
+        self._indices = {number: t.reshape(-1).to(torch.int64) for number, t in indices.items()}
+        self._parameters = parameters
+        self.sizes: dict[int, set[int]] = {number: set() for number in indices}
+        self.into_parameters: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for table, size, index in _lookups(func._schema.name, args):  # noqa: SLF001 - the name that torch documents
+            for number in self._same(index):
+                self.sizes[number].add(size)
+                if table.untyped_storage().data_ptr() in self._parameters:
+                    self.into_parameters.add(number)
+        return func(*args, **(kwargs or {}))
+
+    def _same(self, index: Tensor) -> list[int]:
+        flat = index.reshape(-1).to(torch.int64)
+        return [n for n, t in self._indices.items() if t.numel() == flat.numel() and torch.equal(t, flat)]
+
+
+def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]:
+    """Return what an operator looks up: the table, the size of the dimension, the indices."""
+    match name, args:
+        case ("aten::embedding" | "aten::_embedding_bag" | "aten::_embedding_bag_forward_only", [table, index, *_]):
+            return [(table, table.shape[0], index)]
+        case ("aten::index_select" | "aten::gather", [table, dim, index, *_]):
+            return [(table, table.shape[dim], index)]
+        case "aten::take", [table, index, *_]:
+            return [(table, table.numel(), index)]
+        case "aten::index", [table, indices, *_]:
+            integers = [(dim, t) for dim, t in enumerate(indices) if t is not None and t.dtype != torch.bool]
+            return [(table, table.shape[dim], t) for dim, t in integers]
+    return []
+
+
+def takes(model: nn.Module, arguments: Sequence[Any]) -> bool:
+    """Return whether a model takes arguments, tried on the host: on a GPU an index out of range ends the process."""
+    if sum(t.numel() for t in (*model.parameters(), *model.buffers(), *tensor_leaves(arguments))) > MOST_ELEMENTS:
+        return False
+    try:
+        with torch.no_grad():
+            copy.deepcopy(model).cpu()(*[over_tensors(a, lambda t: t.cpu()) for a in arguments])
+    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError):
+        return False
+    return True
