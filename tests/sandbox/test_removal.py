@@ -182,7 +182,7 @@ def test_children_do_not_import_from_the_folder_that_kbench_is_run_in(tmp_path):
         "launch = Launch(module='kbench.judge.start', **where)\n"
         "from kbench.core.events import RunOptions; from kbench.wire.options import encode_options\n"
         "config = {'device': 'cpu', 'rung': 0, 'scratch': '.', 'options': encode_options(RunOptions()),\n"
-        " 'home': '.', 'reference_artefacts': ''}\n"
+        " 'home': '.', 'reference_artefacts': '', 'files': []}\n"
         "with nursery() as born_of:\n"
         "    child = Child(launch, born_of.child())\n"
         "    child.channel.send({'environment': launch.environment, 'folder': str(launch.folder), 'config': config})\n"

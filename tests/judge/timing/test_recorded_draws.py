@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.timing import recorded_draws
 from kbench.judge.timing.recorded_draws import LEAST, RecordedDraws
 from kbench.plugins.problem import LoadedProblem
+from kbench.plugins.script import Script
 
 Get = Callable[[], list[Any]]
 made: list[int] = []
@@ -32,7 +34,8 @@ def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def draws_of(get_inputs: Get, *, jitter: bool = False) -> tuple[RecordedDraws, Arena]:
-    problem = LoadedProblem(module=SimpleNamespace(get_inputs=get_inputs), device="cpu")  # type: ignore[arg-type]
+    module: Any = SimpleNamespace(get_inputs=get_inputs)
+    problem = LoadedProblem(module=module, device="cpu", script=Script(Path("problem.py"), Path()))
     inputs = Inputs(problem)
     inputs.jitter = jitter
     drawn = inputs.draw(1)
