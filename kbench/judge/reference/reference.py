@@ -119,7 +119,7 @@ class Reference:
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
-        self.rounds_to = inner_type(self._types, lambda: self.expect(self.arguments(secrets.randbits(31))), self.oracle)
+        self.rounds_to = inner_type(self._types, self._draw, self.oracle)
         """The type of 16 bits that results are rounded to within, where they are wider."""
         self.factor = self.factor if self.rounds_to is None else FACTOR
         own = self.arguments(secrets.randbits(31))
@@ -198,7 +198,10 @@ class Reference:
 
     def is_finite(self) -> bool:
         """Return whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
-        return self.expect(self.arguments(secrets.randbits(31))).is_finite
+        return self._draw().is_finite
+
+    def _draw(self) -> Expected:
+        return self.expect(self.arguments(secrets.randbits(31)))
 
     def state(self) -> list[tuple[str, Tensor]]:
         """Return parameters, then buffers, with their names."""
@@ -351,17 +354,13 @@ class Reference:
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
-
-        def draw() -> Expected:
-            return self.expect(self.arguments(secrets.randbits(31)))
-
-        if not (self.inputs.repeat or repeated_outputs(draw, self.tolerance, CONSTANT_OUTPUT_TOLERANCE)):
+        if not (self.inputs.repeat or repeated_outputs(self._draw, self.tolerance, CONSTANT_OUTPUT_TOLERANCE)):
             return
         finite = self.is_finite()
         self.inputs.vary(jitter=True)
         if not self._copes(finite=finite):
             self.inputs.vary(jitter=False)
-        self.repeats = repeated_outputs(draw, self.tolerance)
+        self.repeats = repeated_outputs(self._draw, self.tolerance)
 
     def _copes(self, *, finite: bool) -> bool:
         """Return whether the reference neither raises nor, if it has to be `finite`, gives NaN or infinities."""
