@@ -24,7 +24,7 @@ class Tally:
     scales: tuple[float, ...] = ()
     """Root mean squares of the outputs, once the truth of some is known."""
     explained: bool = True
-    """Whether rounding explains the error of each output of the last call."""
+    """False if rounding does not explain the error of some output of the last call."""
     reference_errors: tuple[float, ...] = ()
     """Errors of the reference against fp64, the largest of each output."""
     trivial_output_passes: dict[str, bool] = field(default_factory=dict)
