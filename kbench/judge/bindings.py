@@ -6,9 +6,9 @@ from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
-from kbench.judge.exchange import Trial, WrongError, secret_seed
+from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 

@@ -1,18 +1,16 @@
-"""The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
+"""A solution in its worker, as the judge sees it: load, bind, synchronise parameters, call, time rounds."""
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kbench.build import cache
-from kbench.children.child_error import ChildError
-from kbench.children.worker_start import SETUP_TIMEOUT_S, Deadline, StartedWorker, WorkerConfig
+from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
@@ -20,31 +18,25 @@ from kbench.judge.load_request import SolutionSpec, load_request
 from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
+from kbench.judge.refusal import RefusalError, require_untampered
 from kbench.judge.timing.readings import Reply, RoundOptions
+from kbench.judge.worker_link import WorkerLink
 from kbench.plugins.problem import OPENING, Step
-from kbench.wire.channel import Message, WireError, list_of
+from kbench.wire.channel import Message, list_of
 from kbench.wire.channel import field as wire_field
-from kbench.wire.gate_page import Gate
-from kbench.wire.observed import Observed
 
-BIND_TIMEOUT_S = 60.0
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
 USUAL = {"poison": True, "late": False, "told": False, "filled": False}
 
 
-class Candidate:
+class Candidate(WorkerLink):
     """A solution in its worker, as the judge sees it."""
 
     def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
-        self.spec = spec
-        self._config = config
-        self._worker = worker
-        self._child = worker.child
+        super().__init__(spec, config, worker)
         self._arena: Arena | None = None
-        self._paused: contextlib.ExitStack | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
         self.limit_s = config.options.limits.call_s or CALL_FLOOR_S  # of one call
@@ -62,25 +54,6 @@ class Candidate:
         self._unlike_buffers, self._left_buffers = set[str](), set[str]()
         """The reference's, whose counterparts were made with other values; and those that are left as made."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
-        self.observed = Observed()
-        """What all its workers reported of what it reads and starts."""
-        self.worked_until_ns = 0
-        """Until when its tree worked before it was last stopped, on the judge's clock."""
-
-    @property
-    def gate(self) -> Gate | None:
-        """The gate of a worker on a GPU that lives."""
-        return self._worker.gate
-
-    @property
-    def pid(self) -> int:
-        """The worker's, or that of the wrapper that leads its namespaces."""
-        return self._child.pid
-
-    @property
-    def log(self) -> str:
-        """The tail of what the worker printed."""
-        return self._child.log
 
     def prepare(self) -> None:
         """Copy the artefacts in, and have the worker open the device once it is locked in."""
@@ -251,11 +224,6 @@ class Candidate:
         require_untampered(answer, self.log)
         return answer
 
-    @property
-    def message_ns(self) -> int:
-        """When the last message came, on the judge's clock."""
-        return self._child.channel.received_ns
-
     def check_outputs(self, described: Any, expected: Expected) -> tuple[Any, ...]:
         """Check the description of one call's outputs; return the numbers among them. Raises RefusalError."""
         with self.understood():
@@ -275,18 +243,6 @@ class Candidate:
         """Whether its parameters match the reference's, so that they can be set from outside."""
         return self.weights in {"name", "order"}
 
-    @contextlib.contextmanager
-    def understood(self) -> Iterator[None]:
-        """Refuse the solution if what is read of an answer inside a `with` block is malformed."""
-        try:
-            yield
-        except WireError as error:
-            raise self.nonsense(error) from error
-
-    def nonsense(self, error: Exception) -> RefusalError:
-        """Return the refusal for an answer that is malformed."""
-        return RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log)
-
     def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
         """Have the worker run forward and backward; return for each gradient whether it was delivered."""
         backend(self._config.device).synchronize()
@@ -303,26 +259,6 @@ class Candidate:
         with self.understood():
             return answer.get("activities"), self._numbers(answer, [expected])[0]
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the worker has ended."""
-        return self._child.has_ended
-
-    @property
-    def has_news(self) -> bool:
-        """Whether the worker has said something more, or has ended: in a round, before its flag, that is an error."""
-        return self._child.channel.has_news()
-
-    @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Give all requests inside a `with` block this time together, if not less is left for everything."""
-        held = self._config
-        self._config = replace(held, deadlines=(*held.deadlines, Deadline(at_s=time.monotonic() + seconds)))
-        try:
-            yield
-        finally:
-            self._config = held
-
     def report(self) -> None:
         """Send a request that is not timed: its answer says what the solution replaced. Raises RefusalError."""
         self._ask({"op": "report"})
@@ -332,83 +268,8 @@ class Candidate:
         if self._config.options.limits.call_s is None:
             self.limit_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Keep the worker's whole tree stopped for the length of a `with` block, and longer where it is already."""
-        if self._paused is not None:
-            yield
-            return
-        try:
-            with self._child.stopped() as tree:
-                self.worked_until_ns = tree.worked_until_ns
-                yield
-        except ChildError as error:
-            raise RefusalError(error.status, error.reason, error.log) from error
-
-    def pause(self) -> None:
-        """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
-        if self._paused is None:
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(self.stopped())
-                self._paused = stack.pop_all()
-
-    def _resume(self) -> None:
-        if self._paused is not None:
-            paused, self._paused = self._paused, None
-            paused.close()
-
     def revive(self, worker: StartedWorker) -> None:
         """Go on in a fresh worker, which has to be prepared."""
         self.kill()
-        self._worker, self._child, self._arena, self.calls = worker, worker.child, None, 0
-
-    def kill(self) -> None:
-        """Kill the worker and all that it started; its scratch folder goes with it."""
-        with contextlib.suppress(RefusalError):
-            self._resume()
-        self._worker.kill()
-
-    def _ask(
-        self,
-        message: Message,
-        fds: Sequence[int] = (),
-        timeout_s: float = BIND_TIMEOUT_S,
-        on_timeout: Status = Status.CALL_TIMEOUT,
-    ) -> Message:
-        self._resume()
-        return self._answer(lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
-
-    def _answer(self, request: Callable[[float], Message], timeout_s: float, on_timeout: Status) -> Message:
-        try:
-            answer: Message = self._refusing(request, timeout_s, on_timeout)
-        except RefusalError as refusal:
-            if isinstance(refusal.__cause__, ChildError) and refusal.__cause__.status is Status.CALL_TIMEOUT:
-                self.kill()  # a late answer would be taken for one to the next request
-            raise
-        require_untampered(answer, self.log)
-        return answer
-
-    def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
-        """Make a request within the time that is left for everything; what goes wrong is a refusal."""
-        left_s = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
-        try:
-            answer = request(min(left_s, timeout_s))
-            self._require_built()
-        except ChildError as error:
-            self._require_built()
-            status, reason, total_s = error.status, error.reason, self._config.options.limits.total_s
-            if status is Status.CALL_TIMEOUT:
-                status = Status.TOTAL_TIMEOUT if left_s < timeout_s else on_timeout
-                if left_s < timeout_s and total_s:
-                    reason = f"not judged within the {total_s:g} s that it has in total"
-            elif self.spec.is_reference:
-                status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
-                reason = f"the reference's own process failed during timing: {reason}"
-            raise RefusalError(status, reason, error.log) from error
-        return answer
-
-    def _require_built(self) -> None:
-        """Raise UnbuiltError where it needs what only a build may do, and was not built since it was last changed."""
-        self.observed.join(self._child.observed)
-        if self.observed.needs and not self.spec.rehearsed:
-            raise UnbuiltError(self.observed.needs[0])
+        self._connect(worker)
+        self._arena, self.calls = None, 0

@@ -15,9 +15,10 @@ from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
-from kbench.judge.refusal import RefusalError, default_dtype
+from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
+from kbench.judge.tally import Tally
 from kbench.judge.timing.fetched_results import UnfetchableError
 from kbench.judge.timing.gate_clock import DeviceClock, NotReplayableError
 from kbench.judge.timing.host_clock import HostClock

@@ -5,14 +5,14 @@ import functools
 import math
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
 from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
-from kbench.core.model import Correctness, Finding, Mismatch, Status
+from kbench.core.model import Status
 from kbench.core.values import MAX_BOUNDARY_SHARE, Ratios, Ruling, may_be_chance, rule, rule_all
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
@@ -22,7 +22,8 @@ from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, describe_wrong, failed_launch
+from kbench.judge.refusal import RefusalError, WrongError, describe_wrong, failed_launch
+from kbench.judge.tally import Tally
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
 from kbench.numerics import elements
@@ -31,74 +32,6 @@ SMALL = 0.5
 """Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
 """Number and size of earlier answers that are kept, to recognise one that is returned again."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """The worst of everything checked so far; becomes a Correctness."""
-
-    max_abs: float = 0.0
-    max_rel: float = 0.0
-    contract: float = 0.0
-    oracle: float | None = None
-    reference: float | None = None
-    kind: str = "held"
-    elements: int = 0
-    calls: int = 0
-    seeds: set[int] = field(default_factory=set)
-    scales: tuple[float, ...] = ()
-    """Root mean squares of the outputs, once the truth of some is known."""
-    explained: bool = True
-    """Whether rounding explains the error of each output of the last call."""
-    owns: tuple[float, ...] = ()
-    """Errors of the reference against it, the largest of each output."""
-    would_do: dict[str, bool] = field(default_factory=dict)
-    """Of each output, whether zeros or a constant passed all that was held against the truth."""
-    narrow: float = 0.0
-    """By how much results at most missed rule 2 where the contract holds everywhere."""
-    picks: int = 0
-    """The most indices of one output that differ and point at values as good as the reference's."""
-    boundary: tuple[int, int] = (0, 0)
-    """The most elements of one output that are one code away at a boundary, and all elements of that output."""
-
-    def notes(self) -> list[Finding]:
-        """Return what is right and worth knowing."""
-        far = f"within the tolerance of the reference, and {self.narrow:.3g} times the allowed distance from fp64"
-        ties = "indices differ from the reference's where they point at values that are equal within the tolerance"
-        codes = "up to {:,} of {:,} elements are one code from the reference's, where a boundary is near".format(
-            *self.boundary
-        )
-        found = (
-            ("far_from_fp64", self.narrow, far),
-            ("ties", self.picks, ties),
-            ("boundary_codes", self.boundary[0], codes),
-        )
-        return [Finding.note(code, message) for code, is_found, message in found if is_found]
-
-    def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
-        """Freeze the tally."""
-        return Correctness(
-            max_abs_err=self.max_abs,
-            max_rel_err=self.max_rel,
-            contract_ratio=self.contract,
-            oracle_ratio=self.oracle,
-            reference_ratio=self.reference,
-            oracle_factor=factor,
-            contract=self.kind,
-            elements=self.elements,
-            wrong_elements=wrong,
-            calls=self.calls,
-            seeds=len(self.seeds),
-            mismatches=mismatches,
-        )
-
-
-class WrongError(RefusalError):
-    """Values that are not right, with what was compared."""
-
-    def __init__(self, status: Status, reason: str, log: str, correctness: Correctness):
-        super().__init__(status, reason, log)
-        self.correctness = correctness
 
 
 Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
@@ -290,7 +223,7 @@ class Trial:
             number = ruling.output
             place = truth.furthest(outputs[number], number, self.reference.tolerance(wanted[number]), names[number])
             differences[number] = replace(differences[number], mismatches=place)
-        self._account(differences, ratios, ruling)
+        self.tally.add(differences, ratios, ruling, self.reference.factor)
         if ruling.right and sum(t.numel() for t in expected.tensors) <= KEPT_ELEMENTS:
             self.earlier.append(expected.tensors)
         return ruling, differences
@@ -342,7 +275,7 @@ class Trial:
         Zeros may meet that, too. Two values that are each as near to the truth as they may be are no further apart than
         the sum; so the truth need not be computed for every call.
         """
-        for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.owns, strict=False):
+        for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.reference_errors, strict=False):
             tolerance = self.reference.tolerance(want)
             if tolerance.exact or scale > SMALL:
                 continue
@@ -354,17 +287,17 @@ class Trial:
     def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth) -> None:
         """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
         for number, (name, want) in enumerate(expected.judged.items()):
-            if self.tally.would_do.get(name, True) is False or not want.numel():
+            if self.tally.trivial_output_passes.get(name, True) is False or not want.numel():
                 continue
             if self.reference.tolerance(want).exact:
-                self.tally.would_do[name] = False  # nothing near it will do
+                self.tally.trivial_output_passes[name] = False  # nothing near it will do
                 continue
             kind = rule(ratios[number], self.reference.factor).contract
-            self.tally.would_do[name] = kind != "held"
+            self.tally.trivial_output_passes[name] = kind != "held"
             if kind != "held" and truth.pieces is not None:
                 constants = want.new_zeros(()), elements.mean(want)
                 tried = (self._passes(value.expand(want.shape), number, expected, truth) for value in constants)
-                self.tally.would_do[name] = any(tried)
+                self.tally.trivial_output_passes[name] = any(tried)
 
     def _passes(self, got: Tensor, number: int, expected: Expected, truth: Truth) -> bool:
         want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
@@ -378,26 +311,8 @@ class Trial:
         outputs = self.arena.output_like
         if outputs and not any(output.numel() for output in outputs):
             return True
-        would_do = [passes or name in self.reference.repeats for name, passes in self.tally.would_do.items()]
-        return bool(would_do) and all(would_do)
-
-    def _account(self, differences: list[elements.Difference], ratios: list[Ratios], ruling: Ruling) -> None:
-        tally = self.tally
-        tally.calls += 1
-        tally.narrow = max(tally.narrow, ruling.narrow)
-        tally.elements += sum(d.elements for d in differences)
-        tally.max_abs = max([tally.max_abs, *(d.largest_error for d in differences)])
-        tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])
-        tally.contract = max([tally.contract, *(each.contract for each in ratios)])
-        tally.explained = all(each.explained(self.reference.factor) for each in ratios)
-        known = [each for each in ratios if each.oracle is not None]
-        if known:
-            tally.oracle = max(tally.oracle or 0.0, *(each.oracle or 0.0 for each in known))
-            tally.reference = max(tally.reference or 0.0, *(each.reference or 0.0 for each in known))
-            before = tally.owns or (0.0,) * len(ratios)
-            tally.owns = tuple(max(old, each.reference or 0.0) for old, each in zip(before, ratios, strict=True))
-        if ruling.contract != "held":
-            tally.kind = ruling.contract
+        passes = self.tally.trivial_output_passes
+        return bool(passes) and all(passes[name] or name in self.reference.repeats for name in passes)
 
 
 def secret_seed() -> int:

@@ -7,7 +7,7 @@ from typing import Self
 import torch
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.core.model import Status
+from kbench.core.model import Correctness, Status
 from kbench.core.printable import printable
 from kbench.core.values import Ruling
 from kbench.numerics import elements
@@ -54,6 +54,14 @@ class RefusalError(Exception):
         """Return it without its frames: they hold the tensors of the call, and the next draw has as many."""
         self.__context__ = None
         return self.with_traceback(None)
+
+
+class WrongError(RefusalError):
+    """Values that are not right, with what was compared."""
+
+    def __init__(self, status: Status, reason: str, log: str, correctness: Correctness):
+        super().__init__(status, reason, log)
+        self.correctness = correctness
 
 
 def default_dtype(refusal: RefusalError) -> str:

@@ -8,8 +8,7 @@ import pytest
 from kbench.core.model import Status
 from kbench.judge import bindings
 from kbench.judge.bindings import BoundCandidate
-from kbench.judge.exchange import WrongError
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, WrongError
 
 
 class Candidate:

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from kbench.judge.exchange import Tally, Trial
+from kbench.judge.exchange import Trial
 from kbench.judge.reference.reference import Reference
+from kbench.judge.tally import Tally
 from kbench.numerics import codes
 
 DRAWS = 50

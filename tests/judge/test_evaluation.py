@@ -13,8 +13,7 @@ from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
 from kbench.judge.evaluation import Assignment, Evaluation
-from kbench.judge.exchange import WrongError
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.timing.gate_clock import NotReplayableError
 from kbench.judge.timing.pairing import DisturbedError
 from kbench.judge.timing.profile import Profile

@@ -9,14 +9,16 @@ from fakes import CORRECT
 
 from kbench.core.values import Ruling
 from kbench.judge import exchange
-from kbench.judge.exchange import Tally, Trial, WrongError
+from kbench.judge.exchange import Trial
 from kbench.judge.reference.expected import Expected
+from kbench.judge.refusal import WrongError
+from kbench.judge.tally import Tally
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.numerics.elements import Tolerance
 
 
 @pytest.mark.parametrize(
-    ("shapes", "would_do", "little"),
+    ("shapes", "trivial_output_passes", "little"),
     [
         ([(0, 4)], {}, True),
         ([(0,), (3, 0)], {}, True),
@@ -26,13 +28,13 @@ from kbench.numerics.elements import Tolerance
     ],
 )
 def test_outputs_without_elements_prove_little(
-    shapes: list[tuple[int, ...]], would_do: dict[str, bool], little: bool
+    shapes: list[tuple[int, ...]], trivial_output_passes: dict[str, bool], little: bool
 ) -> None:
     """A case of no rows compares nothing; a result that is all plain values is compared as it is."""
     trial: Any = object.__new__(Trial)
     trial.arena = SimpleNamespace(output_like=[torch.empty(shape, device="meta") for shape in shapes])
     trial.reference = SimpleNamespace(repeats=())
-    trial.tally = SimpleNamespace(would_do=would_do)
+    trial.tally = SimpleNamespace(trivial_output_passes=trivial_output_passes)
     assert trial.proves_little is little
 
 

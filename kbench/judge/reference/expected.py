@@ -1,6 +1,6 @@
 """What a reference returned: the answer that a solution's is held against, and whether it returns that again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,12 @@ UNLIKE = 0.01
 """Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
 UNLIKE_TIMES = 10
 """Largest root mean square of the difference, in relative tolerances."""
+SMALL_OUTPUT = 1 << 16
+"""Most elements of an output that may be nearly the same for all inputs, as a mean of many terms is."""
+REPEAT_DRAWS = 4
+"""Draws with equal outputs before an output counts as constant; two may be equal by chance."""
+CONSTANT_OUTPUT_TOLERANCE = 4.0
+"""In tolerances. Outputs of two draws that are closer may agree within one tolerance by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,26 @@ def unlike(one: Tensor, other: Tensor) -> bool:
     if tolerance.exact:
         return bool((one != other).sum() > UNLIKE * one.numel())
     return elements.rms_apart(one, other) > UNLIKE_TIMES * tolerance.rtol
+
+
+def repeated_outputs(
+    draw: Callable[[], Expected], tolerance_of: Callable[[Tensor], elements.Tolerance], within: float = 1.0
+) -> tuple[str, ...]:
+    """Return the outputs of which all draws are within `within` tolerances, as a mean over a million terms is."""
+
+    def small() -> dict[str, Tensor]:
+        return {p: t for p, t in draw().outputs if 0 < t.numel() <= SMALL_OUTPUT and not tolerance_of(t).exact}
+
+    def near(one: Tensor, other: Tensor | None) -> bool:
+        if other is None or one.shape != other.shape:
+            return False
+        return elements.compare(one, other, tolerance_of(one)).ratio <= within
+
+    same = small()
+    for _ in range(REPEAT_DRAWS):
+        other = small() if same else {}
+        same = {path: first for path, first in same.items() if near(first, other.get(path))}
+    return tuple(same)
 
 
 def place_of_difference(one: Any, other: Any) -> str:

@@ -1,6 +1,7 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
 import contextlib
+import functools
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -33,10 +34,12 @@ from kbench.judge.reference.drawing import (
     samples_kept,
 )
 from kbench.judge.reference.expected import (
+    CONSTANT_OUTPUT_TOLERANCE,
     Expected,
     aliased_outputs,
     is_random,
     place_of_difference,
+    repeated_outputs,
     sums_of,
     unlike,
 )
@@ -57,12 +60,6 @@ from kbench.wire.channel import flatten
 
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
-SMALL_OUTPUT = 1 << 16
-"""Most elements of an output that may be nearly the same for all inputs, as a mean of many terms is."""
-REPEAT_DRAWS = 4
-"""Draws with equal outputs before an output counts as constant; two may be equal by chance."""
-HARDLY = 4.0
-"""In tolerances. Outputs of two draws that are closer may agree within one tolerance by chance."""
 SMALL_STATE = 1 << 24
 """Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
 FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
@@ -122,7 +119,7 @@ class Reference:
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
-        self.rounds_to = inner_type(self._types, lambda: self.expect(self.arguments(secrets.randbits(31))), self.oracle)
+        self.rounds_to = inner_type(self._types, self._draw, self.oracle)
         """The type of 16 bits that results are rounded to within, where they are wider."""
         self.factor = self.factor if self.rounds_to is None else FACTOR
         own = self.arguments(secrets.randbits(31))
@@ -201,7 +198,10 @@ class Reference:
 
     def is_finite(self) -> bool:
         """Return whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
-        return self.expect(self.arguments(secrets.randbits(31))).is_finite
+        return self._draw().is_finite
+
+    def _draw(self) -> Expected:
+        return self.expect(self.arguments(secrets.randbits(31)))
 
     def state(self) -> list[tuple[str, Tensor]]:
         """Return parameters, then buffers, with their names."""
@@ -290,13 +290,11 @@ class Reference:
             found = self.try_expect(arguments)
             return None if isinstance(found, Exception) else [*found.judged.values()]
 
-        def double() -> list[Tensor] | None:
-            return self._run_double(arguments, wanted)
-
         def tolerance_of(dtype: torch.dtype) -> elements.Tolerance:
             return elements.tolerance_for(dtype, self.problem.tolerance)
 
-        found = Boundaries(own, double if self.is_small(expected) else None, tolerance_of, self.factor)
+        double = functools.partial(self._run_double, arguments, wanted) if self.is_small(expected) else None
+        found = Boundaries(own, double, tolerance_of, self.factor)
         self.decides = found.decides
         return found
 
@@ -356,36 +354,18 @@ class Reference:
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
-        if not (self.inputs.repeat or self._repeating(within=HARDLY)):
+        if not (self.inputs.repeat or repeated_outputs(self._draw, self.tolerance, CONSTANT_OUTPUT_TOLERANCE)):
             return
         finite = self.is_finite()
         self.inputs.vary(jitter=True)
         if not self._copes(finite=finite):
             self.inputs.vary(jitter=False)
-        self.repeats = self._repeating()
+        self.repeats = repeated_outputs(self._draw, self.tolerance)
 
     def _copes(self, *, finite: bool) -> bool:
         """Return whether the reference neither raises nor, if it has to be `finite`, gives NaN or infinities."""
         found = self.try_expect(self.arguments(secrets.randbits(31)))
         return not isinstance(found, Exception) and (found.is_finite or not finite)
-
-    def _repeating(self, within: float = 1.0) -> tuple[str, ...]:
-        """Return the outputs of which all draws are within `within` tolerances, as a mean over a million terms is."""
-
-        def small() -> dict[str, Tensor]:
-            outputs = self.expect(self.arguments(secrets.randbits(31))).outputs
-            return {path: t for path, t in outputs if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}
-
-        def near(one: Tensor, other: Tensor | None) -> bool:
-            if other is None or one.shape != other.shape:
-                return False
-            return elements.compare(one, other, self.tolerance(one)).ratio <= within
-
-        same = small()
-        for _ in range(REPEAT_DRAWS):
-            other = small() if same else {}
-            same = {path: first for path, first in same.items() if near(first, other.get(path))}
-        return tuple(same)
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from kbench.core.model import Status
 from kbench.devices.cuda import recorded, wrap
-from kbench.judge.exchange import WrongError
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.timing.mapped_results import MappedResult
 from kbench.numerics import elements
 from kbench.wire.shared_memory import TensorSpec

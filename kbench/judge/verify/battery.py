@@ -16,13 +16,13 @@ from kbench.core.values import NARROW, UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
-from kbench.judge.exchange import Trial, WrongError, secret_seed
+from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference import integers
 from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation
 from kbench.judge.verify.wrong_answers import explain

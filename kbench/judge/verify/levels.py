@@ -15,10 +15,11 @@ from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
+from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
+from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.lacks import STRAY_WRITES, CodeOf, LackingProperties, by_status, lacking, of_weights
 from kbench.judge.verify.variations import (

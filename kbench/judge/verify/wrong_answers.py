@@ -10,9 +10,10 @@ from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.devices.backend import backend
 from kbench.devices.poison import is_poison
 from kbench.judge import why
-from kbench.judge.exchange import Tally, Trial, secret_seed
+from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
+from kbench.judge.tally import Tally
 
 ASKING_TIMEOUT_S = 10.0
 """Time limit for all further requests to a worker (chosen): one that hangs costs no more than a call."""

@@ -11,8 +11,8 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 from kbench.core.model import Status
 from kbench.core.values import Ruling
-from kbench.judge.exchange import Tally, WrongError
-from kbench.judge.refusal import RefusalError
+from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 

@@ -10,8 +10,8 @@ import torch
 from planted import no_first_block, no_tail, no_third_row, poison
 
 from kbench.core.model import Status
-from kbench.judge.exchange import Tally
 from kbench.judge.refusal import RefusalError
+from kbench.judge.tally import Tally
 from kbench.judge.verify import wrong_answers
 from kbench.numerics import elements
 

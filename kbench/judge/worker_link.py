@@ -1,0 +1,164 @@
+"""The judge's link to one worker: ask, stop and kill it; each failure comes back as a RefusalError."""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kbench.children.child_error import ChildError
+from kbench.children.worker_start import Deadline, StartedWorker, WorkerConfig
+from kbench.core.model import Status
+from kbench.judge.load_request import SolutionSpec
+from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
+from kbench.wire.channel import Message, WireError
+from kbench.wire.gate_page import Gate
+from kbench.wire.observed import Observed
+
+REQUEST_TIMEOUT_S = 60.0
+
+
+class WorkerLink:
+    """A line to a worker: requests with time limits, stops, and the kill."""
+
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
+        self.spec = spec
+        self._config = config
+        self._connect(worker)
+        self.observed = Observed()
+        """What all its workers reported of what it reads and starts."""
+        self._paused: contextlib.ExitStack | None = None
+        self.worked_until_ns = 0
+        """Until when its tree worked before it was last stopped, on the judge's clock."""
+
+    def _connect(self, worker: StartedWorker) -> None:
+        self._worker, self._child = worker, worker.child
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate of a worker on a GPU that lives."""
+        return self._worker.gate
+
+    @property
+    def pid(self) -> int:
+        """The worker's, or that of the wrapper that leads its namespaces."""
+        return self._child.pid
+
+    @property
+    def log(self) -> str:
+        """The tail of what the worker printed."""
+        return self._child.log
+
+    @property
+    def has_ended(self) -> bool:
+        """True once the worker has ended."""
+        return self._child.has_ended
+
+    @property
+    def has_news(self) -> bool:
+        """True if the worker has said something more, or has ended: in a round, before its flag, that is an error."""
+        return self._child.channel.has_news()
+
+    @property
+    def message_ns(self) -> int:
+        """When the last message came, on the judge's clock."""
+        return self._child.channel.received_ns
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Give all requests inside a `with` block this time together, if not less is left for everything."""
+        held = self._config
+        self._config = replace(held, deadlines=(*held.deadlines, Deadline(at_s=time.monotonic() + seconds)))
+        try:
+            yield
+        finally:
+            self._config = held
+
+    @contextlib.contextmanager
+    def understood(self) -> Iterator[None]:
+        """Refuse the solution if what is read of an answer inside a `with` block is malformed."""
+        try:
+            yield
+        except WireError as error:
+            raise self.nonsense(error) from error
+
+    def nonsense(self, error: Exception) -> RefusalError:
+        """Return the refusal for an answer that is malformed."""
+        return RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Keep the worker's whole tree stopped for the length of a `with` block, and longer where it is already."""
+        if self._paused is not None:
+            yield
+            return
+        try:
+            with self._child.stopped() as tree:
+                self.worked_until_ns = tree.worked_until_ns
+                yield
+        except ChildError as error:
+            raise RefusalError(error.status, error.reason, error.log) from error
+
+    def pause(self) -> None:
+        """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
+        if self._paused is None:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self.stopped())
+                self._paused = stack.pop_all()
+
+    def _resume(self) -> None:
+        if self._paused is not None:
+            paused, self._paused = self._paused, None
+            paused.close()
+
+    def kill(self) -> None:
+        """Kill the worker and all that it started; its scratch folder goes with it."""
+        with contextlib.suppress(RefusalError):
+            self._resume()
+        self._worker.kill()
+
+    def _ask(
+        self,
+        message: Message,
+        fds: Sequence[int] = (),
+        timeout_s: float = REQUEST_TIMEOUT_S,
+        on_timeout: Status = Status.CALL_TIMEOUT,
+    ) -> Message:
+        self._resume()
+        return self._answer(lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
+
+    def _answer(self, request: Callable[[float], Message], timeout_s: float, on_timeout: Status) -> Message:
+        try:
+            answer: Message = self._refusing(request, timeout_s, on_timeout)
+        except RefusalError as refusal:
+            if isinstance(refusal.__cause__, ChildError) and refusal.__cause__.status is Status.CALL_TIMEOUT:
+                self.kill()  # a late answer would be taken for one to the next request
+            raise
+        require_untampered(answer, self.log)
+        return answer
+
+    def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
+        """Make a request within the time that is left for everything; what goes wrong is a refusal."""
+        left_s = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
+        try:
+            answer = request(min(left_s, timeout_s))
+            self._require_built()
+        except ChildError as error:
+            self._require_built()
+            status, reason, total_s = error.status, error.reason, self._config.options.limits.total_s
+            if status is Status.CALL_TIMEOUT:
+                status = Status.TOTAL_TIMEOUT if left_s < timeout_s else on_timeout
+                if left_s < timeout_s and total_s:
+                    reason = f"not judged within the {total_s:g} s that it has in total"
+            elif self.spec.is_reference:
+                status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
+                reason = f"the reference's own process failed during timing: {reason}"
+            raise RefusalError(status, reason, error.log) from error
+        return answer
+
+    def _require_built(self) -> None:
+        """Raise UnbuiltError where it needs what only a build may do, and was not built since it was last changed."""
+        self.observed.join(self._child.observed)
+        if self.observed.needs and not self.spec.rehearsed:
+            raise UnbuiltError(self.observed.needs[0])
