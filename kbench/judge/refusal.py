@@ -25,7 +25,8 @@ LAUNCHES = (
     ("too many resources", "threads per block times registers are more than the device has"),
     (
         "invalid argument",
-        "more than 48 KiB of shared memory per block need `cudaFuncSetAttribute`, and the device has a limit",
+        "the grid or the block is empty or too large, or more than 48 KiB of shared memory a block need "
+        "`cudaFuncSetAttribute`",
     ),
     ("invalid configuration", "the grid or the block is empty or larger than the device allows"),
 )

@@ -97,9 +97,9 @@ class ModelNew(nn.Module):
 GRID = "(x.numel() + 255) / 256, 256"
 UNCHECKED = {
     "smem": ("", f"{GRID}, 262144", "invalid argument", "shared memory"),
-    "arch": ("os.environ['TORCH_CUDA_ARCH_LIST'] = '7.0'", GRID, "no kernel image", "TORCH_CUDA_ARCH_LIST"),
-    "block": ("", "(x.numel() + 255) / 256, 4096", "invalid configuration", "block"),
-    "grid": ("", "0, 256", "invalid configuration", "grid"),
+    "arch": ("os.environ['TORCH_CUDA_ARCH_LIST'] = '8.0'", GRID, "no kernel image", "TORCH_CUDA_ARCH_LIST"),
+    "block": ("", "(x.numel() + 255) / 256, 4096", "invalid argument", "block"),
+    "grid": ("", "0, 256", "invalid argument", "grid"),
 }
 
 
