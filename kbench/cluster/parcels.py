@@ -36,12 +36,12 @@ def pack(path: Path) -> Parcel:
     paths = [start, *(p for p in needed if p != start and p.is_file() and not p.is_relative_to(PACKAGE))]
     root = Path(os.path.commonpath([p.parent for p in paths]))
     files = {str(p.relative_to(root)): p.read_bytes() for p in sorted(paths)}
-    return Parcel(sha256=digest(files), main=str(start.relative_to(root)), files=files)
+    return Parcel(sha256=digest(files, main := str(start.relative_to(root))), main=main, files=files)
 
 
-def digest(files: Mapping[str, bytes]) -> str:
-    """Return the hash of names and contents."""
-    found = hashlib.sha256()
+def digest(files: Mapping[str, bytes], main: str) -> str:
+    """Return the hash of names and contents, and of which file is the source."""
+    found = hashlib.sha256(main.encode())
     for name, content in sorted(files.items()):
         found.update(f"{len(name)} {name} {len(content)} ".encode() + content)
     return found.hexdigest()
@@ -49,7 +49,7 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 def unpack(parcel: Parcel, folder: Path) -> Path:
     """Write a parcel below a folder, once; return the path of its source. Raises MachineError for a damaged parcel."""
-    if digest(parcel.files) != parcel.sha256:
+    if digest(parcel.files, parcel.main) != parcel.sha256:
         raise MachineError(f"a source arrived damaged: {parcel.main}", "run the sweep again with `--resume`")
     home = folder / parcel.sha256[:32]
     if not home.is_dir():

@@ -25,8 +25,7 @@ LAUNCHES = (
     ("too many resources", "threads per block times registers are more than the device has"),
     (
         "invalid argument",
-        "the grid or the block is empty or too large, or more than 48 KiB of shared memory a block need "
-        "`cudaFuncSetAttribute`",
+        "the grid or block is empty or too large, or 48 KiB of shared memory need `cudaFuncSetAttribute`",
     ),
     ("invalid configuration", "the grid or the block is empty or larger than the device allows"),
 )

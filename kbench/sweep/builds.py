@@ -85,6 +85,7 @@ class Builds:
     def start(self, tasks: Sequence[Task]) -> None:
         """Pass on tasks that need no build, and build the others. All tasks have equal options."""
         groups: dict[BuildKey, list[Task]] = defaultdict(list)
+        ready: list[Task] = []
         for task in tasks:
             refused = task.refused or task.solution.unsupported_on(self._context.device.kind, task.problem)
             if refused is not None:
@@ -92,7 +93,9 @@ class Builds:
             elif self._may_need_a_build(task.solution):
                 groups[task.problem.path, task.solution.path, task.solution.variant].append(task)
             else:
-                self._dispatcher.built(task)
+                ready.append(task)
+        for task in ready:  # all at once: a lane takes several of one problem
+            self._dispatcher.built(task)
         for group in groups.values():
             self._pool.submit(self._guarded, group)
 

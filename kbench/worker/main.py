@@ -58,6 +58,7 @@ class Worker:
         self._overrides: Any = None
         """Of the case that the model was constructed for last."""
         self._observed = ObservedSolution()
+        self._fresh = False  # whether each call gets tensor objects of its own
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""

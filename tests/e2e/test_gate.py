@@ -102,7 +102,7 @@ def answers(document) -> dict[str, str]:
 def test_a_commit_that_is_slower_fails_with_its_case_named(repository):
     (repository / "pyproject.toml").write_text(BUSY_SETTINGS)
     (repository / "spin.py").write_text(QUICKER)
-    commit(repository, SLOWER.format(percent=200, long=250_000))
+    commit(repository, SLOWER.format(percent=900, long=250_000))
     code, document = gate(repository, "--case", "*")
     assert code == 1, json.dumps(document["results"])
     found = answers(document)
