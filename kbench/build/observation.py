@@ -76,27 +76,19 @@ class Observation:
             self._faults_apart = _children_faults()
         self._is_on = True
 
-    def pause(self) -> None:
-        """Observe nothing until `during`."""
-        self._is_on = False
-
-    @contextlib.contextmanager
-    def during(self) -> Iterator[None]:
-        """Observe inside a `with` block, once `begin` was called."""
-        with self._switched(on=self._is_hooked):
-            yield
-
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
         """Observe nothing inside a `with` block: the code that runs there is not what is observed."""
         faults = _children_faults()
-        with self._switched(on=False):
-            yield
-        self._faults_apart += _children_faults() - faults
+        try:
+            with self._switched_off():
+                yield
+        finally:  # a compiler that fails was started all the same
+            self._faults_apart += _children_faults() - faults
 
     @contextlib.contextmanager
-    def _switched(self, *, on: bool) -> Iterator[None]:
-        before, self._is_on = self._is_on, on
+    def _switched_off(self) -> Iterator[None]:
+        before, self._is_on = self._is_on, False
         try:
             yield
         finally:
