@@ -110,7 +110,7 @@ def test_a_commit_that_is_slower_fails_with_its_case_named(repository):
     assert found.pop("short") in NOT_WORSE, json.dumps(document["results"])
     slow = next(result for result in document["results"] if result["case"] == "long")
     assert [look["status"] for look in slow["looks"]].count("slower") == 2, "found, and found again"
-    assert 1.6 < slow["ratio"] < 2.5, "twice as slow, on a machine that does other things"
+    assert slow["ratio"] > 2, "nine times as slow, on a machine that does other things"
 
 
 @needs_quiet
