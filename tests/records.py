@@ -58,6 +58,7 @@ ROW = {
     "oracle_factor": 4.0,
     "contract": "held",
     "isolation": "landlock+namespaces",
+    "tensors": "float32[8] -> float32[8]",
     "weights": "name",
     "tf32": False,
     "dram_bytes": 100_000_000,
@@ -79,6 +80,7 @@ ROW = {
 HERE = Conditions(
     problem_sha256="7",
     overrides="{}",
+    tensors="",
     device="cuda",
     timer="events",
     l2="flushed",

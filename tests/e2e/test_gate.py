@@ -50,13 +50,12 @@ max_processes = 3
 """
 BUSY_SETTINGS = """[tool.kbench.run]
 pairs = 4
-processes = 4
-max_processes = 4
+processes = 3
+max_processes = 3
 
 [tool.kbench.gate]
 slower = 0.4
 """
-"""Of four processes the interval of a change is half as wide as of three."""
 NOT_WORSE = {"same", "unclear"}
 needs_quiet = pytest.mark.skipif("KBENCH_TIMING_TESTS" not in os.environ, reason="needs a quiet machine: see above")
 
