@@ -64,6 +64,7 @@ ROW = {
     "dram_bytes": 100_000_000,
     "flops": 5_000_000,
     "limit_ns": 25_000,
+    "limit_rate": "memory",
     "percent_of_limit": 25.0,
     "own_share": 0.75,
     "gpu_name": "NVIDIA H200",

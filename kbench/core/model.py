@@ -367,6 +367,8 @@ class ResultRow:
     """Floating-point operations of a call, counted on the reference."""
     limit_ns: int | None
     """Least time for that traffic and these operations at the peaks measured on this device."""
+    limit_rate: str
+    """The peak that decides it: `memory`, or an arithmetic, as `fp32` or `fp16 x 3` (a product of split factors)."""
     percent_of_limit: float | None
     """`limit_ns` over `time_ns_median`."""
     own_share: float | None
