@@ -15,7 +15,7 @@ class TimeLimits:
     """Timeouts of a solution, in seconds. Each has its own status."""
 
     import_s: float = 60.0
-    """To import the solution, or the problem; what else opens a problem may take a multiple of it."""
+    """To import the solution or the problem; other steps of opening a problem may take a multiple of it."""
     build_s: float = 300.0
     """To build the solution."""
     call_s: float | None = None

@@ -270,15 +270,15 @@ class ResultRow:
     git_commit: str
     """Commit of the working folder; empty outside a repository."""
     git_dirty: bool
-    """Whether tracked files had uncommitted changes."""
+    """True if tracked files had uncommitted changes."""
     source_sha256: str
-    """Identity of the solution: the hash of its file and of every file that was read with it, toolchain apart."""
+    """Hash of the solution's file and of every file that was read with it, toolchain apart."""
     problem: str
     """Name of the problem."""
     problem_path: str
-    """Its file, relative to the folder that the run was started in, or absolute; empty for a shipped problem."""
+    """Its file, relative to the run's working folder, or absolute; empty for a shipped problem."""
     problem_sha256: str
-    """Identity of the problem: the hash of its file and of every file that was read with it."""
+    """Hash of the problem's file and of every file that was read with it."""
     solution: str
     """Name of the solution."""
     solution_path: str
@@ -300,11 +300,11 @@ class ResultRow:
     level: str
     """`task`, `module` or `general`: the highest level that the solution holds; empty for none."""
     lacks: str
-    """Codes of the properties that keep it from higher levels, sorted, separated by spaces."""
+    """Codes of the properties that keep it from higher levels, separated by spaces."""
     required_level: str
     """`--level`."""
     accepted: str
-    """Codes of `--accept`, sorted, separated by spaces."""
+    """Codes of `--accept`, separated by spaces."""
     device: str
     """`cpu` or `cuda:INDEX`."""
     timer: str
@@ -328,19 +328,19 @@ class ResultRow:
     speedup: float | None
     """Reference time over candidate time, from the pairs of this process."""
     speedup_low: float | None
-    """Lower end of the 95 % interval over processes, the same in each row of the case; absent for one process."""
+    """Lower end of the 95 % interval over processes; absent for one process."""
     speedup_high: float | None
     """Upper end of that interval."""
     attested_ns: int | None
     """Time of a call of the solution by the judge's clock."""
     attested_half_width_ns: int | None
-    """How far from the truth `attested_ns` can be."""
+    """Largest error of `attested_ns`."""
     attestation: str
     """`held`; `weak`: the judge's clock cannot confirm the time; `none`: nothing was timed."""
     wall_ns: int | None
     """Time per call of a plain loop, the host's work included, by the judge's clock."""
     ref_wall_ns: int | None
-    """The same of the reference."""
+    """Wall time per call of the reference."""
     max_abs_err: float | None
     """Largest absolute difference from the reference; `inf` if a wrong value is not finite."""
     max_rel_err: float | None
@@ -358,17 +358,17 @@ class ResultRow:
     weights: str
     """How parameters were synchronised: `name`, `order`, `seed` or `none`."""
     tf32: bool
-    """Whether TF32 was allowed on both sides."""
+    """True if TF32 was allowed on both sides."""
     dram_bytes: int | None
     """Compulsory traffic of a call: inputs, outputs and parameters, each once."""
     flops: int | None
     """Floating-point operations of a call, counted on the reference."""
     limit_ns: int | None
-    """Least time for that traffic and these operations at the peaks measured on this device."""
+    """Least time for this traffic and these operations at the measured peaks."""
     percent_of_limit: float | None
     """`limit_ns` over `time_ns_median`."""
     own_share: float | None
-    """Share of a call's time in the solution's own kernels, from 0 to 1, told by its worker; absent if not known."""
+    """Share of a call's time in the solution's own kernels, as its worker reports it; absent if not known."""
     gpu_name: str
     """Name of the GPU; on a CPU the processor's."""
     gpu_uuid: str
@@ -382,10 +382,10 @@ class ResultRow:
     sm_clock_mhz: int | None
     """Median SM clock of the samples."""
     throttled: bool
-    """Whether any sample was marked."""
+    """True if any sample was marked."""
     flags: str
     """Codes of the flags, separated by spaces."""
     samples_sha256: str
-    """Hash of this process's lines in the samples file, so that an edited file is refused."""
+    """Hash of this process's lines in the samples file."""
     kbench_version: str
     """Version of kbench that wrote the row."""
