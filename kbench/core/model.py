@@ -12,7 +12,7 @@ SCHEMA_VERSION = 5
 
 
 class Status(StrEnum):
-    """How the evaluation of one (problem, solution, case) ended."""
+    """End of the evaluation of one (problem, solution, case)."""
 
     PASSED = "passed"
     BUILD_FAILED = "build_failed"
@@ -94,7 +94,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """Where an output is wrong: its place in the output structure, an index into it, and both values."""
+    """One wrong element: its output's place in the structure, its index, and both values."""
 
     output: str
     index: tuple[int, ...]
@@ -104,7 +104,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correctness:
-    """Result of checking all outputs of all calls; ratios are in tolerances (1 is the limit). Rows tell no counts."""
+    """Result of checking all outputs of all calls; ratios are in tolerances (1 is the limit). Rows have no counts."""
 
     max_abs_err: float
     max_rel_err: float
@@ -157,7 +157,7 @@ class Sample:
     throttle_reasons: int | None = None
     """NVML's bit mask of the reasons why clocks are lowered."""
     marked: bool = False
-    """Whether the pair was throttled or disturbed, and so left out of the estimate."""
+    """True if the pair was throttled or disturbed, and so left out of the estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ class Timing:
     attested_ns: float | None = None
     """Time per call by the judge's clock: of rounds behind its gate; on a CPU of requests less their overhead."""
     attested_half_width_ns: float | None = None
-    """How far from the truth that can be."""
+    """Largest error of `attested_ns`."""
     attestation: str = "none"
     """`held`, `weak` (waits for the device, or too short to attest on a CPU) or `none`."""
     wall_ns: float | None = None
@@ -209,7 +209,7 @@ class Failed:
     correctness: Correctness | None = None
     findings: tuple[Finding, ...] = ()
     diagnosis: Diagnosis | None = None
-    """Why its values are wrong, if a usual explanation fits."""
+    """Explanation of wrong values, if a usual one fits."""
     level: Level | None = None
     """The highest level that it holds, below the required one; None if it does not do the task."""
     lacks: tuple[str, ...] = ()
@@ -266,7 +266,7 @@ class ResultRow:
     run_id: str
     """Identifier of the run; all its rows have the same one."""
     started_utc: str
-    """When the run started."""
+    """Start of the run."""
     git_commit: str
     """Commit of the working folder; empty outside a repository."""
     git_dirty: bool
@@ -294,7 +294,7 @@ class ResultRow:
     status: str
     """`passed` or the status of the failure."""
     reason: str
-    """Why it failed, in one line; empty for what passed."""
+    """Cause of the failure in one line; empty for a solution that passed."""
     findings: str
     """Codes of the findings, separated by spaces."""
     level: str
@@ -350,13 +350,13 @@ class ResultRow:
     oracle_ratio: float | None
     """Largest error against the fp64 reference, in units of the tolerance."""
     oracle_factor: float | None
-    """How many times the fp32 reference's own error a solution may have."""
+    """Factor on the fp32 reference's own error that a solution may have."""
     contract: str
     """`held`, `unattainable` (the reference itself misses it) or `vacuous` (zeros would pass)."""
     isolation: str
     """Rung of the sandbox that was used."""
     weights: str
-    """How parameters were synchronised: `name`, `order`, `seed` or `none`."""
+    """Way in which parameters were synchronised: `name`, `order`, `seed` or `none`."""
     tf32: bool
     """True if TF32 was allowed on both sides."""
     dram_bytes: int | None
