@@ -38,7 +38,7 @@ SHARED_STALLS = frozenset({"short_scoreboard", "mio_throttle", "lg_throttle"})
 
 
 class Bottleneck(StrEnum):
-    """What a call's time goes to."""
+    """Causes of a call's time."""
 
     NOTHING_SEEN = "nothing_seen"
     LAUNCH_BOUND = "launch_bound"
@@ -60,7 +60,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """What the rules look at: the whole call, its longest kernel unless a library's, and that kernel's counters."""
+    """Input of the rules: the whole call, its longest kernel unless a library's, and that kernel's counters."""
 
     call: SolutionProfile
     kernel: ProfiledKernel | None

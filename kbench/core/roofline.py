@@ -1,4 +1,4 @@
-"""How far a time is from the limit of this device: compulsory bytes and FLOPs over measured peaks."""
+"""The limit of this device for a call: compulsory bytes and FLOPs over measured peaks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

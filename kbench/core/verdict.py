@@ -54,7 +54,7 @@ class Conditions:
     """The code `clocks_locked_MHZ` if they were locked, else empty."""
     tf32: bool
     evaluates: bool
-    """Whether `--eval` was asked for."""
+    """True if `--eval` was given."""
     oracle_factor: float | None
     trusted: bool
     torch: str
@@ -88,7 +88,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What counts as slower and what as equal; shares, so 0.005 is 0.5 %.
+    """Limits of "slower" and of "equal", as shares: 0.005 is 0.5 %.
 
     Raises UsageError for a margin that is negative, or a confidence outside (0.5, 1).
     """
