@@ -19,6 +19,7 @@ from kbench.core.events import OF_THE_REFERENCE, Judged, Planned, RunOptions, Sa
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
+from kbench.plugins.constant_text import grid_cases, parse_grid, parse_overrides
 from kbench.plugins.registry import Entry
 from kbench.storage.runfiles import run_files
 from kbench.storage.settings import Settings
@@ -46,6 +47,7 @@ class VerifyFlags(OutputFlags):
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
+    grid: list[str] | None = shared_flags.grid()
     device: str | None = shared_flags.device()
     import_timeout: float | None = shared_flags.seconds(
         "--import-timeout SECONDS", "Timeout for importing solution or problem (default 60s)"
@@ -149,10 +151,12 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     limits = shared_flags.given(
         import_s=flags.import_timeout, build_s=flags.build_timeout, call_s=flags.call_timeout, total_s=flags.timeout
     )
+    overrides = parse_overrides(flags.set_ or ())
+    grid = parse_grid(flags.grid or (), overrides)
     given: dict[str, Any] = {
         **{name: getattr(flags, name) for name in told},
-        "cases": tuple(flags.case or ()),
-        "overrides": shared_flags.parse_overrides(flags.set_ or []),
+        "cases": grid_cases(flags.case or (), grid) if grid else tuple(flags.case or ()),
+        "overrides": overrides,
         "verify_only": timing is None,
         "limits": replace(settings.run.limits, **limits),
         "accept": require_codes((*settings.accept, *(flags.accept or ()))),

@@ -122,6 +122,11 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     raise _unknown(f"no problem named `{name}`", "problem", name, [Path(f"{name}.py")], known, listing)
 
 
+def as_problem(path: Path) -> Entry:
+    """Return the problem in a file. Raises what `find_problem` does."""
+    return _read_problem(path, "path")
+
+
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
     """Find the solution of that name, or in that file. Raises what `find_problem` does.
 

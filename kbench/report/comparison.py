@@ -136,7 +136,7 @@ def summary_line(comparison: Comparison) -> str:
             named = f" of {label}" if len(_others(comparison)) > 1 else ""
             sides = [side for case in judged if case.label == label for side in (case.old, case.new)]
             weak = any(side is not None and side.measurement.weak for side in sides)
-            text += f" · geometric mean{named} {in_words(mean, weak=weak)}"
+            text += f" · {comparison.mean_name}{named} {in_words(mean, weak=weak)}"
     return text
 
 

@@ -91,7 +91,14 @@ def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Ju
         raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
     else:
         outcome = Passed(correctness=correctness, timings=run.timings(rows), own_share=row.own_share, **common)
-    return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=told.stage_s)
+    return Judged(
+        solution=row.solution,
+        case=row.case,
+        outcome=outcome,
+        rows=tuple(rows),
+        stage_s=told.stage_s,
+        weight=told.weight,
+    )
 
 
 def _correctness(row: ResultRow) -> Correctness | None:

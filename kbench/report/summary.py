@@ -11,7 +11,7 @@ from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
 from kbench.core.noise import of_one_process
-from kbench.core.stats import pair_log_ratios
+from kbench.core.stats import pair_log_ratios, weighted_mean
 from kbench.report import units
 from kbench.storage.rows import constants_of
 from kbench.storage.runfiles import LATEST
@@ -61,6 +61,8 @@ class CaseSummary:
     ref_wall_ns: float | None = None
     attestation: str = "none"
     """`weak` if that of any process is."""
+    weight: float = 1.0
+    """How often the case occurs, for means over several cases."""
     noise: float | None = None
     """Of a single process: half the width of the range of its speed-up, as a share; it limits the printed digits."""
 
@@ -218,7 +220,13 @@ class RunSummary:
         """Geometric mean of a solution's speed-ups; None if it failed any case: that is no speed-up."""
         cases = [case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED]
         values = [case.speedup for case in cases if case.passed and case.speedup is not None]
-        return statistics.geometric_mean(values) if values and len(values) == len(cases) else None
+        weights = [case.weight for case in cases]
+        return weighted_mean(values, weights) if values and len(values) == len(cases) else None
+
+    @property
+    def mean_name(self) -> str:
+        """What the mean over its cases is called; it says so where cases have weights."""
+        return "weighted geometric mean" if len({case.weight for case in self.cases}) > 1 else "geometric mean"
 
     def shown_speedup_of(self, solution: str) -> str:
         """Write the mean with the confirmed digits of its least certain case."""
@@ -279,6 +287,7 @@ def summarise(judged: Judged) -> CaseSummary:
         wall_ns=_median(row.wall_ns for row in timed),
         ref_wall_ns=_median(row.ref_wall_ns for row in timed),
         attestation="weak" if any(row.attestation == "weak" for row in timed) else attestation,
+        weight=judged.weight,
         noise=_noise(judged, first) if one_process and first is not None else None,
     )
 

@@ -84,7 +84,7 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
     ]
     for name in run.solutions:
         if sum(case.solution == name for case in run.cases) > 1 and run.speedup_of(name) is not None:
-            mean = {"solution": name, "case": "geometric mean", ">speed-up": run.shown_speedup_of(name)}
+            mean = {"solution": name, "case": run.mean_name, ">speed-up": run.shown_speedup_of(name)}
             rows.append(dict.fromkeys(rows[0], "") | mean)
     spare = [title.removeprefix(">") for title in rows[0] if title.startswith((">reference", ">worst"))]
     return table(rows, spare={"", *spare}).text(width=width)

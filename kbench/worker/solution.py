@@ -12,9 +12,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.build.interpreter import kernels_of
+from kbench.core.errors import PluginError
+from kbench.plugins.constant_text import named_dtypes
 from kbench.plugins.device_first import device_first, moved
 from kbench.plugins.script import SourceLoader, begin, returning
-from kbench.wire.channel import Message, decode_constants, decode_tree
+from kbench.wire.channel import Message, decode_constants, decode_tree, encode_constants
 from kbench.wire.shared_memory import TensorSpec, layout_of
 
 if TYPE_CHECKING:
@@ -82,7 +84,12 @@ def construct(
         torch.manual_seed(seed)
         return constructor(*given, **named)
 
-    return device_first(seeded, place)[0]
+    model = device_first(seeded, place)[0]
+    if not callable(model):
+        raise TypeError(
+            f"a {type(model).__name__} is not callable: a solution is a function, or a class with `forward`"
+        )
+    return model
 
 
 def forget_graphs() -> None:
@@ -204,6 +211,21 @@ def problem_of(message: Message, device: str) -> Any:
     """Load the problem that a message names, with its constants, unless it is the one that was loaded last."""
     with returning():
         return _loaded(message["problem"], json.dumps(message["overrides"]), device)
+
+
+def cases_of(path: Path, device: str) -> Any:
+    """Run a problem's file; return its `CASES` for a message, with dtypes by name. Raises PluginError."""
+    from kbench.plugins.problem import load
+
+    table = named_dtypes(load(path, {}, device).module.CASES)
+    for case, overrides in table.items() if isinstance(table, dict) else ():
+        for name, value in overrides.items() if isinstance(overrides, dict) else ():
+            try:
+                encode_constants({name: value})
+            except TypeError:
+                what = f"case `{case}` sets `{name}` to a {type(value).__name__}, which is no constant"
+                raise PluginError(f"{path}, CASES: {what}") from None
+    return encode_constants({"CASES": table})
 
 
 @functools.lru_cache(maxsize=1)

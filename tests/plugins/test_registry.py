@@ -304,6 +304,7 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
         "shape": (16, [wide, -1.5], {"k": None}),
         "a": 1,
         "b": 2,
+        "dtype": "float32",
         "batch2": 4,
     }
 
@@ -311,14 +312,18 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("CASES = make()\n", "line 1: CASES is not a literal"),
+        ("n = 1\nCASES = make()\n", "line 2: CASES is no literal, and this process runs no file"),
+        ("from shapes import CASES\n", "line 1: CASES is no literal"),
+        ("n = 1\nCASES = {'a': {}}\nfor m in (1, 2):\n    CASES[str(m)] = {'n': m}\n", "line 2: CASES is no literal"),
+        ("n = 1\nCASES = {'a': {'n': 2, 'weight': 0}}\n", "the weight of case `a` is 0, not a positive number"),
         ("CASES = [1]\n", "CASES is not a dictionary of cases"),
         ("CASES = {}\n", "CASES is not a dictionary of cases"),
         ("CASES = {'default': 3}\n", "'default' does not map constants to values"),
         ("batch_size = 2\nCASES = {'s': {'batchsize': 1}}\n", "case `s` sets `batchsize`"),
     ],
 )
-def test_bad_cases_are_refused_with_their_line(tmp_path, text, message):
+def test_bad_cases_are_refused_with_their_line(tmp_path, monkeypatch, text, message):
+    monkeypatch.setattr("kbench.plugins.computed_cases._Process.compute", None)
     with pytest.raises(PluginError, match=message):
         _ = source.parse(write(tmp_path / "c.py", text)).cases
 
