@@ -63,6 +63,17 @@ class Source:
         return frozenset(name for statement in top_level(self.tree.body) for name in bound(statement))
 
     @property
+    def classes(self) -> list[str]:
+        """Classes at the top level, in the order of the file."""
+        return [node.name for node in self.tree.body if isinstance(node, ast.ClassDef)]
+
+    @property
+    def imports_all(self) -> bool:
+        """Whether it takes all names of another module: `names` lacks those."""
+        imports = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
+        return any(alias.name == "*" for node in imports for alias in node.names)
+
+    @property
     def modules(self) -> list[str]:
         """Classes whose first base is called `Module`, in the order of the file."""
         classes = [node for node in self.tree.body if isinstance(node, ast.ClassDef) and node.bases]

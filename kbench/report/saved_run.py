@@ -118,24 +118,28 @@ def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
     """Write a `kbench run`; options that rows do not hold, such as numbers of processes, are left out."""
     first = rows[0]
     words = ["kbench", "run", first.problem_path or first.problem]
-    words += dict.fromkeys(row.solution_path or row.solution for row in rows)
+    words += dict.fromkeys(solution_word(row.solution_path, row.solution, row.entry) for row in rows)
     for case in dict.fromkeys(row.case for row in rows):
         words += ["--case", case]
     words += set_options(first.problem_path or first.problem, first.case, first.overrides, settings)
     words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
     for code in first.accepted.split():
         words += ["--accept", code]
-    return shlex.join([*words, *condition_options(first, first.entry, evaluates=evaluates(first))])
+    return shlex.join([*words, *condition_options(first, evaluates=evaluates(first))])
 
 
-def condition_options(conditions: ResultRow | Conditions, entry: str, *, evaluates: bool) -> list[str]:
+def solution_word(path: str, name: str, entry: str) -> str:
+    """Return what names a row's solution on a command line: `file.py:function`, a path, a module's function, a name."""
+    return entry if ":" in entry else f"{path}:{entry}" if path and entry else path or name
+
+
+def condition_options(conditions: ResultRow | Conditions, *, evaluates: bool) -> list[str]:
     """Return the options of `kbench run` that measure under the same conditions."""
     return [
         *(["--device", "cpu"] if is_timed_by_host(conditions.device) else []),
         *(["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []),
         *(["--allow-tf32"] if conditions.tf32 else []),
         *(["--eval"] if evaluates else []),
-        *(["--entry", entry] if entry else []),
     ]
 
 

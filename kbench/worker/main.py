@@ -187,7 +187,7 @@ class Worker:
             return solution.problem_of(message, self._device).module.Model
         with Stage("import"):
             if self._module is None:
-                self._module = solution.import_solution(Path(message["path"]))
+                self._module = solution.import_solution(Path(message["path"]), message["entry"])
             return solution.constructor_of(self._module, message["entry"])
 
     def do_report(self, _message: Message) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib
 import importlib.util
 import inspect
 import json
@@ -26,14 +27,17 @@ CLASSES = ("Model", "ModelNew")
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
 
-def import_solution(path: Path) -> ModuleType:
+def import_solution(path: Path, entry: str = "") -> ModuleType:
     """Import a solution file under its own name, with what `python file.py` would find around it.
 
+    An entry `package.module:function` has it imported as that module, whose package lies around the file.
     `kbench.kernels` is what lies beside it in its checkout, so that two commits can be measured in one run.
     """
     import kbench.kernels
 
     kbench.kernels.__path__ = [str(kernels_of(path))]
+    if module_name := entry.rpartition(":")[0]:
+        return _imported(module_name, path)
     begin(path, also=(kernels_of(path),))
     name = f"kbench_solution_{path.stem}"
     # What runs is the source that was hashed: a `__pycache__` beside it may hold something else.
@@ -43,6 +47,18 @@ def import_solution(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def _imported(name: str, path: Path) -> ModuleType:
+    """Import a module by its name, from the folder that its package lies in. Raises ImportError for another file's."""
+    depth = name.count(".") + (path.name == "__init__.py")
+    root = path.absolute().parents[depth]
+    installed = str(root) in sys.path
+    script = begin(path, also=(kernels_of(path),), root=None if installed else root)
+    module = importlib.import_module(name) if installed else script.imported(name)
+    if not path.samefile(str(module.__file__)):
+        raise ImportError(f"`{name}` is {module.__file__}, not {path}")
     return module
 
 
@@ -61,9 +77,12 @@ def constructor_of(module: ModuleType, entry: str) -> Any:
 
     A function by another name is the forward itself, whatever the constructor's arguments are.
     """
+    entry = entry.rpartition(":")[2]
     if not hasattr(module, entry):
         raise AttributeError(f"{Path(str(module.__file__)).name} defines no `{entry}`")
     found = getattr(module, entry)
+    if not callable(found):
+        raise TypeError(f"`{entry}` is a {type(found).__name__}, not a function or a class")
     if entry in CLASSES or inspect.isclass(found):
         return found
     return lambda *_arguments, **_keywords: found
