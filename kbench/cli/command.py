@@ -16,7 +16,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("lanes", "jobs", "executor", "address", "verify_limit", "time_limit"),
     ),
     "Is it right": (("level", "backward"), ("accept", "require_custom", "sanitize", "allow_tf32", "eval_mode")),
-    "How fast": (("quick", "precision", "budget"), ("processes", "max_processes", "mode", "lock_clocks")),
+    "How fast": (("quick", "precision", "budget"), ("baseline", "processes", "max_processes", "mode", "lock_clocks")),
     "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "trusted")),
     "Output": (
         ("name", "json", "verbose"),

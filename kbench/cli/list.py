@@ -120,7 +120,7 @@ def _table(listing: Listing, shortened: Collection[str] = ()) -> Table:
     rows = [
         {name: text(value) for name, text, value in zip(listing.names, texts, row, strict=True)} for row in listing.rows
     ]
-    return table(rows, titles=listing.names, wraps=WRAPPING, spare={"device"})
+    return table(rows, titles=listing.names, wraps=WRAPPING, spare={"device": 1})
 
 
 def _render_text(output: Output, listing: Listing) -> str:

@@ -14,7 +14,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.errors import ExitCode, KbenchError, UsageError, did_you_mean
 from kbench.core.events import OF_THE_REFERENCE, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
@@ -91,6 +91,9 @@ class RunFlags(VerifyFlags):
         "--budget SECONDS", "Time to measure each solution and case (default 20s)"
     )
     quick: bool = shared_flags.quick()
+    baseline: str | None = option(
+        "--baseline NAME", "Solution that the table of cases and solutions compares with (default the reference)"
+    )
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
     )
@@ -116,13 +119,19 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     options = make_options(flags, timing, settings)
     problem = registry.find_problem(flags.problem, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
+    baseline = (timing.baseline if timing is not None else None) or ""
+    names = [entry.name for entry in registry.told_apart(chosen)]
+    if baseline and baseline not in names:
+        hint = did_you_mean(baseline, names, listing=f"solutions of this run: {', '.join(names)}")
+        raise UsageError(f"`--baseline {baseline}` is no solution of this run", hint)
     judged, summary = _follow(problem, chosen, options, output)
 
     from kbench.report import run_formats, terminal
     from kbench.report.saved_run import details_of
     from kbench.storage import details
 
-    summary = replace(summary, elapsed_s=_own_age_s())
+    left = len(problem.parsed.cases) - len({one.case for one in judged}) if not options.cases else 0
+    summary = replace(summary, elapsed_s=_own_age_s(), baseline=baseline, unjudged=max(left, 0))
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
     code = exit_code(summary, strict=flags.strict)

@@ -244,7 +244,7 @@ def table_of(comparison: Comparison) -> Table:
         }
         for case in cases
     ]
-    return table(rows, wraps={"reason"}, spare={"level", "of limit", ""})
+    return table(rows, wraps={"reason"}, spare={"level": 1, "of limit": 1, "": 1})
 
 
 def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:

@@ -8,6 +8,7 @@ from kbench.core.events import Judged
 from kbench.core.model import Passed, ResultRow, Sample, Timing
 from kbench.report import document, units
 from kbench.report.document import render_document
+from kbench.report.pivot import pivot_of
 from kbench.report.shown import remarks, remarks_of, rows_of, shown, stack_of, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import escape_markdown, table
@@ -38,6 +39,7 @@ def render_json(run: RunSummary, judged: Sequence[Judged], *, exit_code: int, co
         problem=run.problem,
         environment=run.environment,
         csv=run.csv_path,
+        pivot=pivot.records() if (pivot := pivot_of(run)) is not None else None,
         results=[
             {
                 **plain(case),
@@ -70,6 +72,7 @@ def render_markdown(run: RunSummary) -> str:
         f"### {escape_markdown(run.problem)}: {escape_markdown(run.status)}",
         escape_markdown(stack_of(run.environment)),
         table(rows_of(run, walls_apart=True)).markdown() if run.cases else "",
+        pivot.markdown() if (pivot := pivot_of(run)) is not None else "",
         *(f"- {escape_markdown(line)}" for line in lines),
     ]
     return "\n\n".join(block for block in blocks if block)

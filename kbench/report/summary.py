@@ -18,6 +18,8 @@ from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 """Not a warning: the wall time is printed beside the device time."""
+ONE_PROCESS = "one_process"
+"""Not a warning: the heading says it."""
 IMPRECISE = "imprecise"
 """The finding says all that the flag does, and what to type."""
 
@@ -92,7 +94,7 @@ class CaseSummary:
     @property
     def alone(self) -> bool:
         """Whether it was timed in one process, which has no interval."""
-        return "one_process" in self.flags
+        return ONE_PROCESS in self.flags
 
     @property
     def shown_speedup(self) -> str:
@@ -114,9 +116,9 @@ class CaseSummary:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The flags that are warnings, and that no finding tells better."""
-        told = {HOST_BOUND, *(IMPRECISE for finding in self.findings if finding.code == IMPRECISE)}
-        return tuple(flag for flag in self.flags if flag not in told)
+        """The flags that are warnings, and that neither a finding nor the heading expresses better."""
+        elsewhere = {HOST_BOUND, ONE_PROCESS, *(IMPRECISE for finding in self.findings if finding.code == IMPRECISE)}
+        return tuple(flag for flag in self.flags if flag not in elsewhere)
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -144,6 +146,10 @@ class RunSummary:
     elapsed_s: float | None = None
     peaks: Peaks | None = None
     command: str = ""
+    baseline: str = ""
+    """The solution that the others are compared with in the table of cases and solutions; empty: the reference."""
+    unjudged: int = 0
+    """Number of the problem's cases that were left out because none was named."""
     typed: str = LATEST
     """The word that names it on a command line."""
     error: KbenchError | None = None
@@ -258,7 +264,7 @@ def summarise(judged: Judged) -> CaseSummary:
     speedups = [row.speedup for row in timed if row.speedup is not None]
     first = timed[0] if timed else None
     attestation = first.attestation if first else "none"
-    one_process = ("one_process",) if len(timed) == 1 else ()
+    one_process = (ONE_PROCESS,) if len(timed) == 1 else ()
     return CaseSummary(
         solution=judged.solution,
         case=judged.case,

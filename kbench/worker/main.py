@@ -370,13 +370,13 @@ class Worker:
         for parameter in wanted:
             parameter.grad = None
         with torch.enable_grad(), Stage("forward"):
-            seeds = self._outputs[slot][: message["first_gradient"]]
-            pairs = differentiable(self._model(*owned(arguments)), seeds)
+            pairs = differentiable(self._model(*owned(arguments)), self._outputs[slot][: message["first_gradient"]])
             if pairs:
                 torch.autograd.backward([output for output, _ in pairs], [seed.clone() for _, seed in pairs])
         given = []
         for leaf, target in zip(wanted, self._outputs[slot][message["first_gradient"] :], strict=True):
-            gradient, leaf.grad = leaf.grad, None
+            gradient: Any = leaf.grad
+            leaf.grad = None
             given.append(gradient is not None and gradient.shape == target.shape)
             if given[-1]:
                 target.copy_(gradient)

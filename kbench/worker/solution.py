@@ -103,7 +103,13 @@ def construct(
         torch.manual_seed(seed)
         return constructor(*given, **named)
 
-    model = device_first(seeded, place)[0]
+    try:
+        model = device_first(seeded, place)[0]
+    except TypeError as error:
+        if not inspect.isfunction(constructor):
+            raise
+        what = "a function, which is called to construct the model; `FILE.py:FUNCTION` calls one as `forward`"
+        raise TypeError(f"{error}: it is {what}") from error
     if not callable(model):
         raise TypeError(
             f"a {type(model).__name__} is not callable: a solution is a function, or a class with `forward`"
