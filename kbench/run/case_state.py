@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from kbench.build import hints
 from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
-from kbench.core.events import OF_THE_REFERENCE, Estimated, Judged, RunOptions
+from kbench.core.events import REFERENCE_STAGES, Estimated, Judged, RunOptions
 from kbench.core.kernel_names import OwnShare, flag_of
-from kbench.core.levels import OF_WEIGHTS, Level
+from kbench.core.levels import WEIGHT_CODES, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
 from kbench.plugins.registry import Entry
@@ -51,7 +51,7 @@ class CaseState:
     def add_times(self, stage_s: Mapping[str, float]) -> None:
         """Add the seconds of a process's stages, without those of the judge's own side."""
         for stage, elapsed_s in stage_s.items():
-            if stage not in OF_THE_REFERENCE:
+            if stage not in REFERENCE_STAGES:
                 self.stage_s[stage] = self.stage_s.get(stage, 0.0) + elapsed_s
 
     def unit(self, problem: Entry, process: int, options: RunOptions, derived: Derived) -> Unit:
@@ -70,7 +70,7 @@ class CaseState:
     def follows_weights(self, options: RunOptions) -> bool:
         """Return whether parameters may change while it is timed, because it follows changed parameters."""
         passed = isinstance(self.outcome, Passed) and options.level is not Level.TASK
-        return passed and OF_WEIGHTS.isdisjoint(self.outcome.lacks)
+        return passed and WEIGHT_CODES.isdisjoint(self.outcome.lacks)
 
     def give_up(self, reason: str) -> None:
         """End a solution because its device is gone: without a verdict, or with the processes that it has."""

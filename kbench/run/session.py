@@ -10,7 +10,7 @@ from pathlib import Path
 from kbench.build import manifest
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Event, Judged, LargeCases, Planned, RunOptions, Saved, StageFinished, StageStarted
-from kbench.core.forecast import Forecast, worth_telling
+from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Sample
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import in_use
@@ -168,7 +168,7 @@ class Session:
             Forecast(case=case.name, device=self._device.kind, call_bytes=size, about_s=self._last_s(case))
             for case, size in zip(asked, sizes, strict=True)
         ]
-        large, way_out = worth_telling(known[: len(self._cases)], None if small is None else known[-1])
+        large, way_out = large_forecasts(known[: len(self._cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 

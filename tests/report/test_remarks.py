@@ -24,8 +24,8 @@ def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
         "at most and a `~` [attestation_weak]; also congested, bimodal, not_settled, outliers"
     )
     assert hint == (
-        "hint: bimodal, congested, not_settled, outliers: If the interval is too wide, "
-        "close other programs and run again; `kbench show @latest --samples` shows every time."
+        "hint: bimodal, congested, not_settled, outliers: "
+        "Close other programs and run again; `kbench show @latest --samples` shows every time."
     )
 
 
@@ -42,7 +42,7 @@ def test_the_advice_on_a_saved_run_names_that_run_and_that_on_an_unsaved_one_non
     *_, hint = remarks(RunSummary(problem="p", cases=(case,), typed="results/one.csv"))
     assert "`kbench show results/one.csv --samples`" in hint.text
     *_, hint = remarks(RunSummary(problem="p", cases=(case,)))
-    assert hint.text == "drift: If the interval is too wide, close other programs and run again."
+    assert hint.text == "drift: Close other programs and run again."
 
 
 def test_a_weak_time_without_a_known_cause_has_its_own_advice():
