@@ -95,11 +95,11 @@ class Comparison:
     confidence: float
     time: Time = Time.DEVICE
     weights: Mapping[str, float] = field(default_factory=dict)
-    """How often each case occurs, of those that have a weight."""
+    """Weight of each case that has one: how many times it counts."""
 
     @property
     def mean_name(self) -> str:
-        """What the mean over its cases is called; it says so where cases have weights."""
+        """Name of the mean over its cases, which names weights if there are any."""
         weights = {self.weights.get(case.case, 1.0) for case in self.cases}
         return "weighted geometric mean" if len(weights) > 1 else "geometric mean"
 

@@ -180,7 +180,7 @@ class Judged:
     rows: tuple[ResultRow, ...] = field(repr=False)
     stage_s: dict[str, float]
     weight: float = 1.0
-    """How often the case occurs, for means over several cases."""
+    """Number of times that the case counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

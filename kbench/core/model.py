@@ -91,7 +91,7 @@ class Case:
     name: str
     overrides: dict[str, Any] = field(default_factory=dict)
     weight: float = 1.0
-    """How often it occurs, for means over several cases."""
+    """Number of times that it counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

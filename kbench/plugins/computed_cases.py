@@ -11,7 +11,7 @@ Compute = Callable[[Path], Any]
 
 
 class _Process:
-    """How this process computes `CASES`."""
+    """State of this process: the way to compute `CASES`."""
 
     compute: Compute | None = None
 

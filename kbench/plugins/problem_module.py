@@ -13,7 +13,7 @@ from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.constant_folding import bound
 from kbench.plugins.constant_text import fitted
-from kbench.plugins.script import own_line, unimportable
+from kbench.plugins.script import last_line, unimportable
 
 OVERRIDE = "__kbench_override__"
 """Name of the function that returns a constant's new value, given the file's own: not every value has a literal."""
@@ -41,7 +41,7 @@ def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     except ImportError as error:
         raise PluginError(unimportable(error, path)) from error
     except Exception as error:
-        raise PluginError(f"{own_line(error, path)}: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{last_line(error, path)}: {type(error).__name__}: {error}") from error
     return module
 
 

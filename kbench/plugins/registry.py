@@ -82,7 +82,7 @@ class Entry:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Names that tell it apart from another solution of its name: folders, and the file of a function."""
+        """Prefixes that make its name unique: the folders, and for a function its file."""
         real = self.path.resolve()
         is_part = self.builtin is None and real.stem not in {self.name, "__init__"}
         return (*real.parts[1:-1], *([real.stem] if is_part else []))

@@ -292,10 +292,10 @@ def import_advice(error: ImportError) -> str:
 def unimportable(error: ImportError, path: Path) -> str:
     """Return a message about a file that cannot be imported: the line that imports, and what to do."""
     advice = import_advice(error)
-    return f"{own_line(error, path)}: {type(error).__name__}: {error}{f'; {advice}' if advice else ''}"
+    return f"{last_line(error, path)}: {type(error).__name__}: {error}{f'; {advice}' if advice else ''}"
 
 
-def own_line(error: Exception, path: Path) -> str:
+def last_line(error: Exception, path: Path) -> str:
     """Return a file and its last line that an exception came through: `softmax.py, line 12`."""
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
     return f"{path}, line {lines[-1]}" if lines else str(path)

@@ -69,7 +69,7 @@ class Source:
 
     @property
     def imports_all(self) -> bool:
-        """Whether it takes all names of another module: `names` lacks those."""
+        """True if the file has `from MODULE import *`: `names` lacks what that binds."""
         imports = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
         return any(alias.name == "*" for node in imports for alias in node.names)
 
@@ -131,13 +131,13 @@ class Source:
 
     @property
     def weights(self) -> dict[str, float]:
-        """How often each case occurs, of those that say so: their `weight`, unless the file has such a constant."""
+        """Weight of each case that has one, unless the file has a constant of that name."""
         own = () if WEIGHT in self.names else (WEIGHT,)
         return {case: float(told[name]) for case, told in self._table().items() for name in own if name in told}
 
     @property
     def cases_are_literal(self) -> bool:
-        """Whether `CASES` can be read from the text: it is assigned once, follows from literals, and is not changed."""
+        """True if the text alone gives `CASES`: one assignment from literals, and no change after it."""
         return "CASES" not in self.names or ("CASES" in self._folded() and len(self._mentions()) == 1)
 
     def _table(self) -> Mapping[str, Mapping[str, Any]]:

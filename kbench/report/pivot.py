@@ -43,7 +43,7 @@ class Pivot:
     """The results of several solutions of a problem on several cases, by case and solution."""
 
     baseline: str
-    """What speed-ups are over: `reference`, or a solution."""
+    """Denominator of the speed-ups: `reference`, or a solution."""
     unit: TimeUnit
     solutions: tuple[str, ...]
     cells: dict[str, dict[str, PivotCell]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Pivot:
 
     @property
     def title(self) -> str:
-        """What the cells are."""
+        """Line above the table: the unit, and the baseline."""
         if all(cell.case.time_ns is None for row in self.cells.values() for cell in row.values()):
             return ""
         over = "the reference" if self.baseline == REFERENCE else self.baseline

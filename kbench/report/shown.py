@@ -197,7 +197,7 @@ def _warned(case: CaseSummary) -> list[tuple[str, str]]:
 
 
 def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> dict[str, list[str]]:
-    """Return what to do about the codes of these cases, with the codes; what a failure itself says is left out."""
+    """Return what to do about the codes of these cases, with the codes, but for those of a failure itself."""
     advised: dict[str, list[str]] = {}
     for case in cases:
         failure = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}

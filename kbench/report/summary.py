@@ -64,7 +64,7 @@ class CaseSummary:
     attestation: str = "none"
     """`weak` if that of any process is."""
     weight: float = 1.0
-    """How often the case occurs, for means over several cases."""
+    """Number of times that the case counts in means over several cases."""
     noise: float | None = None
     """Of a single process: half the width of the range of its speed-up, as a share; it limits the printed digits."""
 
@@ -231,7 +231,7 @@ class RunSummary:
 
     @property
     def mean_name(self) -> str:
-        """What the mean over its cases is called; it says so where cases have weights."""
+        """Name of the mean over its cases, which names weights if there are any."""
         return "weighted geometric mean" if len({case.weight for case in self.cases}) > 1 else "geometric mean"
 
     def shown_speedup_of(self, solution: str) -> str:

@@ -15,7 +15,7 @@ from kbench.report.table import one_line, table
 MOST_CONSTANTS = 3
 """Cases whose constants the heading names; `-v` and `kbench list --cases` name all."""
 VARYING = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?|\binf\b|\bnan\b|\b\w+(?=\(\))")
-"""What differs between failures that are alike: numbers, and names of functions."""
+"""Parts of a reason that may differ between equal failures: numbers, and names of functions."""
 LOG_LINES = 12
 """Lines of a build or crash log that are shown without `-v`."""
 LOG_COLUMNS = 160

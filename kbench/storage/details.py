@@ -31,7 +31,7 @@ class CaseDetails:
     """The tail of what the solution printed."""
     stage_s: dict[str, float] = field(default_factory=dict)
     weight: float = 1.0
-    """How often the case occurs."""
+    """Number of times that the case counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class RunDetails:
 
     @property
     def weights(self) -> dict[str, float]:
-        """How often each case occurs, of those that have a weight."""
+        """Weight of each case that has one."""
         return {one.case: one.weight for one in self.cases if one.weight != 1}
 
 

@@ -49,11 +49,11 @@ class Mean:
     high: float | None
     count: int
     weighted: bool = False
-    """Whether cases have weights: then there is no interval."""
+    """True if cases have weights: then there is no interval."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Name of the mean, which names weights if there are any."""
         return "weighted geometric mean" if self.weighted else "geometric mean"
 
 
@@ -67,7 +67,7 @@ class Score:
     trivial: bool = False
     """Whether zeros, one value or the answer to other inputs pass the task as well. Passing it proves nothing."""
     weight: float = 1.0
-    """How often the case occurs."""
+    """Number of times that the case counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
