@@ -7,6 +7,7 @@ from fakes import failed, passed
 
 from kbench.core.model import Status
 from kbench.report import run_formats, terminal
+from kbench.report.html import speed
 from kbench.report.pivot import pivot_of
 from kbench.report.summary import RunSummary, summarise
 
@@ -76,6 +77,22 @@ def test_markdown_has_the_fastest_in_bold_and_json_a_record_each():
     assert "| small | **50.0 4.00×** | 100.0 2.000× | 90.0 2.222× |" in run_formats.render_markdown(grid())
     records = pivot_of(grid()).records()
     assert [(one["case"], one["solution"]) for one in records if one["fastest"]] == [("small", "a"), ("large", "b")]
+
+
+def test_the_page_draws_the_time_of_each_solution_over_the_cases():
+    plane = speed.over_cases(pivot_of(grid()))
+    assert len(plane.lines) == 3, "two cases are joined by one line for each solution"
+    titles = [dot.title for dot in plane.dots if "case" in dot.title]
+    assert titles[:2] == ["a, case small: 50.0 µs", "a, case large: 400 µs"]
+    assert [dot.label for dot in plane.dots if dot.label] == ["a", "b", "other"]
+    (rising, falling) = [line.y2 - line.y1 for line in plane.lines[:2]]
+    assert rising < falling < 0, "above is slower, and `a` grows more from case to case"
+
+
+def test_a_case_that_failed_breaks_the_line():
+    cases = [timed(name, case) for case in REFERENCE for name in ("a", "b")]
+    broken = summarise(failed(Status.WRONG_VALUE, "off", solution="a", case="large"))
+    assert len(speed.over_cases(pivot_of(run_of(*cases[:2], broken, cases[3]))).lines) == 1
 
 
 @pytest.mark.parametrize("width", [60, 100])
