@@ -14,7 +14,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, KbenchError, UsageError, did_you_mean
+from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, did_you_mean
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
@@ -117,7 +117,7 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
 
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
-    problem = registry.find_problem(flags.problem, settings)
+    problem = _problem(name, flags, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
     baseline = (timing.baseline if timing is not None else None) or ""
     names = [entry.name for entry in registry.told_apart(chosen)]
@@ -144,6 +144,27 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     if summary.error is not None and not output.wants_json:
         output.error(summary.error)
     return code
+
+
+def _problem(command: str, flags: VerifyFlags, settings: Settings) -> Entry:
+    """Find the problem; where a solution is given in its place, the error says which order was meant."""
+    try:
+        return registry.find_problem(flags.problem, settings)
+    except PluginError as error:
+        words = [flags.problem, *(flags.solutions or ())]
+        meant = next((word for word in words[1:] if _is_problem(word, settings)), None)
+        if meant is None:
+            raise
+        typed = shlex.join(["kbench", command, meant, *(word for word in words if word != meant)])
+        raise PluginError(error.message, f"the problem comes first: `{typed}`") from None
+
+
+def _is_problem(word: str, settings: Settings) -> bool:
+    try:
+        registry.find_problem(word, settings)
+    except KbenchError:
+        return False
+    return True
 
 
 def _own_age_s() -> float:

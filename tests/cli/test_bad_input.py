@@ -50,7 +50,7 @@ NAMES = [
     ("group_norm eager --dev cpu", "hint: did you mean `--device`?"),
     ("./plain.py eager", "defines no class `Model`"),
     ("./s.py eager", "it looks like a solution"),
-    ("./s.py ./p.py", "hint: the problem comes first: `kbench verify PROBLEM s.py`"),
+    ("./s.py ./p.py", "hint: the problem comes first: `kbench COMMAND ./p.py ./s.py`"),
     ("./latin.py eager", "hint: save it as UTF-8"),
     ("./binary.py eager", "hint: save it as UTF-8"),
     ("./loop.py eager", "loop.py is a link that leads to no file"),
@@ -70,7 +70,7 @@ NAMES = [
 def test_names(refused, command, words, told):
     code, err = refused(command, *words.split(), "--device", "cpu")
     assert code == 2
-    assert told in err
+    assert told.replace("COMMAND", command) in err
 
 
 @pytest.mark.parametrize(
