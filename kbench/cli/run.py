@@ -137,7 +137,9 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     code = exit_code(summary, strict=flags.strict)
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
-        json=lambda: run_formats.render_json(summary, judged, exit_code=int(code), command=name),
+        json=lambda: run_formats.render_json(
+            summary, judged, exit_code=int(code), command=name, samples=output.verbosity > 0
+        ),
         csv=lambda: run_formats.render_rows(summary),
         md=lambda: run_formats.render_markdown(summary),
     )

@@ -21,8 +21,10 @@ FIGURES = (
 """Columns of the summary that are numbers."""
 
 
-def render_json(run: RunSummary, judged: Sequence[Judged], *, exit_code: int, command: str = "run") -> str:
-    """Write a run as one document, with all measurements."""
+def render_json(
+    run: RunSummary, judged: Sequence[Judged], *, exit_code: int, command: str = "run", samples: bool = False
+) -> str:
+    """Write a run as one document; with `samples`, which are nine tenths of it, it has every timed call."""
     return render_document(
         command,
         status=run.status,
@@ -43,16 +45,20 @@ def render_json(run: RunSummary, judged: Sequence[Judged], *, exit_code: int, co
         results=[
             {
                 **plain(case),
-                "timings": [_timing(t) for t in one.outcome.timings] if isinstance(one.outcome, Passed) else [],
+                "timings": [_timing(timing, samples) for timing in _timings(one)],
             }
             for case, one in zip(run.cases, judged, strict=True)
         ],
     )
 
 
-def _timing(timing: Timing) -> dict[str, Any]:
-    """One process; samples are columns, which take a third of the size of records."""
-    names = [field.name for field in dataclasses.fields(Sample)]
+def _timings(one: Judged) -> tuple[Timing, ...]:
+    return one.outcome.timings if isinstance(one.outcome, Passed) else ()
+
+
+def _timing(timing: Timing, samples: bool) -> dict[str, Any]:
+    """Return one process; samples are columns, which take a third of the size of records."""
+    names = [field.name for field in dataclasses.fields(Sample)] if samples else []
     columns = {name: [plain(getattr(sample, name)) for sample in timing.samples] for name in names}
     return {**plain(dataclasses.replace(timing, samples=())), "samples": columns}
 
