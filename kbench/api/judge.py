@@ -20,8 +20,8 @@ from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
 from kbench.devices import selection
-from kbench.host import listing, sanitizer
-from kbench.plugins import computed_cases, registry
+from kbench.host import sanitizer
+from kbench.plugins import registry
 from kbench.run.plan import fit_to
 from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine, settings
@@ -44,9 +44,6 @@ class _Waiting:
     task: Task
     started_utc: str
     futures: "list[Future[EvaluationResult]]" = field(default_factory=list)
-
-
-computed_cases.compute_by(listing.computed)
 
 
 class Judge:

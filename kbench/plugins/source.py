@@ -133,7 +133,8 @@ class Source:
     def weights(self) -> dict[str, float]:
         """Weight of each case that has one, unless the file has a constant of that name."""
         own = () if WEIGHT in self.names else (WEIGHT,)
-        return {case: float(told[name]) for case, told in self._table().items() for name in own if name in told}
+        table = self._table()
+        return {case: float(values[name]) for case, values in table.items() for name in own if name in values}
 
     @property
     def cases_are_literal(self) -> bool:

@@ -1,6 +1,8 @@
 """`CASES` that must be computed: what the child answers, what is kept, and what a broken file is told."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,14 @@ def test_a_file_that_does_not_end_is_stopped(problem, monkeypatch):
     with pytest.raises(PluginError, match="running it for its CASES took longer than 0 s") as caught:
         cases(problem)
     assert "__main__" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("module", ["kbench.api.judge", "kbench.units.evaluator", "kbench.mcp.server"])
+def test_every_process_that_judges_can_compute_cases(module):
+    if module.startswith("kbench.mcp"):
+        pytest.importorskip("mcp")
+    code = (
+        f"import {module}; from kbench.plugins import computed_cases; print(computed_cases._Process.compute.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "kbench.host.listing"
