@@ -97,8 +97,8 @@ def over_cases(pivot: Pivot) -> charts.Plane:
             ends[name] = here
     labels = zip(ends.items(), spread_labels([end[1] for end in ends.values()]), strict=True)
     dots += [charts.Dot(x=end[0], y=end[1], label=name, label_y=label_y, title=name) for (name, end), label_y in labels]
-    axes = {"x_axis": "case, by its place in the table", "y_axis": "time of a call"}
-    return charts.Plane(dots=dots, lines=lines, x=x, y=y, **axes)
+    order = "case, by its place in the table"
+    return charts.Plane(dots=dots, lines=lines, x=x, y=y, x_axis=order, y_axis="time of a call")
 
 
 NAMES = {
