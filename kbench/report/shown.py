@@ -16,7 +16,7 @@ from kbench.storage.runfiles import LATEST
 
 WORST_FIRST = (
     *("beats_limit", "limit_too_low", "fallback", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
-    *("interference", "attestation_weak", "throttled", "unstable", "congested"),
+    *("interference", "attestation_weak", "throttled", "unstable"),
 )
 """Flags by how much they change the use of a result; others come last."""
 MOST_NAMED = 5
