@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.report import units
-from kbench.report.shown import unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, Table, one_line
 from kbench.report.units import TimeUnit
@@ -149,7 +148,7 @@ def pivot_of(run: RunSummary) -> Pivot | None:
     }
     return Pivot(
         baseline=run.baseline or REFERENCE,
-        unit=unit_of(run.cases),
+        unit=units.unit_for(case.time_ns for case in run.cases),
         solutions=run.solutions,
         cells=cells,
         means=means,

@@ -15,6 +15,7 @@ from kbench.core.values import worst
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.plugins import case_selection, registry
+from kbench.plugins.constant_text import text_of
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
@@ -150,4 +151,4 @@ def set_options(problem: str, case: str, overrides: str, settings: Settings) -> 
         by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides) or {})
     except (KbenchError, OSError):
         return []
-    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={value!r}")]
+    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={text_of(value)}")]
