@@ -22,6 +22,7 @@ from kbench.devices import peaks, selection
 from kbench.devices.admission import Admission, others_using
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
+from kbench.engine.run import sandbox_rung
 from kbench.host import health, nursery_process
 from kbench.host.builder import Builder, built, job_of
 from kbench.host.context import RunContext
@@ -29,7 +30,6 @@ from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
-from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 

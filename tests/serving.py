@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 from pooling import CASES, Pool, solution
 
+from kbench.engine.task import Budgets
 from kbench.serve.server import make_server
 from kbench.serve.service import ServerOptions
-from kbench.sweep.task import Budgets
 
 TOKEN = "a-token-for-these-tests"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}

@@ -20,16 +20,16 @@ from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
 from kbench.devices import selection
+from kbench.engine.crew import Crew, MakeEvaluator, SweepOptions, default_jobs, default_lanes
+from kbench.engine.options import fit_to
+from kbench.engine.plan import make_tasks
+from kbench.engine.run import sandbox_rung
+from kbench.engine.selection import SolutionPair, keep_text
+from kbench.engine.task import Budgets, Finished, Task, TaskVerdict
 from kbench.host import sanitizer
 from kbench.plugins import registry
-from kbench.run.plan import fit_to
-from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine, settings
 from kbench.storage.results import RunWriter
-from kbench.sweep.crew import Crew, MakeEvaluator, SweepOptions, default_jobs, default_lanes
-from kbench.sweep.plan import make_tasks
-from kbench.sweep.selection import SolutionPair, keep_text
-from kbench.sweep.task import Budgets, Finished, Task, TaskVerdict
 
 SourceLike = str | Path
 """Text of a Python file (a string with a line break), a path, or a name as on the command line."""

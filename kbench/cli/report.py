@@ -49,13 +49,13 @@ def main(flags: _ReportFlags) -> int:
 
 def page_of(path: Path, settings: Settings) -> str:
     """Write the page of a results file or a published table."""
+    from kbench.engine import journal
     from kbench.report.html.run import render_run
     from kbench.report.html.sweep import render_sweep
     from kbench.report.saved_run import command_of, recall
     from kbench.report.shown import Remark
     from kbench.report.swept_table import of_published, of_run
     from kbench.report.terminal import stack_line
-    from kbench.sweep import journal
 
     if published.is_published(path):
         return render_sweep(of_published(path.stem, published.read_published(path)), shown_path(path))

@@ -108,7 +108,7 @@ def verify(flags: VerifyFlags) -> int:
 
 
 def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
-    from kbench.run.plan import choose_solutions
+    from kbench.engine.options import choose_solutions
 
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
@@ -143,7 +143,7 @@ def _own_age_s() -> float:
 
 def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
     """Combine flags, settings and defaults, in this order; flags with the name of an option are copied."""
-    from kbench.run.plan import options_from
+    from kbench.engine.options import options_from
 
     told = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
     limits = shared_flags.given(
@@ -187,9 +187,9 @@ def _follow(
     problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
 ) -> "tuple[tuple[Judged, ...], RunSummary]":
     from kbench.cli.progress import progress_for
+    from kbench.engine import run as session
     from kbench.report import terminal  # noqa: F401 - while torch is imported beside it, not after the verdict
     from kbench.report.summary import RunSummary, summarise
-    from kbench.run import session
 
     saved: Saved | None = None
     asked: tuple[str, ...] = ()

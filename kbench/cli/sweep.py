@@ -17,18 +17,18 @@ from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Status
+from kbench.engine.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 from kbench.report.document import render_records
 from kbench.storage import csvfile, journal_file
 from kbench.storage.results import default_stem, safe_stem
 from kbench.storage.settings import Settings
-from kbench.sweep.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 
 if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.devices.selection import DeviceChoice
-    from kbench.sweep.crew import SweepOptions
-    from kbench.sweep.journal import Header, Record
-    from kbench.sweep.session import MakeExecutor, Work
-    from kbench.sweep.summary import Collector
+    from kbench.engine.crew import SweepOptions
+    from kbench.engine.journal import Header, Record
+    from kbench.engine.summary import Collector
+    from kbench.engine.sweep import MakeExecutor, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +77,12 @@ OF_THIS_COMMAND = frozenset(
 def main(flags: SweepFlags) -> int:
     """Judge many solutions of many problems; resumable."""
     from kbench.devices.selection import choose_devices
+    from kbench.engine.crew import Crew
+    from kbench.engine.ladder import unfinished
+    from kbench.engine.plan import make_tasks
+    from kbench.engine.summary import Collector
+    from kbench.engine.sweep import Work
     from kbench.report import swept
-    from kbench.sweep.crew import Crew
-    from kbench.sweep.ladder import unfinished
-    from kbench.sweep.plan import make_tasks
-    from kbench.sweep.session import Work
-    from kbench.sweep.summary import Collector
 
     output, settings = flags.output(), flags.settings()
     with ExitStack() as stack:
@@ -141,8 +141,8 @@ def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence
 
 def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path, Record | None]":
     """Begin a sweep, or resume one: its flags, its header, its journal, and what is in that."""
-    from kbench.sweep import journal
-    from kbench.sweep.journal import Header
+    from kbench.engine import journal
+    from kbench.engine.journal import Header
 
     if flags.resume is None:
         if flags.retry_failed or flags.only:
@@ -197,11 +197,11 @@ def _require_same(flags: SweepFlags, started: Mapping[str, Any]) -> None:
 
 
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":
+    from kbench.engine.crew import SweepOptions, default_jobs, default_lanes
+    from kbench.engine.options import fit_to
+    from kbench.engine.run import sandbox_rung
+    from kbench.engine.task import Budgets
     from kbench.host import sanitizer
-    from kbench.run.plan import fit_to
-    from kbench.run.session import sandbox_rung
-    from kbench.sweep.crew import SweepOptions, default_jobs, default_lanes
-    from kbench.sweep.task import Budgets
 
     timed = flags.until != "verify"
     kind = devices[0].kind
@@ -246,9 +246,9 @@ def _follow(
     work: "Work", options: "SweepOptions", make: "MakeExecutor", output: Output, followed: "Collector"
 ) -> ExitCode:
     from kbench.cli.sweep_progress import progress_for
-    from kbench.sweep import journal
-    from kbench.sweep.session import recorded
-    from kbench.sweep.session import sweep as judge_all
+    from kbench.engine import journal
+    from kbench.engine.sweep import recorded
+    from kbench.engine.sweep import sweep as judge_all
 
     code = ExitCode.OK
     try:

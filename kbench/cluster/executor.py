@@ -19,11 +19,11 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Finding, Status
 from kbench.devices import selection
 from kbench.devices.backend import backend
-from kbench.sweep.crew import SweepOptions
-from kbench.sweep.dispatch import Write
-from kbench.sweep.ladder import counts_as_failure, halted, is_done, next_batch
-from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, Task, TaskVerdict
-from kbench.units.unit import UnitResult
+from kbench.engine.crew import SweepOptions
+from kbench.engine.dispatch import Write
+from kbench.engine.ladder import counts_as_failure, halted, is_done, next_batch
+from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, Task, TaskVerdict
+from kbench.engine.unit import UnitResult
 
 REACH_S = 10.0
 """Chosen. Timeout in seconds for a TCP connection to the cluster's address."""

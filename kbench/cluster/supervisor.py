@@ -14,13 +14,13 @@ from kbench.cluster.membership import Member, here
 from kbench.cluster.parcels import Parcel, settle, unpack
 from kbench.core.errors import KbenchError
 from kbench.devices import nvml, selection
+from kbench.engine.crew import Crew, SweepOptions, default_jobs
+from kbench.engine.run import sandbox_rung
+from kbench.engine.task import DeviceState, Finished, Retried, Task
+from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
-from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
-from kbench.sweep.crew import Crew, SweepOptions, default_jobs
-from kbench.sweep.task import DeviceState, Finished, Retried, Task
-from kbench.units.unit import UnitResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,10 @@ from kbench.compare import ComparedSide, measured, process_differences
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
 from kbench.core.model import Time
+from kbench.engine import run as session
 from kbench.gate.rule import Contest, GateReport, decide, report
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.run import session
 from kbench.storage.results import CaseKey
 from kbench.storage.settings import GateSettings, Settings
 

@@ -14,6 +14,7 @@ from kbench.core.model import Correctness, Environment, Failed, Finding, Finding
 from kbench.core.values import worst
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
+from kbench.engine.rows import OF_THE_ENVIRONMENT
 from kbench.plugins import case_selection, registry
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
@@ -22,7 +23,6 @@ from kbench.storage.results import Run
 from kbench.storage.rows import constants_of, evaluates
 from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
-from kbench.units.rows import OF_THE_ENVIRONMENT
 
 MOST_PROBLEMS = 3
 

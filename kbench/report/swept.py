@@ -6,6 +6,9 @@ from xml.etree import ElementTree as Xml
 
 from kbench.core.events import StageFinished, StageStarted, Waiting
 from kbench.core.model import Failed
+from kbench.engine.ladder import counts_as_failure
+from kbench.engine.summary import SweepSummary, speedup_of
+from kbench.engine.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document
 from kbench.report.gate import clean, render_suite
@@ -13,9 +16,6 @@ from kbench.report.shown import render_waiting, stack_of
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import escape_markdown, one_line, table
 from kbench.storage.json_values import plain
-from kbench.sweep.ladder import counts_as_failure
-from kbench.sweep.summary import SweepSummary, speedup_of
-from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 
 MOST_SHOWN = 20
 LONGEST_REASON = 160

@@ -23,9 +23,9 @@ from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
 from kbench.devices.selection import DeviceChoice
+from kbench.engine.run import run, sandbox_rung
 from kbench.host import nursery_process
 from kbench.plugins import registry
-from kbench.run.session import run, sandbox_rung
 from kbench.sandbox.rungs import Rung
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
@@ -206,7 +206,7 @@ def places(staged: Path) -> dict[str, str]:
 
 
 class FixtureRunner:
-    """Runs groups through `kbench.run` and holds what comes out against what the fixtures expect."""
+    """Runs groups through `engine.run` and holds what comes out against what the fixtures expect."""
 
     def __init__(self, staged: Path, canaries: Canaries):
         self._staged = staged

@@ -89,7 +89,7 @@ def refused(kbench) -> Callable[..., tuple[int, str]]:
 @pytest.fixture
 def fake_run(monkeypatch) -> Callable[..., list]:
     """Let `run` yield these events, exceptions raised in their place; the calls' arguments are collected."""
-    from kbench.run import session as run_verb
+    from kbench.engine import run as run_verb
 
     calls: list = []
 

@@ -10,9 +10,9 @@ from records import FIVE, make_run
 from sweeping import passed, task
 
 from kbench.core.model import Finding, FindingKind, Peaks
+from kbench.engine.journal import Header, Journal
 from kbench.storage import details
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.sweep.journal import Header, Journal
 
 RESULTS = Path("results")
 RATIOS = FIVE[:3]

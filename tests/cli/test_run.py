@@ -14,7 +14,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import MachineError
 from kbench.core.levels import Level, shortfall
 from kbench.core.model import Finding, FindingKind, Status
-from kbench.run import session as run_verb
+from kbench.engine import run as run_verb
 from kbench.storage import details
 
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"

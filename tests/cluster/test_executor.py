@@ -16,9 +16,9 @@ from kbench.cluster.supervisor import Over, TaskDone, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Passed, Status
 from kbench.devices import selection
-from kbench.sweep.crew import SweepOptions
-from kbench.sweep.task import DeviceState, Finished, Retried, Task
-from kbench.units.unit import UnitResult
+from kbench.engine.crew import SweepOptions
+from kbench.engine.task import DeviceState, Finished, Retried, Task
+from kbench.engine.unit import UnitResult
 
 VERSIONS = Versions(kbench="1", python="3", torch="2", driver="")
 

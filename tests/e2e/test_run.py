@@ -13,9 +13,9 @@ from kbench.core.errors import MachineError
 from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.health import ProbeAnswer
 from kbench.core.model import Failed, Passed, Status
+from kbench.engine.run import run
 from kbench.host import health
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.storage import settings
 from kbench.storage.results import read_run
 
