@@ -83,6 +83,9 @@ class FakeJudge:
     def derive(self, expected: Sequence[Entry], case: Case) -> Derived:
         return Derived(cases=[{"n": 5, **case.overrides}])
 
+    def explain(self, failed: Failed, solution: Entry, case: Case) -> Failed:
+        return failed
+
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
         return None
 

@@ -20,7 +20,8 @@ from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
 from kbench.devices import selection
-from kbench.engine.crew import Crew, MakeEvaluator, SweepOptions, default_jobs, default_lanes
+from kbench.engine.builds import default_jobs
+from kbench.engine.crew import Crew, MakeEvaluator, SweepOptions, default_lanes
 from kbench.engine.options import fit_to
 from kbench.engine.plan import make_tasks
 from kbench.engine.run import sandbox_rung

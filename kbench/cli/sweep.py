@@ -197,7 +197,8 @@ def _require_same(flags: SweepFlags, started: Mapping[str, Any]) -> None:
 
 
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":
-    from kbench.engine.crew import SweepOptions, default_jobs, default_lanes
+    from kbench.engine.builds import default_jobs
+    from kbench.engine.crew import SweepOptions, default_lanes
     from kbench.engine.options import fit_to
     from kbench.engine.run import sandbox_rung
     from kbench.engine.task import Budgets

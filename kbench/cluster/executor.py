@@ -21,7 +21,7 @@ from kbench.devices import selection
 from kbench.devices.backend import backend
 from kbench.engine.crew import SweepOptions
 from kbench.engine.dispatch import Write
-from kbench.engine.ladder import counts_as_failure, halted, is_done, next_batch
+from kbench.engine.ladder import counts_as_failure, halted, next_batch
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 
@@ -222,13 +222,13 @@ class Cluster:
     def _take(self, post: RemoteDevice, told: Told | Exception) -> Iterator[SweepEvent]:
         name = post.member.name
         match told:
-            case UnitDone(key=key, process=process, result=result) if key in post.flying:
+            case UnitDone(key=key, result=result) if key in post.flying:
                 if hosts := self._lost_with.get(key):
                     result = replace(result, attempts=result.attempts + len(hosts))
                     message = f"judged anew here: {', '.join(hosts)} ended while it was judged there"
                     findings = (*result.outcome.findings, Finding.note("host_lost", message))
                     result = replace(result, outcome=replace(result.outcome, findings=findings))
-                self._record(post.flying[key], process, result, name)
+                self._record(post.flying[key], result, name)
             case TaskDone(key=key, elapsed_s=elapsed_s) if key in post.flying:
                 yield self._verdict(post.flying.pop(key), elapsed_s)
             case Retried(task=task) if task.key in post.flying:
@@ -248,7 +248,7 @@ class Cluster:
         """End a member; return verdicts of tasks whose last unit it had told, and the tasks that it leaves."""
         post.is_gone = True
         flying, post.flying = post.flying, {}
-        left = [task for task in flying.values() if not is_done(task, self._results[task.key])]
+        left = [task for task in flying.values() if not self._verdict_of(task).is_done]
         return [self._verdict(task, 0.0) for task in flying.values() if task not in left], left
 
     def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
@@ -263,15 +263,19 @@ class Cluster:
             if len(hosts) >= MOST_LOSSES:
                 died = f"kbench died on each host that judged it: {', '.join(hosts)}"
                 result = UnitResult(outcome=Failed(status=Status.CRASHED, reason=died), attempts=len(hosts))
-                self._record(task, len(self._results[task.key]), result, post.member.name)
+                self._record(task, result, post.member.name)
                 yield self._verdict(task, 0.0)
             else:
                 self._waiting.append(task)
                 yield Retried(task=task, attempt=len(hosts), reason=reason)
 
-    def _record(self, task: Task, process: int, result: UnitResult, device: str) -> None:
-        self._write(task, process, result, device)
-        self._results[task.key] = (*self._results[task.key], result)
+    def _verdict_of(self, task: Task) -> TaskVerdict:
+        return TaskVerdict(task=task, results=self._results[task.key])
+
+    def _record(self, task: Task, result: UnitResult, device: str) -> None:
+        results = (*self._results[task.key], result)
+        self._write(TaskVerdict(task=task, results=results), device)
+        self._results[task.key] = results
 
     def _verdict(self, task: Task, elapsed_s: float) -> Finished:
         verdict = TaskVerdict(task=task, results=self._results.pop(task.key))

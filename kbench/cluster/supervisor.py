@@ -14,9 +14,10 @@ from kbench.cluster.membership import Member, here
 from kbench.cluster.parcels import Parcel, settle, unpack
 from kbench.core.errors import KbenchError
 from kbench.devices import nvml, selection
-from kbench.engine.crew import Crew, SweepOptions, default_jobs
+from kbench.engine.builds import default_jobs
+from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.run import sandbox_rung
-from kbench.engine.task import DeviceState, Finished, Retried, Task
+from kbench.engine.task import DeviceState, Finished, Retried, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
 from kbench.storage import quarantine
@@ -28,7 +29,6 @@ class UnitDone:
     """A unit of a task has a result."""
 
     key: str
-    process: int
     result: UnitResult
 
 
@@ -119,8 +119,8 @@ class Supervisor:
             self._crew.stop()
         self._closing.close()
 
-    def _write(self, task: Task, process: int, result: UnitResult, _device: str) -> None:
-        self._news.put(UnitDone(key=task.key, process=process, result=result))
+    def _write(self, verdict: TaskVerdict, _device: str) -> None:
+        self._news.put(UnitDone(key=verdict.task.key, result=verdict.last))
 
     def _follow(self, crew: Crew) -> None:
         reason = ""

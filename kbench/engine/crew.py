@@ -1,7 +1,6 @@
 """The threads of a sweep or of a pool that stays warm: lanes on devices and builders on processors."""
 
 import contextlib
-import os
 import queue
 import threading
 import time
@@ -15,7 +14,8 @@ from kbench.core.events import RunOptions
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.engine.builds import Builds, DerivedShapes
+from kbench.engine.builds import Builds, default_jobs
+from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher, Write
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
@@ -24,6 +24,7 @@ from kbench.engine.task import Budgets, SweepEvent, Task
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process
 from kbench.host.context import RunContext
+from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import cache_dir
 
 LANES = {"cuda": 4, "cpu": 1}
@@ -53,11 +54,6 @@ def default_lanes(kind: str, *, timed: bool) -> int:
     if not backend(kind).queues_calls and not timed:
         return max(1, default_jobs() // 2)
     return LANES[kind]
-
-
-def default_jobs() -> int:
-    """Return the number of parallel builds."""
-    return max(1, len(os.sched_getaffinity(0)))
 
 
 class Crew:
@@ -90,7 +86,7 @@ class Crew:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
         self._closing.enter_context(nursery_process.nursery(OF_EXTENSIONS))
-        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]), self._news.put)
+        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
         self._closing.callback(shapes.close)
         context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
         self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._news.put)
@@ -98,7 +94,8 @@ class Crew:
         for guard in self._guards:
             for _ in range(options.lanes):
                 judging = self._make(guard.device, guard, self._scratch)
-                lane = Lane(judging, guard, self._dispatcher, shapes, options.budgets, self._news.put)
+                isolation = Rung(options.rung).name.lower()
+                lane = Lane(judging, guard, self._dispatcher, shapes, options.budgets, isolation=isolation)
                 self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
         for thread in self._threads:
             thread.start()
@@ -141,7 +138,8 @@ class Crew:
 
     def _serve(self, lane: Lane) -> None:
         try:
-            lane.serve()
+            for event in lane.serve():
+                self._news.put(event)
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)

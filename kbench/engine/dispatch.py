@@ -3,21 +3,21 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from kbench.engine.ladder import counts_as_failure, halted, is_done, next_batch
+from kbench.engine.ladder import BATCH, counts_as_failure, halted, next_batch
 from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 
 MOST_BATCHES = 8
 """Chosen. Units of one open problem in a row while another problem waits: as many as a judge serves."""
-Write = Callable[[Task, int, UnitResult, str], None]
-"""Writes a finished unit to the disk: task, process, result, device."""
+Write = Callable[[TaskVerdict, str], None]
+"""Writes a finished unit to the disk: the task with its results so far, the device."""
 
 
 class Dispatcher:
     """The state that lanes and builders share. Any thread may call any method."""
 
-    def __init__(self, *, max_failures: int | None, write: Write, lanes: int):
-        self._max_failures, self._write, self._lanes = max_failures, write, lanes
+    def __init__(self, *, max_failures: int | None, write: Write, lanes: int, batch: int = BATCH):
+        self._max_failures, self._write, self._lanes, self._batch = max_failures, write, lanes, batch
         self._results: dict[str, tuple[UnitResult, ...]] = {}
         """Of the tasks without a verdict: those that are built, ready or judged now."""
         self._ready: list[Task] = []
@@ -54,10 +54,10 @@ class Dispatcher:
             self._stopped = self._stopped or reason
             self._news.notify_all()
 
-    def built(self, task: Task) -> None:
-        """Give a built task to the lanes."""
+    def built(self, tasks: Sequence[Task]) -> None:
+        """Give tasks that need no further build to the lanes."""
         with self._news:
-            self._ready.append(task)
+            self._ready += tasks
             self._news.notify_all()
 
     def take(self, problem: str) -> list[Task]:
@@ -66,7 +66,8 @@ class Dispatcher:
             while True:
                 if self._stopped:
                     return []
-                batch = next_batch(self._ready, problem if self._passed_over < MOST_BATCHES else "", self._lanes)
+                known = problem if self._passed_over < MOST_BATCHES else ""
+                batch = next_batch(self._ready, known, self._lanes, self._batch)
                 if batch:
                     self._passed_over = 0 if batch[0] is self._ready[0] else self._passed_over + 1
                     taken = {task.key for task in batch}
@@ -82,22 +83,26 @@ class Dispatcher:
             self._ready = [*tasks, *self._ready]
             self._news.notify_all()
 
+    def drop(self, task: Task) -> None:
+        """End a task without a further unit."""
+        with self._news:
+            del self._results[task.key]
+
     def results(self, task: Task) -> tuple[UnitResult, ...]:
         """Return the results of a task so far."""
         with self._news:
             return self._results[task.key]
 
-    def record(self, task: Task, result: UnitResult, device: str) -> TaskVerdict | None:
-        """Record the result of a unit, on the disk first; return the verdict if it was the task's last unit."""
+    def record(self, task: Task, result: UnitResult, device: str) -> TaskVerdict:
+        """Record the result of a unit, on the disk first; return what the task's units come to."""
         with self._news:
-            known = self._results[task.key]
-            self._write(task, len(known), result, device)
-            results = self._results[task.key] = (*known, result)
-            if not is_done(task, results):
-                return None
-            verdict = TaskVerdict(task=task, results=results)
-            del self._results[task.key]
-            self._failures += counts_as_failure(result)
-            self._stopped = self._stopped or halted(self._failures, self._max_failures)
-            self._news.notify_all()
+            verdict = TaskVerdict(task=task, results=(*self._results[task.key], result))
+            self._write(verdict, device)
+            if verdict.is_done:
+                del self._results[task.key]
+                self._failures += counts_as_failure(result)
+                self._stopped = self._stopped or halted(self._failures, self._max_failures)
+                self._news.notify_all()
+            else:
+                self._results[task.key] = verdict.results
             return verdict

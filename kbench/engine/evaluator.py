@@ -15,9 +15,8 @@ from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Statu
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.engine import rehearsals
 from kbench.engine.unit import TimeLeft, Unit, UnitResult
-from kbench.host import health, sanitizer
+from kbench.host import builder, health, sanitizer
 from kbench.host.builder import built, keep_manifest, keep_problem_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase, reference_build, spec_of
@@ -99,13 +98,16 @@ class Evaluator:
             self.close()
             self._bench = self._bench_for(*asked)
         bench = self._bench
-        bench.files = files
+        known, bench.files = bench.files, files
         if bench.judge is not None and not bench.judge.has_ended:
+            if set(files) <= set(known):
+                bench.files = known
+                return
             with contextlib.suppress(ChildError):
                 bench.judge.admit(files)
                 return
         bench.close()
-        if not rehearsals.problem_may_compile(bench.problem, bench.context):
+        if not builder.problem_may_compile(bench.problem, bench.context):
             self._ready(solutions)
 
     def _bench_for(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
@@ -237,7 +239,7 @@ class Evaluator:
         """Rehearse a solution that was seen to need it, while no worker computes here; return its failure."""
         yield unit.started("build")
         began = time.monotonic()
-        failed = rehearsals.rehearse(unit.problem, entry, unit.case, unit.derived.cases, self._present.context)
+        failed = builder.rehearse(unit.problem, entry, unit.case, unit.derived.cases, self._present.context)
         elapsed_s = time.monotonic() - began
         stage_s["build"] = stage_s.get("build", 0.0) + elapsed_s
         yield unit.ended("build", elapsed_s, ok=failed is None)
@@ -258,9 +260,10 @@ class Evaluator:
             return OwnShare(share=0.0)
         if source != "worker" or self.watch.quarantine is not None:
             return None
+        opened = yield from self._open(unit, [unit.solution], {})
         bench = self._present
-        if bench.judge is None or bench.opened is None or bench.opened[0] != unit.case:
-            return OwnShare(share=None, reason="the judge has ended")
+        if isinstance(opened, Failed) or bench.judge is None:
+            return OwnShare(share=None, reason=opened.reason if isinstance(opened, Failed) else "the judge has ended")
         yield unit.started("profile")
         began = time.monotonic()
         try:
@@ -356,9 +359,9 @@ class Evaluator:
         bench = self._present
         if bench.judge is None or bench.judge.has_ended:
             bench.close()
-            if not bench.is_tried and rehearsals.problem_may_compile(bench.problem, bench.context):
+            if not bench.is_tried and builder.problem_may_compile(bench.problem, bench.context):
                 bench.is_tried = True
-                rehearsals.build_problem(bench.problem, bench.context)
+                builder.build_problem(bench.problem, bench.context)
             bench.judge = JudgeProcess(bench.context, problem=bench.problem, files=bench.files, expected=expected)
         return bench.judge
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from kbench.core.errors import ResultsError, UsageError
 from kbench.core.version import __version__
-from kbench.engine.task import Task
+from kbench.engine.task import TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.storage.journal_file import JournalFile, now_utc, whole_lines
 from kbench.storage.json_values import plain, reader_of
@@ -23,6 +23,7 @@ class Header:
     run: str
     started_utc: str
     arguments: dict[str, Any]
+    command: str = "sweep"
     kbench_version: str = __version__
     format: int = FORMAT
 
@@ -97,18 +98,19 @@ class Journal(JournalFile):
         self.write({"sweep": asdict(self._header)} if self._is_new else {"resumed": {"at_utc": now_utc()}})
         return self
 
-    def append(self, task: Task, process: int, result: UnitResult, device: str) -> None:
-        """Write the result of a unit; it is on the disk when this returns. Raises MachineError."""
+    def append(self, verdict: TaskVerdict, device: str) -> None:
+        """Write the result of a task's last unit; it is on the disk when this returns. Raises MachineError."""
+        task = verdict.task
         line = JournalLine(
             key=task.key,
-            process=process,
+            process=len(verdict.results) - 1,
             problem=task.problem.name,
             solution=task.solution.name,
             case=task.case.name,
             claim=task.claim,
             device=device,
             at_utc=now_utc(),
-            result=result,
+            result=verdict.last,
         )
         self.write(plain(line))
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Status
-from kbench.engine.task import Budgets, Task, state_of
+from kbench.engine.task import Budgets, Task, TaskVerdict
 from kbench.engine.unit import UnitResult, is_of
 from kbench.host.judge_process import TOO_LARGE
 
@@ -16,11 +16,6 @@ BATCH = 8
 """Chosen. Solutions of one problem that a lane takes at a time: with more, other lanes are idle at the end."""
 VERIFYING = frozenset({"load", "verify", "sanitize"})
 """Stages that count against the budget for verifying; `wait` counts against none, and `open` is the problem's own."""
-
-
-def is_done(task: Task, results: Sequence[UnitResult]) -> bool:
-    """Return whether a task needs no further unit."""
-    return bool(results) and (task.refused is not None or not state_of(task, results).wants_more(task.options))
 
 
 def unfinished(
@@ -40,7 +35,7 @@ def unfinished(
     for task in tasks:
         results = tuple(known.get(task.key, ()))
         results = results if all(is_of(result, task.problem, task.solution) for result in results) else ()
-        done = is_done(task, results)
+        done = TaskVerdict(task=task, results=results).is_done
         again = done and results[-1].status in wanted
         if again or not (done or only):
             left.append(task)
@@ -82,7 +77,7 @@ def counts_as_failure(result: UnitResult) -> bool:
     return result.status is not Status.PASSED and result.is_verdict
 
 
-def next_batch(ready: Sequence[Task], problem: str, lanes: int) -> list[Task]:
+def next_batch(ready: Sequence[Task], problem: str, lanes: int, most: int = BATCH) -> list[Task]:
     """Choose the next tasks of a lane, of equal options: of its open `problem`, else those that wait longest.
 
     The last tasks are spread over the lanes.
@@ -91,4 +86,4 @@ def next_batch(ready: Sequence[Task], problem: str, lanes: int) -> list[Task]:
         return []
     first = next((task for task in ready if str(task.problem.path) == problem), ready[0])
     same = [task for task in ready if (task.problem.path, task.options) == (first.problem.path, first.options)]
-    return same[: max(1, min(BATCH, -(-len(same) // max(1, lanes))))]
+    return same[: max(1, min(most, -(-len(same) // max(1, lanes))))]

@@ -1,5 +1,6 @@
 """From pairs to tasks: the first step of a sweep, which reads files and runs nothing."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,18 @@ from kbench.plugins import case_selection, registry
 from kbench.plugins.places import as_path
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
+
+
+def tasks_of(
+    problem: Entry, solutions: Sequence[Entry], cases: tuple[Case, ...], options: RunOptions, device: DeviceChoice
+) -> list[Task]:
+    """Return the tasks of a run, case by case: each solution is judged, whatever others are like."""
+    found = []
+    for case, solution in itertools.product(cases, solutions):
+        unit = Unit(problem=problem, solution=solution, case=case, process=0, options=options)
+        key = f"{task_key(unit, device)}-{solution.name}"
+        found.append(Task(key=key, problem=problem, solution=solution, case=case, cases=cases, options=options))
+    return found
 
 
 def make_tasks(
@@ -51,7 +64,7 @@ def make_tasks(
                 problem=problem,
                 solution=solution,
                 case=case,
-                beside=tuple(other for other in chosen if other is not case),
+                cases=chosen,
                 options=options,
                 claim=pair.claim,
                 tags=pair.tags,

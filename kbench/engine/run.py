@@ -1,51 +1,84 @@
-"""`run` and `verify`: plan, build, verify, time, record. Yields events and prints nothing."""
+"""`run` and `verify`: a sweep with one problem and one lane, whose rows are on the disk as soon as they are known."""
 
 import contextlib
+import queue
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from kbench.build import manifest
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.events import Event, Judged, LargeCases, Planned, RunOptions, Saved, StageFinished, StageStarted
+from kbench.core.events import (
+    OF_THE_REFERENCE,
+    Event,
+    Judged,
+    LargeCases,
+    Planned,
+    RunOptions,
+    Saved,
+    StageEvent,
+    StageFinished,
+    StageStarted,
+)
 from kbench.core.forecast import Forecast, worth_telling
-from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Sample
+from kbench.core.model import Case, Failed, Finding, FindingKind, Passed, ResultRow, Status
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
-from kbench.engine.case_state import NOT_RUN, CaseState
+from kbench.engine.builds import Builds, default_jobs
+from kbench.engine.derived_shapes import DerivedShapes
+from kbench.engine.dispatch import Dispatcher
 from kbench.engine.evaluator import Evaluator
+from kbench.engine.guard import Guard
+from kbench.engine.journal import Header, Journal, Record
+from kbench.engine.ladder import unfinished
+from kbench.engine.lane import Lane
 from kbench.engine.options import fit_to
-from kbench.engine.rows import make_row, provenance_of
-from kbench.engine.run_builds import build_all
-from kbench.engine.unit import Unit, UnitResult, time_left
-from kbench.host import health, nursery_process, sanitizer
-from kbench.host.builder import MAYBE_THE_PROBLEM, Builder, Job, job_of
+from kbench.engine.plan import tasks_of
+from kbench.engine.rows import provenance_of
+from kbench.engine.task import Budgets, Finished, LaneEvent, Task, TaskVerdict
+from kbench.engine.unit import UnitResult
+from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
 from kbench.storage.details import last_duration_s
+from kbench.storage.journal_file import SUFFIX, now_utc
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 
+PROCESSORS_EACH = 2
+"""Processors for each build: a compiler and its linker, or Python and what it compiles."""
+NO_LIMITS = Budgets(verify_s=None, time_s=None)
 
-def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Generator[Event]:
+
+def run(
+    problem: Entry,
+    solutions: Sequence[Entry],
+    options: RunOptions,
+    *,
+    arguments: Mapping[str, Any] | None = None,
+    resumed: Record | None = None,
+) -> Generator[Event]:
     """Judge solutions of a problem, case by case; events are yielded once rows are on the disk.
 
-    Raises UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a device that
-    is missing or quarantined; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
+    With `arguments` it keeps a journal until all is judged, and goes on with the results of a `resumed` one. Raises
+    UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a device that is
+    missing or quarantined; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
     """
     device = selection.choose(options.device)
-    options, solutions = fit_to(options, device), registry.told_apart(solutions)
+    options, solutions = replace(fit_to(options, device), device=device.kind), registry.told_apart(solutions)
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
+    tasks = tasks_of(problem, solutions, cases, options, device)
     with contextlib.ExitStack() as stack:
         stack.enter_context(nursery_process.nursery())  # imports torch while the sandbox is tried
         rung = sandbox_rung(options, device.kind)
@@ -59,24 +92,16 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
             backward=options.backward,
         )
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
-        writer = None
-        if options.save:
-            names = [entry.name for entry in solutions]
-            writer = RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
-            stack.enter_context(writer)
+        files = RunFiles(problem, solutions, options, arguments, resumed)
+        stack.enter_context(files)
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
-        session = Session(problem, solutions, cases, context, writer)
-        stack.callback(session.evaluator.close)
-        yield from session.start()
-        yield from session.derive()
-        yield from session.foresee()
-        yield from session.build()
-        if options.wait_for_device and not options.verify_only:
-            session.settle_device(stack)
-        for case in cases:
-            yield from session.judge(case)
-        saved = str(writer.csv_path) if writer is not None else None
-        yield Saved(csv_path=saved, environment=session.environment, peaks=session.evaluator.peaks)
+        session = Session(tasks, context, files, stack)
+        left, known = unfinished(tasks, resumed.results if resumed is not None else {})
+        yield from (files.judged(verdict) for verdict in files.restore(tasks, known) if verdict.task not in left)
+        if left:
+            yield from session.judge(left, known)
+        files.end()
+        yield Saved(csv_path=files.csv_path, environment=session.lane.environment, peaks=session.lane.evaluator.peaks)
 
 
 def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, watch: Callable[[Event], None]) -> Run:
@@ -101,7 +126,7 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
     return int(rung)
 
 
-def strangers(context: RunContext) -> tuple[Finding, ...]:
+def other_processes(context: RunContext) -> tuple[Finding, ...]:
     """Name other processes on the device of a run that times, unless they are kbench's, which take turns with it."""
     device = context.device
     if not context.options.wait_for_device or context.options.verify_only:
@@ -113,198 +138,213 @@ def strangers(context: RunContext) -> tuple[Finding, ...]:
     return (Finding(code="interference", kind=FindingKind.TIMING, message=message),)
 
 
-class Session:
-    """One run's parent: builds ahead, and drives one judge through all cases and processes."""
+class RunFiles:
+    """The files of a run: rows as they become known, and a journal until all is judged; a context manager."""
 
     def __init__(
         self,
         problem: Entry,
         solutions: Sequence[Entry],
-        cases: tuple[Case, ...],
-        context: RunContext,
-        writer: RunWriter | None,
+        options: RunOptions,
+        arguments: Mapping[str, Any] | None,
+        resumed: Record | None,
     ):
-        self._problem, self._solutions, self._cases, self._writer = problem, solutions, cases, writer
-        self._context, self._options, self._device = context, context.options, context.device
-        self._failed: dict[str, Failed] = {}
-        self._stage_s: dict[str, float] = {}
-        self._left = {entry.name: time_left(context.options) for entry in solutions}
-        self._remarks = strangers(context)  # while nothing of this run is on the device
-        self._watch = health.Watch(context.device, cache_dir())
-        self.evaluator = Evaluator(context.device, context.rung, context.scratch, self._watch)
-        self.evaluator.turn_to(problem, solutions, context.options)
-        self._derived = Derived()
-        name = writer.csv_path.stem if writer is not None else context.options.name or "unsaved"
-        self._provenance = provenance_of(problem, name)
-        self.environment: Environment | None = None
+        name, again = (options.name, False) if resumed is None else (resumed.header.run, True)
+        names = [entry.name for entry in solutions]
+        self._writer = None
+        if options.save:
+            self._writer = RunWriter(options.results_dir, name, problem=problem.name, solutions=names, again=again)
+        self._problem, self._options, self._arguments, self._resumed = problem, options, arguments, resumed
+        self._journal: Journal | None = None
+        self._written: dict[str, list[ResultRow]] = {}
+        self._is_final = True
+        self._open = contextlib.ExitStack()
 
-    def start(self) -> Iterator[Event]:
-        """Start the judge, which has to import torch."""
-        yield from self._own_stage("start", lambda: self.evaluator.start(self._solutions))
+    def __enter__(self) -> None:
+        started_utc, name = None, self._options.name or "unsaved"
+        with contextlib.ExitStack() as stack:
+            if self._writer is not None:
+                stack.enter_context(self._writer)
+                name = self._writer.csv_path.stem
+            if self._resumed is not None:
+                started_utc = self._resumed.header.started_utc
+            self._provenance = provenance_of(self._problem, name, started_utc)
+            if self._writer is not None and self._arguments is not None:
+                given = dict(self._arguments)
+                fresh = Header(run=name, started_utc=now_utc(), arguments=given, command="run")
+                header = fresh if self._resumed is None else self._resumed.header
+                path = self._writer.csv_path.with_name(f"{name}{SUFFIX}")
+                self._journal = stack.enter_context(Journal(path, header, resumed=self._resumed))
+            self._open = stack.pop_all()
 
-    def _own_stage(self, stage: str, step: Callable[[], None]) -> Iterator[Event]:
-        case = self._cases[0].name
-        yield StageStarted(stage=stage, case=case)
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def csv_path(self) -> str | None:
+        """Path of the rows; None where nothing is saved."""
+        return str(self._writer.csv_path) if self._writer is not None else None
+
+    def write(self, verdict: TaskVerdict, device: str) -> None:
+        """Write the last unit of a task. Raises MachineError."""
+        if self._journal is not None:
+            self._journal.append(verdict, device)
+        self._write_row(verdict, len(verdict.results) - 1)
+
+    def restore(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]) -> list[TaskVerdict]:
+        """Write the rows of the results that are kept of a broken-off run; return what its tasks come to."""
+        found = [TaskVerdict(task=task, results=known[task.key], resumed=True) for task in tasks]
+        for verdict in found:
+            for process in range(len(verdict.results)):
+                self._write_row(verdict, process)
+        return found
+
+    def _write_row(self, verdict: TaskVerdict, process: int) -> None:
+        row = verdict.row(process, self._provenance)
+        if self._writer is not None:
+            row = self._writer.append(row, verdict.results[process].samples)
+        self._written.setdefault(verdict.task.key, []).append(row)
+
+    def judged(self, verdict: TaskVerdict) -> Judged:
+        """Return the verdict as an event, once its rows have what only all its processes show."""
+        told = verdict.judged(provenance=self._provenance)
+        written = self._written[verdict.task.key]
+        rows = tuple(
+            replace(row, samples_sha256=before.samples_sha256) for row, before in zip(told.rows, written, strict=True)
+        )
+        if self._writer is not None and isinstance(verdict.outcome, Passed) and verdict.outcome.timings:
+            self._writer.amend(rows)
+        self._is_final = self._is_final and not verdict.last.retryable
+        own_s = {stage: spent_s for stage, spent_s in told.stage_s.items() if stage not in OF_THE_REFERENCE}
+        return replace(told, rows=rows, stage_s=own_s)
+
+    def end(self) -> None:
+        """Remove the journal, unless another try may give a verdict that is missing."""
+        if self._journal is not None and self._is_final:
+            self._journal.path.unlink()
+
+
+class Session:
+    """One run's parent: builds ahead, and has one lane judge all cases and processes."""
+
+    def __init__(self, tasks: Sequence[Task], context: RunContext, files: RunFiles, stack: contextlib.ExitStack):
+        self._tasks, self._context, self._files, self._stack = tasks, context, files, stack
+        self._options, self._device = context.options, context.device
+        self._solutions = list(dict.fromkeys(task.solution for task in tasks))
+        self._guard = Guard(self._device, cache_dir(), lambda _state: None)
+        self._dispatcher = Dispatcher(max_failures=None, write=files.write, lanes=1, batch=len(tasks))
+        self._shapes = DerivedShapes()
+        self.lane = Lane(
+            Evaluator(self._device, context.rung, context.scratch, self._guard),
+            self._guard,
+            self._dispatcher,
+            self._shapes,
+            NO_LIMITS,
+            is_run=True,
+            isolation=rungs.Rung(context.rung).name.lower(),
+            remarks=other_processes(context),  # while nothing of this run is on the device
+        )
+        stack.callback(self.lane.evaluator.close)
+
+    def judge(self, left: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]) -> Iterator[Event]:
+        """Prepare the judge and the builds, and judge what is left."""
+        place = {task.key: number for number, task in enumerate(self._tasks)}
+        self._dispatcher.add(left, known)
+        yield from self._start(left)
+        yield from self._large_cases()
+        yield from self._build(left)
+        self._prepare_device()
+        self._dispatcher.finish()
+        while batch := self._dispatcher.take(""):
+            batch.sort(key=lambda task: place[task.key])
+            events = self.lane.judge(batch) if self._guard.quarantine is None else self._give_up(batch)
+            for event in events:
+                if isinstance(event, Finished):
+                    yield self._files.judged(event.verdict)
+                elif isinstance(event, Event):
+                    yield event
+
+    def _start(self, left: Sequence[Task]) -> Iterator[StageEvent]:
+        """Start the judge, which has to import torch, and have it derive shapes where the problem lists too few."""
+        evaluator, case = self.lane.evaluator, self._tasks[0].case.name
+        evaluator.turn_to(self._tasks[0].problem, self._solutions, self._options)
+        yield StageStarted(stage="start", case=case)
         began = time.monotonic()
-        step()
-        yield StageFinished(stage=stage, case=case, elapsed_s=time.monotonic() - began)
+        evaluator.start(self._solutions)
+        yield StageFinished(stage="start", case=case, elapsed_s=time.monotonic() - began)
+        for task in left:
+            yield from self._shapes.by_lane(task, evaluator)
 
-    def derive(self) -> Iterator[Event]:
-        """Derive shapes, if a solution needs any that the problem does not list."""
-        if not any(map(self._needs_derived_shapes, self._solutions)):
-            return
-
-        def find() -> None:
-            self._derived = self.evaluator.derive(self._solutions, self._cases[0])
-
-        yield from self._own_stage("shapes", find)
-
-    def foresee(self) -> Iterator[Event]:
+    def _large_cases(self) -> Iterator[LargeCases]:
         """Report large cases before anything of them is allocated."""
-        small = case_selection.small_case(self._problem, self._options)
-        asked = self._cases if small is None else (*self._cases, small)
-        sizes, memory_bytes = self.evaluator.call_bytes(asked, self._solutions)
+        problem, cases = self._tasks[0].problem, self._tasks[0].cases
+        small = case_selection.small_case(problem, self._options)
+        asked = cases if small is None else (*cases, small)
+        sizes, memory_bytes = self.lane.evaluator.call_bytes(asked, self._solutions)
         known = [
-            Forecast(case=case.name, device=self._device.kind, call_bytes=size, about_s=self._last_s(case))
+            Forecast(case=case.name, device=self._device.kind, call_bytes=size, about_s=self._last_s(problem, case))
             for case, size in zip(asked, sizes, strict=True)
         ]
-        large, way_out = worth_telling(known[: len(self._cases)], None if small is None else known[-1])
+        large, way_out = worth_telling(known[: len(cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 
-    def _last_s(self, case: Case) -> float | None:
+    def _last_s(self, problem: Entry, case: Case) -> float | None:
         return last_duration_s(
             self._options.results_dir,
-            problem_sha256=manifest.identity(self._problem.path),
+            problem_sha256=manifest.identity(problem.path),
             overrides=case.overrides,
             device=self._device.uuid,
             timed=not self._options.verify_only,
         )
 
-    def build(self) -> Iterator[Event]:
-        """Build what the cache lacks; failures are reported later, in order."""
-        jobs = []
-        for entry in self._solutions:
-            derived = self._derived.cases if self._needs_derived_shapes(entry) else []
-            if entry.unsupported_on(self._device.kind, self._problem) is None:
-                jobs.append(job_of(self._problem, entry, self._cases, derived, self._context))
-        first = self._cases[0]
-        for news in build_all([job for job in jobs if not job.is_done], Builder(self._problem, self._context)):
-            if isinstance(news, Job):
-                yield StageStarted(stage="build", solution=news.entry.name, case=first.name)
-                continue
-            entry, failure, elapsed_s = news.job.entry, news.failure, news.elapsed_s
-            self._stage_s[entry.name] = elapsed_s
-            if failure is not None:
-                self._failed[entry.name] = self.evaluator.explain(failure, entry, first)
-                self._watch.look(failure.status)
-            yield StageFinished(
-                stage="build",
-                case=first.name,
-                elapsed_s=elapsed_s,
-                solution=entry.name,
-                ok=failure is None,
-                detail="compiled" if failure is None else failure.reason,
-            )
-
-    def settle_device(self, stack: contextlib.ExitStack) -> None:
-        """Measure missing peaks, and lock the clocks if requested."""
+    def _build(self, left: Sequence[Task]) -> Iterator[StageEvent]:
+        """Build what the cache lacks, all of it before the first unit: a compiler disturbs a timing."""
+        news: queue.SimpleQueue[StageEvent | BaseException | Future[None]] = queue.SimpleQueue()
+        jobs = max(1, default_jobs() // PROCESSORS_EACH)
+        builds = Builds(self._context, self._dispatcher, self._shapes, jobs=jobs, tell=news.put, beside_lanes=False)
         try:
-            self.evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
+            running = builds.start(left)
+            for build in running:
+                build.add_done_callback(news.put)
+            over = 0
+            while over < len(running):
+                match news.get():
+                    case Future():
+                        over += 1
+                    case BaseException() as error:
+                        raise error
+                    case event:
+                        yield event
+        finally:
+            builds.stop()
+
+    def _prepare_device(self) -> None:
+        """Measure missing peaks, and lock the clocks if requested."""
+        if not self._options.wait_for_device or self._options.verify_only:
+            return
+        try:
+            self.lane.evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
         except MachineError as error:
-            self._remarks += (Finding.note("no_peaks", error.message),)
+            self.lane.remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
-            stack.enter_context(monitor.locked_clocks(self._device, mhz))
+            self._stack.enter_context(monitor.locked_clocks(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
-            self._remarks += (Finding.note(code, message),)
+            self.lane.remarks += (Finding.note(code, message),)
 
-    def judge(self, case: Case) -> Iterator[Event]:
-        """Judge every solution on one case: replicate after replicate, each with fresh workers."""
-        states = [CaseState(entry=entry, case=case) for entry in self._solutions]
-        for state in states:
-            if (built_s := self._stage_s.pop(state.entry.name, None)) is not None:
-                state.stage_s["build"] = built_s  # of the first case: it is built once for all
-            state.outcome = (
-                state.entry.unsupported_on(self._device.kind, self._problem)
-                or self._build_failure(state.entry, case)
-                or NOT_RUN
-            )
-        process = 0
-        while unfinished := [state for state in states if not state.closed]:
-            # In alternating order, so that no solution profits from its position.
-            yield from self._replicate(unfinished[:: -1 if process % 2 else 1], process)
-            process += 1
-
-    def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
-        """Return the failure of the build; one that constructs no model may be the problem's fault."""
-        failure = self._failed.get(entry.name)
-        if failure is not None and failure.status in MAYBE_THE_PROBLEM:
-            return self.evaluator.why_not(case, [entry]) or failure
-        return failure
-
-    def _replicate(self, states: list[CaseState], process: int) -> Iterator[Event]:
-        for number, state in enumerate(states):
-            if self._watch.quarantine is not None:
-                state.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
-            elif state.wants_more(self._options):
-                # The same ones usually follow, in reverse order.
-                later = [*states[number + 1 :], *([] if self._options.verify_only else states[::-1])]
-                following = [other.entry for other in later if other.wants_more(self._options)]
-                yield from self._evaluate(state, process, following)
-            if not state.wants_more(self._options):
-                yield from self._add_own_share(state)
-                yield self._close(state)
-            elif (estimated := state.estimate(self._options)) is not None:
-                yield estimated
-
-    def _needs_derived_shapes(self, entry: Entry) -> bool:
-        return case_selection.needs_derived_shapes(self._problem, entry, self._options.level)
-
-    def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
-        unit = self._unit(state, process)
-        result = yield from self.evaluator.evaluate(unit, following, self._left[state.entry.name])
-        state.add_times(result.stage_s)
-        self.environment = result.environment or self.environment
-        if result.cost is None:  # the problem itself fails
-            state.outcome = result.outcome
-            return
-        outcome = result.outcome
-        if isinstance(outcome, Passed):
-            outcome = replace(outcome, findings=(*outcome.findings, *self._remarks))
-        state.add(outcome)
-        state.rows += (self._written(self._row(state, process, result), result.samples),)
-
-    def _written(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
-        return self._writer.append(row, samples) if self._writer is not None else row
-
-    def _unit(self, state: CaseState, process: int) -> Unit:
-        derived = self._derived if self._needs_derived_shapes(state.entry) else Derived()
-        return state.unit(self._problem, process, self._options, derived)
-
-    def _add_own_share(self, state: CaseState) -> Iterator[Event]:
-        """Add whose kernels a call of a timed solution launches; whatever fails there changes no verdict."""
-        if not isinstance(state.outcome, Passed) or not state.outcome.timings:
-            return
-        unit = self._unit(state, len(state.outcome.timings))
-        told = yield from self.evaluator.own_share(unit, state.stage_s)
-        if told is not None:
-            state.add_own_share(told)
-
-    def _row(self, state: CaseState, process: int, result: UnitResult) -> ResultRow:
-        here = replace(result, environment=result.environment or self.environment)
-        what = self._provenance, state.entry, state.case, process, self._options, here
-        return make_row(*what, device=self._device.kind, outcome=state.outcome)
-
-    def _close(self, state: CaseState) -> Judged:
-        state.closed = True
-        state.tell_budget(self._options)
-        if not state.rows:
-            isolation = rungs.Rung(self._context.rung).name.lower()
-            row = self._row(state, 0, UnitResult(outcome=state.outcome, isolation=isolation))
-            state.rows = (self._written(row),)
-        elif isinstance(state.outcome, Passed) and state.outcome.timings:
-            state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)
-            state.rows = rowmaker.with_own_share(state.rows, state.outcome.own_share, state.share_flag)
-            if self._writer is not None:
-                self._writer.amend(state.rows)
-        return state.judged(state.case.name, state.rows)
+    def _give_up(self, batch: Sequence[Task]) -> Iterator[LaneEvent]:
+        """End tasks whose device is gone: without a verdict, or with the processes that they have."""
+        assert self._guard.quarantine is not None, "the device is gone"
+        reason = f"the device stopped working: {self._guard.quarantine.reason}"
+        for task in batch:
+            verdict = TaskVerdict(task=task, results=self._dispatcher.results(task))
+            if not verdict.results:
+                outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
+                result = UnitResult(outcome=outcome, isolation=self.lane.isolation, environment=self.lane.environment)
+                verdict = self._dispatcher.record(task, result, "")
+            else:
+                cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
+                last = replace(verdict.last.outcome, findings=(*verdict.last.outcome.findings, cut))
+                verdict = replace(verdict, results=(*verdict.results[:-1], replace(verdict.last, outcome=last)))
+                self._dispatcher.drop(task)
+            yield Finished(verdict=verdict, elapsed_s=0.0)

@@ -102,7 +102,7 @@ class SweepSummary:
 
 def speedup_of(verdict: TaskVerdict) -> float | None:
     """Return the speed-up of a verdict over all its processes; None without a time."""
-    outcome = verdict.state.outcome
+    outcome = verdict.outcome
     if not isinstance(outcome, Passed) or not outcome.timings:
         return None
     interval = timings_interval(outcome.timings)
@@ -153,7 +153,7 @@ def summarise(
     fresh = [verdict for verdict in verdicts if not verdict.resumed]
     stage_s: Counter[str] = Counter()
     for verdict in fresh:
-        stage_s.update(verdict.state.stage_s)
+        stage_s.update(verdict.stage_s)
     slowest = sorted(fresh, key=lambda verdict: -took_s.get(verdict.task.key, 0.0))[:SLOWEST]
     return SweepSummary(
         run=run,

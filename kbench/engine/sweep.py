@@ -14,7 +14,6 @@ from kbench.engine import journal
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.dispatch import Write
 from kbench.engine.journal import Header, Journal, Record
-from kbench.engine.ladder import is_done
 from kbench.engine.task import Ended, Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.storage import quarantine
@@ -135,11 +134,10 @@ def longest_first(tasks: Sequence[Task]) -> list[Task]:
 def recorded(work: Work, record: Record) -> dict[str, TaskVerdict]:
     """Return by key the verdicts that a journal holds of these tasks, of which events may not have told all."""
     fresh, results = record.fresh, record.results
-    return {
-        task.key: TaskVerdict(task=task, results=results[task.key], resumed=task.key not in fresh)
-        for task in work.tasks
-        if is_done(task, results.get(task.key, ()))
-    }
+    found = (
+        TaskVerdict(task=task, results=results.get(task.key, ()), resumed=task.key not in fresh) for task in work.tasks
+    )
+    return {verdict.task.key: verdict for verdict in found if verdict.is_done}
 
 
 def write_files(work: Work, options: RunOptions, verdicts: Mapping[str, TaskVerdict]) -> Path | None:

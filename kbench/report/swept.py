@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from kbench.core.events import StageFinished, StageStarted, Waiting
+from kbench.core.events import Waiting
 from kbench.core.model import Failed
 from kbench.engine.ladder import counts_as_failure
 from kbench.engine.summary import SweepSummary, speedup_of
-from kbench.engine.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
+from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document
 from kbench.report.gate import clean, render_suite
@@ -115,7 +115,7 @@ def _tested(verdict: TaskVerdict) -> Xml.Element:
     task, outcome = verdict.task, verdict.last.outcome
     case = Xml.Element("testcase", classname=clean(f"{task.problem.name}.{task.solution.name}"))
     case.set("name", clean(task.case.name))
-    case.set("time", f"{sum(verdict.state.stage_s.values()):.3f}")
+    case.set("time", f"{sum(verdict.stage_s.values()):.3f}")
     if isinstance(outcome, Failed):
         kind = "failure" if counts_as_failure(verdict.last) else "error"
         Xml.SubElement(case, kind, type=outcome.status.value, message=clean(outcome.reason))
@@ -141,7 +141,7 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             return f"  {render_waiting(event)}"
         case DeviceState():
             return f"  {event.device} is {event.state}: {_short(event.reason)}"
-        case Finished() | Ended() | StageStarted() | StageFinished():
+        case _:
             return ""
 
 

@@ -15,6 +15,7 @@ from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Status
 from kbench.engine import journal
 from kbench.engine.journal import Header, Journal
+from kbench.engine.task import TaskVerdict
 from kbench.storage.journal_file import SUFFIX, find
 from kbench.storage.json_values import plain
 
@@ -29,7 +30,8 @@ def path(tmp_path: Path) -> Path:
 def write(path: Path, *units: tuple[str, int, object], resumed=None) -> None:
     with Journal(path, HEADER, resumed=resumed) as writer:
         for key, process, result in units:
-            writer.append(task(int(key[1:])), process, result, "CPU-1")
+            before = (result,) * process
+            writer.append(TaskVerdict(task=task(int(key[1:])), results=(*before, result)), "CPU-1")
 
 
 def test_what_was_written_is_read(path) -> None:
@@ -119,13 +121,13 @@ WRITER = """
 import sys
 sys.path[:0] = sys.argv[2:]
 from pathlib import Path
-from sweeping import passed, task
+from sweeping import verdict
 from kbench.engine.journal import Header
 HEADER = Header(run="one", started_utc="", arguments={})
 from kbench.engine.journal import Journal
 with Journal(Path(sys.argv[1]), HEADER) as writer:
     for number in range(10_000):
-        writer.append(task(number), 0, passed(), "CPU-1")
+        writer.append(verdict(number), "CPU-1")
         print(number, flush=True)
 """
 

@@ -8,7 +8,7 @@ from sweeping import OPTIONS, failed, passed, task
 from kbench.core.model import Failed, Status
 from kbench.engine import ladder
 from kbench.engine.ladder import BATCH, MOST_ATTEMPTS, MOST_RAISED
-from kbench.engine.task import Budgets
+from kbench.engine.task import Budgets, TaskVerdict
 
 S = Status
 TIMED = replace(OPTIONS, verify_only=False, processes=3, max_processes=3)
@@ -30,7 +30,8 @@ DONE = [
     ("changes", "results", "options", "done"), [case[1:] for case in DONE], ids=[c[0] for c in DONE]
 )
 def test_when_a_task_is_done(changes, results, options, done) -> None:
-    assert ladder.is_done(task(1, options=options, **changes), results) is done
+    told = TaskVerdict(task=task(1, options=options, **changes), results=tuple(results))
+    assert told.is_done is done
 
 
 KNOWN = {

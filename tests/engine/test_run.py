@@ -19,7 +19,7 @@ from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
 from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
-from kbench.engine import evaluator
+from kbench.engine import builds, evaluator
 from kbench.engine import run as verb
 from kbench.host.judge_process import OpenedCase
 from kbench.plugins import registry
@@ -275,10 +275,23 @@ def test_a_judge_that_ended_is_replaced_and_told_the_case_again(
     monkeypatch.setattr(FakeJudge, "answer", dies)
     found = {one.solution: one.outcome for one in judge(tmp_path, "a", "b", verify_only=True)}
     assert isinstance(found["b"], Passed)
-    first, second = FakeJudge.every
-    assert (first.closed, second.closed) == (True, True)
-    assert second.expected == ["b"]
-    assert [asked[:2] for asked in FakeJudge.asked] == [("open", "small"), ("a", 0), ("open", "small"), ("b", 0)]
+    assert isinstance(found["a"], Failed)
+    *others, last = FakeJudge.every
+    assert [one.closed for one in FakeJudge.every] == [True] * 4, "nobody knows whose fault it was: three attempts"
+    assert last.expected == ["b"]
+    asked = [asked[:2] for asked in FakeJudge.asked]
+    assert asked == [("open", "small"), ("a", 0)] * len(others) + [("open", "small"), ("b", 0)]
+
+
+def test_a_judge_that_was_killed_costs_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies_once(self: FakeJudge, _name: str, process: int) -> Outcome:
+        self.has_ended = self.number == 0
+        return Failed(status=Status.HARNESS_ERROR, reason="died") if self.number == 0 else passed(process)
+
+    monkeypatch.setattr(FakeJudge, "answer", dies_once)
+    (found,) = judge(tmp_path, "a", **TWO)
+    assert isinstance(found.outcome, Passed)
+    assert turns() == [("a", 0), ("a", 0), ("a", 1)]
 
 
 def test_a_case_that_cannot_be_opened_is_every_solutions_and_no_other_cases(
@@ -300,9 +313,9 @@ def test_a_build_that_fails_of_the_problem_is_the_problems_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status, refused: str, blamed: Status | None
 ) -> None:
     failure = Failed(status=status, reason="did not import")
-    built = SimpleNamespace(failure=failure, elapsed_s=60.0)
-    monkeypatch.setattr(verb, "job_of", lambda _, entry, *__: SimpleNamespace(entry=entry, is_done=False))
-    monkeypatch.setattr(verb, "build_all", lambda jobs, _: [SimpleNamespace(job=job, **vars(built)) for job in jobs])
+    monkeypatch.setattr(builds.Builds, "_may_need_a_build", lambda *_: True)
+    monkeypatch.setattr(builds, "job_of", lambda *_: SimpleNamespace(is_done=False, rehearsals={}))
+    monkeypatch.setattr(builds, "Builder", lambda *_, **__: SimpleNamespace(build=lambda *_: failure, stop=int))
     monkeypatch.setattr(FakeJudge, "refused", refused)
     (found,) = judge(tmp_path, "a", verify_only=True)
     assert isinstance(found.outcome, Failed)

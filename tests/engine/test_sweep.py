@@ -188,7 +188,7 @@ def test_a_smaller_case_that_is_judged_anyway_takes_no_other_ones_place(stage) -
     large = task(0, stage.folder)
     large.problem.path.write_text("n = 4096\n" + PROBLEM.replace("return []", "return [n]", 1))
     small = Case(name="small", overrides={"n": 256})
-    events = list(stage.run([replace(large, beside=(small,))]))
+    events = list(stage.run([replace(large, cases=(large.case, small))]))
     (row,) = read_run(Path(events[-1].csv_path)).rows
     assert (row.status, row.case) == ("not_verified", "default")
 
@@ -370,7 +370,7 @@ def test_a_problem_does_not_wait_for_ever_while_another_one_goes_on(tmp_path) ->
     tasks += [task(number, tmp_path, problem="a") for number in range(2, 30)]
     dispatcher.add(tasks)
     for one in tasks:
-        dispatcher.built(one)
+        dispatcher.built([one])
     path = str(tasks[0].problem.path)
     taken = [dispatcher.take(path)[0].problem.name for _ in range(MOST_BATCHES + 2)]
     assert taken == ["a"] * (MOST_BATCHES + 1) + ["b"]
