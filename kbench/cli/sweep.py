@@ -1,21 +1,20 @@
 """`kbench sweep`: many problems by many solutions."""
 
-import json
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.options import NAME, argument, command, option, switch
+from kbench.cli.options import argument, command, option, switch
 from kbench.cli.output import Output
+from kbench.cli.resume import OF_EVERY_COMMAND, arguments_of, started_with
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Status
 from kbench.engine.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 from kbench.report.document import render_records
@@ -56,19 +55,14 @@ class SweepFlags(RunFlags):
     jobs: int | None = option("--jobs N", "Parallel builds (default: one per processor)", min=1)
     verify_limit: float | None = shared_flags.seconds("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
     time_limit: float | None = shared_flags.seconds("--time-limit SECONDS", "Timeout for measuring (default 300s)")
-    resume: str | None = option("--resume RUN", "Continue a sweep; finished verdicts are kept")
     retry_failed: bool = switch("--retry-failed", "With --resume: judge again what did not pass")
     only: list[str] | None = option("--only STATUS", "With --resume: judge again what has this status; repeatable")
     max_failures: int | None = option("--max-failures N", "End after this many failures", min=1)
     junit: Path | None = shared_flags.junit()
 
 
-OF_THIS_COMMAND = frozenset(
-    {
-        *("resume", "retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device"),
-        *("executor", "address"),
-        *("format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"),
-    }
+OF_THIS_COMMAND = OF_EVERY_COMMAND - {"strict"} | frozenset(
+    {"retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device", "executor", "address"}
 )
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""
 
@@ -156,44 +150,15 @@ def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path,
             raise UsageError(f"a run named `{run}` exists already", "choose another `--name`")
         if flags.problem == "-":
             flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
-        told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
-        arguments = {"folder": str(Path.cwd()), **told}
+        arguments = arguments_of(flags, OF_THIS_COMMAND)
         header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=arguments)
         return flags, header, path, None
-    path = journal_file.find("sweep", flags.resume, results)
-    record = journal.read(path)
-    flags = _again(flags, record.header)
+    path, record = journal.find("sweep", flags.resume, results)
+    flags = started_with(flags, record.header, record.header.run, OF_THIS_COMMAND)
     unknown = [name for name in flags.only or () if name not in {*Status}]
     if unknown:
         raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
     return flags, record.header, path, record
-
-
-def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
-    told = dict(header.arguments)
-    folder = str(told.pop("folder", ""))
-    if folder != str(Path.cwd()):
-        raise UsageError(f"this sweep started in {folder}, and its paths are relative to it", f"cd {folder}")
-    known = {f.name for f in fields(SweepFlags)} - OF_THIS_COMMAND
-    values = {name: value for name, value in told.items() if name in known}
-    _require_same(flags, values)
-    if values.get("level") is not None:
-        values["level"] = Level(values["level"])
-    return replace(flags, **values)
-
-
-def _require_same(flags: SweepFlags, started: Mapping[str, Any]) -> None:
-    for each in fields(flags):
-        given = json.loads(json.dumps(getattr(flags, each.name), default=str))
-        if each.name not in started or given in (each.default, started[each.name]):
-            continue
-        if each.name in {"problem", "solutions"}:
-            told = f"`--resume {flags.resume}` judges what that sweep was started with, and other names are given"
-            raise UsageError(told, "leave out the names, or start another sweep with `--name`")
-        name, was = each.metadata[NAME], started[each.name]
-        before = "without it" if was in (None, False) else f"with `{name} {was}`"
-        told = f"`{name}` is given, and the sweep `{flags.resume}` was started {before}"
-        raise UsageError(told, "leave it out, or start another sweep with `--name`")
 
 
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":

@@ -1,5 +1,6 @@
-"""The journal of a sweep: its arguments, a line for each finished unit, and one for each command that resumes it."""
+"""The journal of a run or sweep: its arguments, a line for each finished unit and for each command that resumes it."""
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -10,15 +11,17 @@ from kbench.core.errors import ResultsError, UsageError
 from kbench.core.version import __version__
 from kbench.engine.task import TaskVerdict
 from kbench.engine.unit import UnitResult
+from kbench.storage import journal_file
 from kbench.storage.journal_file import JournalFile, now_utc, whole_lines
 from kbench.storage.json_values import plain, reader_of
+from kbench.storage.runfiles import LATEST
 
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The arguments of the sweep, so that its name is enough to resume it."""
+    """The arguments of the command, so that its name is enough to resume it."""
 
     run: str
     started_utc: str
@@ -82,7 +85,7 @@ def _time(text: str) -> datetime:
 
 
 class Journal(JournalFile):
-    """The open journal of a running sweep; a context manager. It locks the file against other writers."""
+    """The open journal of a run or a sweep; a context manager. It locks the file against other writers."""
 
     def __init__(self, path: Path, header: Header, *, resumed: Record | None = None):
         super().__init__(path, whole_bytes=resumed.whole_bytes if resumed is not None else None)
@@ -94,7 +97,7 @@ class Journal(JournalFile):
             super().__enter__()
         except FileExistsError:
             hint = f"`--resume {self._header.run}` continues it, `--name` sets another name"
-            raise UsageError(f"a sweep named `{self._header.run}` exists already", hint) from None
+            raise UsageError(f"a {self._header.command} named `{self._header.run}` exists already", hint) from None
         self.write({"sweep": asdict(self._header)} if self._is_new else {"resumed": {"at_utc": now_utc()}})
         return self
 
@@ -115,6 +118,26 @@ class Journal(JournalFile):
         self.write(plain(line))
 
 
+def find(command: str, name: str, folder: Path) -> tuple[Path, Record]:
+    """Return the journal of a command by its name, its path or `@latest`, and what it holds. Raises what `read` raises.
+
+    Raises UsageError for none.
+    """
+    if name != LATEST:
+        path = journal_file.find(command, name, folder)
+        record = read(path)
+        if record.header.command != command:
+            hint = f"`kbench {record.header.command} --resume {name}` continues it"
+            raise UsageError(f"`{name}` is not a {command}", hint)
+        return path, record
+    found = sorted(folder.glob(f"*{journal_file.SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found:
+        with contextlib.suppress(ResultsError):  # a selftest's, or another version's
+            if (record := read(path)).header.command == command:
+                return path, record
+    raise UsageError(f"no {command} in {folder} was broken off", "its journal would be there")
+
+
 def read(path: Path) -> Record:
     """Read a journal: the last line about a unit counts, and a new first process replaces its task's results.
 
@@ -133,7 +156,7 @@ def read(path: Path) -> Record:
             results[line.key] = _follow(results.get(line.key, ()), line.process, line.result)
             commands[-1][1].append(line)
         except (ValueError, RecursionError, KeyError, TypeError) as error:
-            raise ResultsError(f"{path} is damaged in line {number}: {error}", "start the sweep again") from error
+            raise ResultsError(f"{path} is damaged in line {number}: {error}", "start it again") from error
     return Record(header=header, results=results, whole_bytes=whole_bytes, commands=tuple(commands))
 
 
@@ -148,10 +171,12 @@ def _header(path: Path, line: bytes) -> Header:
         told = json.loads(line)["sweep"]
         header = Header(**told)
     except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise ResultsError(f"{path} is not the journal of a sweep", "name a run of `kbench sweep`") from error
+        raise ResultsError(
+            f"{path} is not the journal of a run or sweep", "name one of `kbench run` or `kbench sweep`"
+        ) from error
     if header.format != FORMAT:
-        raise ResultsError(f"{path} has format {header.format}, not {FORMAT}", "start the sweep again")
+        raise ResultsError(f"{path} has format {header.format}, not {FORMAT}", "start it again")
     if header.kbench_version != __version__:
         message = f"{path} was started by kbench {header.kbench_version}, and this is {__version__}"
-        raise ResultsError(message, "verdicts of two versions are not mixed: start the sweep again")
+        raise ResultsError(message, "verdicts of two versions are not mixed: start it again")
     return header

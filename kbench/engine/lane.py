@@ -112,7 +112,7 @@ class Lane:
         The order alternates, so that no solution profits from its position.
         """
         standing = {task.key: TaskVerdict(task=task, results=self.dispatcher.results(task)) for task in tasks}
-        open_tasks, turn = list(tasks), 0
+        open_tasks, turn = list(tasks), min(len(known.results) for known in standing.values())
         while open_tasks:
             order = open_tasks[:: -1 if turn % 2 else 1]
             for number, task in enumerate(order):

@@ -50,7 +50,7 @@ from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
 from kbench.storage.details import last_duration_s
-from kbench.storage.journal_file import SUFFIX, now_utc
+from kbench.storage.journal_file import SUFFIX
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 
@@ -157,7 +157,8 @@ class RunFiles:
         self._problem, self._options, self._arguments, self._resumed = problem, options, arguments, resumed
         self._journal: Journal | None = None
         self._written: dict[str, list[ResultRow]] = {}
-        self._is_final = True
+        self.is_final = True
+        """Whether every task has a verdict."""
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> None:
@@ -170,8 +171,8 @@ class RunFiles:
                 started_utc = self._resumed.header.started_utc
             self._provenance = provenance_of(self._problem, name, started_utc)
             if self._writer is not None and self._arguments is not None:
-                given = dict(self._arguments)
-                fresh = Header(run=name, started_utc=now_utc(), arguments=given, command="run")
+                given, command = dict(self._arguments), "verify" if self._options.verify_only else "run"
+                fresh = Header(run=name, started_utc=self._provenance["started_utc"], arguments=given, command=command)
                 header = fresh if self._resumed is None else self._resumed.header
                 path = self._writer.csv_path.with_name(f"{name}{SUFFIX}")
                 self._journal = stack.enter_context(Journal(path, header, resumed=self._resumed))
@@ -189,17 +190,18 @@ class RunFiles:
         """Write the last unit of a task. Raises MachineError."""
         if self._journal is not None:
             self._journal.append(verdict, device)
-        self._write_row(verdict, len(verdict.results) - 1)
+        self.write_row(verdict, len(verdict.results) - 1)
 
     def restore(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]) -> list[TaskVerdict]:
         """Write the rows of the results that are kept of a broken-off run; return what its tasks come to."""
         found = [TaskVerdict(task=task, results=known[task.key], resumed=True) for task in tasks]
         for verdict in found:
             for process in range(len(verdict.results)):
-                self._write_row(verdict, process)
+                self.write_row(verdict, process)
         return found
 
-    def _write_row(self, verdict: TaskVerdict, process: int) -> None:
+    def write_row(self, verdict: TaskVerdict, process: int) -> None:
+        """Write the row of one process."""
         row = verdict.row(process, self._provenance)
         if self._writer is not None:
             row = self._writer.append(row, verdict.results[process].samples)
@@ -214,13 +216,13 @@ class RunFiles:
         )
         if self._writer is not None and isinstance(verdict.outcome, Passed) and verdict.outcome.timings:
             self._writer.amend(rows)
-        self._is_final = self._is_final and not verdict.last.retryable
+        self.is_final = self.is_final and verdict.status is not Status.HARNESS_ERROR
         own_s = {stage: spent_s for stage, spent_s in told.stage_s.items() if stage not in OF_THE_REFERENCE}
         return replace(told, rows=rows, stage_s=own_s)
 
     def end(self) -> None:
         """Remove the journal, unless another try may give a verdict that is missing."""
-        if self._journal is not None and self._is_final:
+        if self._journal is not None and self.is_final:
             self._journal.path.unlink()
 
 
@@ -336,15 +338,17 @@ class Session:
         """End tasks whose device is gone: without a verdict, or with the processes that they have."""
         assert self._guard.quarantine is not None, "the device is gone"
         reason = f"the device stopped working: {self._guard.quarantine.reason}"
+        self._files.is_final = False
         for task in batch:
             verdict = TaskVerdict(task=task, results=self._dispatcher.results(task))
             if not verdict.results:
                 outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
                 result = UnitResult(outcome=outcome, isolation=self.lane.isolation, environment=self.lane.environment)
-                verdict = self._dispatcher.record(task, result, "")
+                verdict = replace(verdict, results=(result,))
+                self._files.write_row(verdict, 0)
             else:
                 cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
                 last = replace(verdict.last.outcome, findings=(*verdict.last.outcome.findings, cut))
                 verdict = replace(verdict, results=(*verdict.results[:-1], replace(verdict.last, outcome=last)))
-                self._dispatcher.drop(task)
+            self._dispatcher.drop(task)
             yield Finished(verdict=verdict, elapsed_s=0.0)

@@ -94,7 +94,7 @@ def fake_run(monkeypatch) -> Callable[..., list]:
     calls: list = []
 
     def install(*stream: object) -> list:
-        def run(problem, solutions, options) -> Iterator[object]:
+        def run(problem, solutions, options, **_kept) -> Iterator[object]:
             calls.append((problem, solutions, options))
             for event in stream:
                 if isinstance(event, BaseException):

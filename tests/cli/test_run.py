@@ -353,7 +353,7 @@ def test_an_interrupt_keeps_what_had_finished(kbench, fake_run):
 
 
 def test_an_interrupted_run_names_the_file_with_what_had_finished(kbench, monkeypatch):
-    def run(*_):
+    def run(*_, **__):
         Path("results").mkdir()
         Path("results/half.csv").write_text("rows")
         Path("results/half.samples.csv").write_text("samples")

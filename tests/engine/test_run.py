@@ -1,6 +1,7 @@
 """A run's parent with a judge that is none: whose turn it is, how often, and what becomes of a judge that ends."""
 
 import contextlib
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
 from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
-from kbench.engine import builds, evaluator
+from kbench.engine import builds, evaluator, journal
 from kbench.engine import run as verb
 from kbench.host.judge_process import OpenedCase
 from kbench.plugins import registry
@@ -116,7 +117,8 @@ def begin(folder: Path, *names: str, **options: Any) -> Iterator[Event]:
     problem, entries = written(folder, PROBLEM, files, "doubles")
     entries = entries or [registry.find_solution(problem, "eager", Settings())]
     chosen = {"device": "cpu", "trusted": True, "save": False, "cases": ("small",), "wait_for_device": False, **options}
-    return verb.run(problem, entries, RunOptions(**chosen))
+    journaled = {name: chosen.pop(name) for name in ("arguments", "resumed") if name in chosen}
+    return verb.run(problem, entries, RunOptions(**chosen), **journaled)
 
 
 def judge(folder: Path, *names: str, **options: Any) -> list[Judged]:
@@ -509,3 +511,68 @@ def test_a_sandbox_can_be_required(monkeypatch: pytest.MonkeyPatch, rung: Any, o
     monkeypatch.setattr(verb.rung_probe, "reached", lambda *_: rung)
     with contextlib.nullcontext() if refused is None else pytest.raises(refused):
         assert verb.sandbox_rung(RunOptions(**options), "cpu") == rung
+
+
+def kept(folder: Path, **options: Any) -> dict[str, Any]:
+    return {**TWO, "save": True, "results_dir": folder / "results", "name": "one", **options}
+
+
+def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:
+    events = begin(tmp_path, "a", "b", **kept(tmp_path), arguments={"problem": "p"})
+    for event in events:
+        if isinstance(event, Estimated) and event.solution == "b":
+            break
+    events.close()  # type: ignore[attr-defined]
+    before = read_run(tmp_path / "results" / "one.csv").rows
+    assert [(row.solution, row.process) for row in before] == [("a", 0), ("b", 0)]
+    path, record = journal.find("run", "@latest", tmp_path / "results")
+    FakeJudge.asked = ()
+    found = list(begin(tmp_path, "a", "b", **kept(tmp_path), arguments={}, resumed=record))
+    assert turns() == [("b", 1), ("a", 1)], "what is done is not repeated, and the order goes on as it was"
+    assert {one.solution: len(one.rows) for one in found if isinstance(one, Judged)} == {"a": 2, "b": 2}
+    after = read_run(tmp_path / "results" / "one.csv").rows
+    assert sorted((row.solution, row.process) for row in after) == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    kept_row = next(row for row in after if (row.solution, row.process) == ("a", 0))
+    assert kept_row == replace(before[0], speedup_low=kept_row.speedup_low, speedup_high=kept_row.speedup_high,
+                               flags=kept_row.flags)  # fmt: skip
+    assert not path.exists(), "nothing is left to do"
+    with pytest.raises(UsageError, match="was broken off"):
+        journal.find("run", "@latest", tmp_path / "results")
+
+
+def test_a_finished_verdict_is_read_from_the_journal_and_an_edited_solution_is_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks_off(_self: FakeJudge, name: str, process: int) -> Outcome:
+        if name == "b":
+            raise KeyboardInterrupt
+        return passed(process)
+
+    monkeypatch.setattr(FakeJudge, "answer", breaks_off)
+    with pytest.raises(KeyboardInterrupt):
+        list(begin(tmp_path, "a", "b", **kept(tmp_path, verify_only=True), arguments={}))
+    _, record = journal.find("verify", "one", tmp_path / "results")
+    monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process))
+    for edited, expected in (("", [("b", 0)]), ("\n# edited\n", [("a", 0), ("b", 0)])):
+        FakeJudge.asked = ()
+        monkeypatch.setitem(globals(), "SOLUTION", SOLUTION + edited)
+        copy = tmp_path / f"results{len(edited)}"
+        shutil.copytree(tmp_path / "results", copy)
+        options = kept(tmp_path, verify_only=True, results_dir=copy)
+        found = [one for one in begin(tmp_path, "a", "b", **options, arguments={}, resumed=record)
+                 if isinstance(one, Judged)]  # fmt: skip
+        assert turns() == expected
+        assert {one.solution: isinstance(one.outcome, Passed) for one in found} == {"a": True, "b": True}
+
+
+def test_a_run_without_a_verdict_by_kbenchs_fault_can_be_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = Failed(status=Status.HARNESS_ERROR, reason="died")
+    monkeypatch.setattr(FakeJudge, "answer", lambda *_: broken)
+    list(begin(tmp_path, "a", **kept(tmp_path), arguments={}))
+    _, record = journal.find("run", "one", tmp_path / "results")
+    monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process))
+    found = list(begin(tmp_path, "a", **kept(tmp_path), arguments={}, resumed=record))
+    (judged,) = [one for one in found if isinstance(one, Judged)]
+    assert isinstance(judged.outcome, Passed)
