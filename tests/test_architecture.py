@@ -37,7 +37,6 @@ MAY_CATCH_EVERYTHING = {
     "kbench/cluster/supervisor.py": "carries what a thread raised to the driver",
     "kbench/engine/builds.py": "carries what a thread raised to the one that asked",
     "kbench/engine/crew.py": "carries what a thread raised to the one that asked",
-    "kbench/selftest/session.py": "carries what a thread raised to the one that asked",
 }
 MAY_PRINT = {
     "kbench/cli/output.py": "the streams of a command",
