@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kbench.children.child_error import KILLED, STARVED
 from kbench.core.health import PROBED_AFTER
-from kbench.core.model import Status
+from kbench.core.model import Failed, Status
 from kbench.engine.task import Budgets, Task, TaskVerdict
 from kbench.engine.unit import UnitResult, is_of
 from kbench.host.judge_process import TOO_LARGE
@@ -12,6 +13,8 @@ MOST_ATTEMPTS = 3
 """A unit that breaks its judge three times is the cause itself."""
 MOST_RAISED = 2
 """Chosen. Attempts at a unit whose judge raised: a defect of kbench rarely passes by itself."""
+MOST_KILLED = 2
+"""Attempts at a unit whose worker was killed or fell silent: the machine may do that once, a solution every time."""
 BATCH = 8
 """Chosen. Solutions of one problem that a lane takes at a time: with more, other lanes are idle at the end."""
 VERIFYING = frozenset({"load", "verify", "sanitize"})
@@ -44,7 +47,10 @@ def unfinished(
 
 
 def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
-    """Return whether a unit is tried again: its result is no verdict, or one that a broken device can cause."""
+    """Return whether a unit is tried again: its result is no verdict, or one that the machine can cause."""
+    reason = result.outcome.reason if isinstance(result.outcome, Failed) else ""
+    if result.status is Status.PROTOCOL_ERROR or KILLED in reason or reason == STARVED:
+        return attempts < MOST_KILLED
     if attempts >= (MOST_RAISED if result.judge_raised else MOST_ATTEMPTS) or result.status is Status.PASSED:
         return False
     return result.status is Status.HARNESS_ERROR or (device_sick and result.status in SHAKEN)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kbench.core.events import StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
-from kbench.core.model import Case, Environment, Failed, Finding, Passed, Status
+from kbench.core.model import Case, Environment, Failed, Finding, Outcome, Passed, Status
 from kbench.devices.admission import signature
 from kbench.devices.backend import backend
 from kbench.engine.derived_shapes import DerivedShapes
@@ -15,6 +15,7 @@ from kbench.engine.dispatch import Dispatcher
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
 from kbench.engine.ladder import budget_s, does_not_fit, may_retry
+from kbench.engine.machine import NEEDS_ROOM, full_disk
 from kbench.engine.task import Budgets, Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, time_left
 from kbench.host.builder import MAYBE_THE_PROBLEM
@@ -139,7 +140,7 @@ class Lane:
         """Judge the next unit of a task, and add what the lane knows about it."""
         task = known.task
         if task.refused is not None:
-            result = UnitResult(outcome=task.refused, isolation=self.isolation)
+            result = UnitResult(outcome=self._with_room(task.refused), isolation=self.isolation)
         elif task.unbuilt is not None:
             result = self._unbuilt(task, task.unbuilt)
         else:
@@ -201,6 +202,15 @@ class Lane:
                 return None  # what stopped it may be what it failed of
             return replace(result, attempts=attempts)
 
+    def _with_room(self, outcome: Outcome) -> Outcome:
+        """Return an outcome, as a failure of the machine if its disk is full without anything of the solution."""
+        if not isinstance(outcome, Failed) or outcome.status not in NEEDS_ROOM or not full_disk():
+            return outcome
+        self.evaluator.close()  # what its workers wrote goes with them
+        if not (full := full_disk()):
+            return outcome
+        return replace(outcome, status=Status.HARNESS_ERROR, reason=f"{full}: {outcome.reason}")
+
     def _may_have_harmed(self, status: Status) -> bool:
         return status in PROBED_AFTER and backend(self.guard.device.kind).can_break
 
@@ -211,6 +221,7 @@ class Lane:
         shapes = yield from self.shapes.by_lane(task, self.evaluator)
         unit = replace(known.unit(shapes), case=case or task.case)
         result = yield from self._within_budget(unit, following)
+        result = replace(result, outcome=self._with_room(result.outcome))
         if case is not None and not isinstance(result.outcome, Failed):
             message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
             noted = (*result.outcome.findings, Finding.note("smaller_case", message))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from sweeping import OPTIONS, failed, passed, task
 
+from kbench.children.child_error import KILLED, STARVED
 from kbench.core.model import Failed, Status
 from kbench.engine import ladder
 from kbench.engine.ladder import BATCH, MOST_ATTEMPTS, MOST_RAISED
@@ -158,3 +159,19 @@ BATCHES = [
 @pytest.mark.parametrize(("ready", "problem", "lanes", "batch"), [c[1:] for c in BATCHES], ids=[c[0] for c in BATCHES])
 def test_what_a_lane_takes_next(ready, problem, lanes, batch) -> None:
     assert ladder.next_batch(ready, problem, lanes) == batch
+
+
+KILLED_ONCE = [
+    (failed(S.CRASHED, f"the process was {KILLED}, perhaps by the system for lack of memory"), True),
+    (failed(S.PROTOCOL_ERROR, "the process answered nonsense: its process is none of its tree"), True),
+    (failed(S.OUT_OF_MEMORY, STARVED), True),
+    (failed(S.OUT_OF_MEMORY, "more than 6.0 GiB"), False),
+    (failed(S.CRASHED, "the process died of SIGSEGV"), False),
+    (failed(S.EXITED, "the process exited with code 137 before it answered"), False),
+]
+
+
+@pytest.mark.parametrize(("result", "again"), KILLED_ONCE)
+def test_what_the_machine_may_have_killed_is_tried_once_more_and_is_then_the_solutions(result, again) -> None:
+    assert ladder.may_retry(result, 1, device_sick=False) is again
+    assert not ladder.may_retry(result, 2, device_sick=False)

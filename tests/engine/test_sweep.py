@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
@@ -17,7 +18,7 @@ from kbench.core.model import Case, Failed, Status
 from kbench.devices import selection
 from kbench.devices.admission import signature
 from kbench.engine import guard as guards
-from kbench.engine import journal
+from kbench.engine import journal, machine
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.dispatch import MOST_BATCHES, Dispatcher
 from kbench.engine.journal import Header
@@ -380,3 +381,51 @@ def test_a_batch_has_equal_options(tmp_path) -> None:
     timed = replace(OPTIONS, verify_only=False)
     ready = [task(0, tmp_path), task(1, tmp_path, options=timed), task(2, tmp_path)]
     assert [one.key for one in next_batch(ready, "", 1)] == ["k0", "k2"]
+
+
+@pytest.fixture
+def disk(monkeypatch) -> dict[str, int]:
+    """The bytes that are free, and how often anybody looked."""
+    state = {"free": 0, "looks": 0}
+
+    def usage(_folder: object) -> SimpleNamespace:
+        state["looks"] += 1
+        return SimpleNamespace(free=state["free"])
+
+    monkeypatch.setattr(machine.shutil, "disk_usage", usage)
+    return state
+
+
+NO_ROOM = [
+    (failed(S.BUILD_FAILED, "No space left on device"), "harness_error"),
+    (failed(S.IMPORT_FAILED, "OSError: [Errno 28]"), "harness_error"),
+    (failed(S.RAISED, "OSError: [Errno 28]"), "harness_error"),
+    (failed(S.WRONG_VALUE, "off"), "wrong_value"),
+]
+
+
+@pytest.mark.parametrize(("result", "status"), NO_ROOM)
+def test_a_full_disk_is_the_machines_failure(stage, disk, result, status) -> None:
+    stage.script = {"s0": [result]}
+    events = list(stage.run(many(stage.folder, 2)))
+    assert statuses(events) == {"k0": status, "k1": "passed"}
+    (found,) = [e.verdict.last for e in events if isinstance(e, Finished) and e.verdict.task.key == "k0"]
+    assert found.retryable is (status == "harness_error")
+    assert found.outcome.reason.endswith(result.outcome.reason)
+
+
+def test_a_build_without_room_is_the_machines_failure_too(stage, disk) -> None:
+    events = list(stage.run([task(0, stage.folder, refused=Failed(status=S.BUILD_FAILED, reason="cannot copy"))]))
+    assert statuses(events) == {"k0": "harness_error"}
+
+
+def test_a_disk_that_the_solution_filled_itself_is_its_own_failure(stage, disk, monkeypatch) -> None:
+    """What its workers wrote goes when they do."""
+    monkeypatch.setattr(FakeJudge, "close", lambda _self: disk.update(free=1 << 40))
+    stage.script = {"s0": [failed(S.RAISED, "OSError: [Errno 28]")]}
+    assert statuses(list(stage.run(many(stage.folder, 1)))) == {"k0": "raised"}
+
+
+def test_room_is_looked_at_only_after_a_failure(stage, disk) -> None:
+    assert statuses(list(stage.run(many(stage.folder, 2)))) == {"k0": "passed", "k1": "passed"}
+    assert disk["looks"] == 0
