@@ -1,7 +1,6 @@
 """`kbench sweep`: many problems by many solutions."""
 
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -84,7 +83,9 @@ def main(flags: SweepFlags) -> int:
         if flags.no_save:
             if flags.resume is not None:
                 raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
-            results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-sweep-")))
+            from kbench.host.work_folder import work_folder
+
+            results = stack.enter_context(work_folder())
         flags, header, journal, record = _begin(flags, results)
         asked = flags.device or settings.run.device
         with ExitStack() as executing:

@@ -4,7 +4,6 @@ import contextlib
 import os
 import platform
 import queue
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from kbench.engine.run import sandbox_rung
 from kbench.engine.task import DeviceState, Finished, Retried, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
+from kbench.host.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 
@@ -79,8 +79,8 @@ class Supervisor:
             return error.message
         jobs = min(options.jobs, max(1, default_jobs() // (1 + peers)))
         options = replace(options, devices=(self._device,), rung=rung, jobs=jobs)
-        folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True))
-        self._sources, scratch = Path(folder, "sources"), Path(folder, "run")
+        folder = self._closing.enter_context(work_folder())
+        self._sources, scratch = folder / "sources", folder / "run"
         scratch.mkdir()  # beside the sources: the sandbox hides it, and hides nothing that holds a worker's own source
         self._crew = crew = Crew(options, scratch, self._write)
         crew.start()

@@ -2,12 +2,10 @@
 
 import contextlib
 import queue
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from kbench.build import manifest
@@ -44,6 +42,7 @@ from kbench.engine.task import Budgets, Finished, LaneEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
+from kbench.host.work_folder import work_folder
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.sandbox import rung_probe, rungs
@@ -91,7 +90,7 @@ def run(
             at_most=1 if options.verify_only else options.max_processes,
             backward=options.backward,
         )
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
+        scratch = stack.enter_context(work_folder())
         files = RunFiles(problem, solutions, options, arguments, resumed)
         stack.enter_context(files)
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
@@ -106,12 +105,12 @@ def run(
 
 def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, watch: Callable[[Event], None]) -> Run:
     """Judge solutions in a run of their own that leaves no files, and return it; `watch` sees its events."""
-    with tempfile.TemporaryDirectory(prefix="kbench-run-") as folder:
-        options = replace(options, results_dir=Path(folder), name="run")
+    with work_folder() as folder:
+        options = replace(options, results_dir=folder, name="run")
         with contextlib.closing(run(problem, solutions, options)) as events:
             for event in events:
                 watch(event)
-        return read_run(Path(folder, "run.csv"))
+        return read_run(folder / "run.csv")
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:

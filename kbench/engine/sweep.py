@@ -1,7 +1,6 @@
 """One sweep on this machine: lanes on devices, builds on processors, a journal, and the files at the end."""
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from kbench.engine.dispatch import Write
 from kbench.engine.journal import Header, Journal, Record
 from kbench.engine.task import Ended, Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
+from kbench.host.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
@@ -82,7 +82,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Itera
     verdicts = {task.key: TaskVerdict(task=task, results=known[task.key], resumed=True) for task in done}
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(Journal(work.journal, header, resumed=work.resumed))
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
+        scratch = stack.enter_context(work_folder())
         yield SweepPlanned(
             run=header.run,
             tasks=len(tasks),

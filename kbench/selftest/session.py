@@ -29,6 +29,7 @@ from kbench.engine.plan import tasks_of
 from kbench.engine.run import NO_LIMITS, sandbox_rung
 from kbench.engine.task import Finished, Task
 from kbench.host import nursery_process, sanitizer
+from kbench.host.work_folder import work_folder
 from kbench.plugins import case_selection, registry
 from kbench.sandbox.rungs import Rung
 from kbench.selftest.canaries import Canaries
@@ -107,7 +108,7 @@ def selftest(
     checks: list[Checked] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(nursery_process.kept())
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
+        scratch = stack.enter_context(work_folder())
         staged = scratch / "corpus"
         shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))
         conditions, bases, past = conditions_on(chosen_device), dict[str, dict[str, str]](), Past()
