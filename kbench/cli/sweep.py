@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.cli.resume import OF_EVERY_COMMAND, arguments_of, started_with
+from kbench.cli.resume import OPTIONS_OF_RESUMING, arguments_of, started_with
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.model import ResultRow, Status
@@ -60,7 +60,7 @@ class SweepFlags(RunFlags):
     junit: Path | None = shared_flags.junit()
 
 
-OF_THIS_COMMAND = OF_EVERY_COMMAND - {"strict"} | frozenset(
+OF_THIS_COMMAND = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
     {"retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device", "executor", "address"}
 )
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""

@@ -45,10 +45,10 @@ class Builds:
         shapes: DerivedShapes,
         *,
         jobs: int,
-        tell: Callable[[StageEvent | BaseException], None],
+        report: Callable[[StageEvent | BaseException], None],
         beside_lanes: bool = True,
     ):
-        self._context, self._dispatcher, self._shapes, self._tell = context, dispatcher, shapes, tell
+        self._context, self._dispatcher, self._shapes, self._report = context, dispatcher, shapes, report
         self._turn = turn_of(context) if beside_lanes else None
         self._pool = ThreadPoolExecutor(max_workers=jobs)
         self._builders: list[Builder] = []
@@ -83,7 +83,7 @@ class Builds:
         try:
             self._build(group)
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
-            self._tell(error)
+            self._report(error)
 
     def _build(self, group: Sequence[Task]) -> None:
         if self._dispatcher.why_stopped():
@@ -96,7 +96,7 @@ class Builds:
         if job.is_done:
             self._dispatcher.built(group)
             return
-        self._tell(StageStarted(stage="build", solution=first.solution.name, case=first.case.name))
+        self._report(StageStarted(stage="build", solution=first.solution.name, case=first.case.name))
         builder = Builder(first.problem, context, turn=self._turn)
         with self._lock:
             self._builders.append(builder)
@@ -108,7 +108,7 @@ class Builds:
         if self._dispatcher.why_stopped():
             return
         elapsed_s = time.monotonic() - began
-        self._tell(
+        self._report(
             StageFinished(
                 stage="build",
                 solution=first.solution.name,
@@ -124,7 +124,7 @@ class Builds:
     def _followed(self, events: Generator[StageEvent, None, Derived]) -> Derived:
         while True:
             try:
-                self._tell(next(events))
+                self._report(next(events))
             except StopIteration as end:
                 found: Derived = end.value
                 return found

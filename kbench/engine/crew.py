@@ -42,7 +42,7 @@ class SweepOptions:
     devices: tuple[DeviceChoice, ...]
     rung: int
     lanes: int
-    """Of each device."""
+    """Number of judges on each device."""
     jobs: int
     budgets: Budgets = field(default_factory=Budgets)
     max_failures: int | None = None
@@ -89,7 +89,7 @@ class Crew:
         shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
         self._closing.callback(shapes.close)
         context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
-        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._news.put)
+        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, report=self._news.put)
         self._closing.callback(self._builds.stop)
         for guard in self._guards:
             for _ in range(options.lanes):

@@ -19,7 +19,7 @@ class Dispatcher:
     def __init__(self, *, max_failures: int | None, write: Write, lanes: int, batch: int = BATCH):
         self._max_failures, self._write, self._lanes, self._batch = max_failures, write, lanes, batch
         self._results: dict[str, tuple[UnitResult, ...]] = {}
-        """Of the tasks without a verdict: those that are built, ready or judged now."""
+        """Results of the tasks without a verdict: those that are built, ready or judged now."""
         self._ready: list[Task] = []
         self._failures = self._passed_over = 0
         self._is_open = True

@@ -62,7 +62,7 @@ class Bench:
     stuck: dict[str, Failed] = field(default_factory=dict)
     """By constants, why the problem cannot be opened with them: it took too long, and would again."""
     is_tried: bool = False
-    """Whether a build of the problem's own model was tried."""
+    """A build of the problem's own model was tried."""
     units: int = 0
     first_bytes: int = 0
 
@@ -75,7 +75,7 @@ class Bench:
 
     @property
     def judges(self) -> tuple[Entry, str, RunOptions]:
-        """What it is for."""
+        """The problem, its identity and the options that it is for."""
         return self.problem, self.problem_sha256, self.context.options
 
 
@@ -171,7 +171,7 @@ class Evaluator:
     ) -> Generator[StageEvent, None, UnitResult]:
         """Judge a unit of a built solution; yields stages, returns its result. A judge that breaks is a harness error.
 
-        Workers get ready for `following` solutions; what this unit takes is spent of the time `left`.
+        Workers get ready for `following` solutions; the seconds of this unit are spent of the time `left`.
         """
         if self._is_worn(self._present):
             self._present.close()
@@ -214,7 +214,7 @@ class Evaluator:
         *,
         rehearsed: bool,
     ) -> Generator[StageEvent, None, None]:
-        """Have the judge evaluate a solution, which it tells the outcome of; yields the stages."""
+        """Have the judge evaluate a solution; yields the stages, and leaves the outcome in the judge."""
         request = self._request(judge, unit, following, left, rehearsed=rehearsed)
         stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
         for stage, ok, elapsed_s in stages:
@@ -246,7 +246,7 @@ class Evaluator:
         return failed
 
     def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
-        """Have one more worker tell whose kernels a call of a timed solution launches; None if there is nothing to add.
+        """Have one more worker name whose kernels a call of a timed solution launches; None if there is nothing to add.
 
         Whatever fails there is the reason why it is not known. A judge that fails is replaced.
         """

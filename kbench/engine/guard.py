@@ -21,14 +21,14 @@ WAITS_S = (0.0, 5.0, 20.0)
 class Guard(Watch):
     """A Watch for lanes: a device that fails a probe is suspect until its lanes are empty, and is then probed again."""
 
-    def __init__(self, device: DeviceChoice, cache_dir: Path, tell: Callable[[DeviceState], None]):
+    def __init__(self, device: DeviceChoice, cache_dir: Path, report: Callable[[DeviceState], None]):
         super().__init__(device, cache_dir)
         self.lanes: list[Evaluator] = []
         self.incidents = 0
-        """How often the device was suspect."""
+        """Number of times that the device was suspect."""
         self.suspect = ""
         """Why nothing is started on it now; empty for a healthy device."""
-        self._tell = tell
+        self._report = report
         self._looking = threading.Lock()
 
     def look(self, status: Status) -> None:
@@ -71,4 +71,4 @@ class Guard(Watch):
         self._say("quarantined", self.suspect)
 
     def _say(self, state: str, reason: str) -> None:
-        self._tell(DeviceState(device=self.device.uuid, state=state, reason=reason))
+        self._report(DeviceState(device=self.device.uuid, state=state, reason=reason))

@@ -48,7 +48,7 @@ class JournalLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a journal holds: the results of each task's units, by the task's key, in the order of their processes."""
+    """The content of a journal: results of each task's units, by the task's key, in the order of their processes."""
 
     header: Header
     results: dict[str, tuple[UnitResult, ...]]
@@ -147,9 +147,9 @@ def read(path: Path) -> Record:
     header = _header(path, lines[0] if lines else b"")
     results: dict[str, tuple[UnitResult, ...]] = {}
     commands: list[tuple[str, list[JournalLine]]] = [(header.started_utc, [])]
-    for number, told in enumerate(lines[1:], start=2):
+    for number, line_text in enumerate(lines[1:], start=2):
         try:
-            if "resumed" in (values := json.loads(told)):
+            if "resumed" in (values := json.loads(line_text)):
                 commands.append((str(values["resumed"]["at_utc"]), []))
                 continue
             line = reader_of(JournalLine).validate_python(values)
@@ -168,8 +168,7 @@ def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) ->
 
 def _header(path: Path, line: bytes) -> Header:
     try:
-        told = json.loads(line)["sweep"]
-        header = Header(**told)
+        header = Header(**json.loads(line)["sweep"])
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise ResultsError(
             f"{path} is not the journal of a run or sweep", "name one of `kbench run` or `kbench sweep`"

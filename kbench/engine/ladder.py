@@ -1,4 +1,4 @@
-"""What a sweep does next: pure rules over the results of its tasks."""
+"""Rules of what is judged next: pure functions of tasks and their results."""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -63,13 +63,13 @@ class Lane:
     shapes: DerivedShapes
     budgets: Budgets
     is_run: bool = False
-    """Whether it judges the cases that a user named: none is replaced by a smaller one, and kernels are named."""
+    """It judges the cases that a user named: none is replaced by a smaller one, and kernels are named."""
     isolation: str = ""
     """Name of the sandbox's rung."""
-    remarks: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
     """Findings that every pass gets: about the device."""
     environment: Environment | None = None
-    """Where the last unit was judged."""
+    """Machine and device of the last unit."""
     _spent_s: dict[str, float] = field(default_factory=dict)
     """Wall seconds of the tasks in work, by key."""
     _left: dict[tuple[str, str], TimeLeft | None] = field(default_factory=dict)
@@ -151,8 +151,8 @@ class Lane:
         if task.built_s is not None and not known.results:  # it is built once for all cases and processes
             result = replace(result, stage_s={"build": task.built_s, **result.stage_s})
         self.environment = result.environment or self.environment
-        if isinstance(result.outcome, Passed) and self.remarks:
-            noted = replace(result.outcome, findings=(*result.outcome.findings, *self.remarks))
+        if isinstance(result.outcome, Passed) and self.notes:
+            noted = replace(result.outcome, findings=(*result.outcome.findings, *self.notes))
             result = replace(result, outcome=noted)
         result = replace(result, environment=result.environment or self.environment)
         return (yield from self._with_own_share(known, result))
@@ -199,14 +199,14 @@ class Lane:
                 attempts -= 1
                 continue
             if self.dispatcher.why_stopped() and result.retryable:
-                return None  # what stopped it may be what it failed of
+                return None  # its failure may come from the interruption
             return replace(result, attempts=attempts)
 
     def _with_room(self, outcome: Outcome) -> Outcome:
         """Return an outcome, as a failure of the machine if its disk is full without anything of the solution."""
         if not isinstance(outcome, Failed) or outcome.status not in NEEDS_ROOM or not full_disk():
             return outcome
-        self.evaluator.close()  # what its workers wrote goes with them
+        self.evaluator.close()  # their files go with its workers
         if not (full := full_disk()):
             return outcome
         return replace(outcome, status=Status.HARNESS_ERROR, reason=f"{full}: {outcome.reason}")

@@ -1,4 +1,4 @@
-"""What the machine can do to a solution: a disk without room makes builds and imports fail."""
+"""Faults of the machine that look like a solution's: a disk without room makes builds and imports fail."""
 
 import contextlib
 import shutil

@@ -71,8 +71,8 @@ def make_tasks(
                 refused=refused or unfit,
             )
     twins = sum(len(task.also) for task in tasks.values())
-    told = f"{twins} solutions have the same source as another one and share its verdict"
-    return list(tasks.values()), [told] if twins else []
+    shared = f"{twins} solutions have the same source as another one and share its verdict"
+    return list(tasks.values()), [shared] if twins else []
 
 
 def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
@@ -128,7 +128,7 @@ def _solution(
         broken = _broken(pair.solution)
         if broken is None:
             raise _located(error, pair) from None
-        typed = error.hint is not None and "`" in error.hint  # what to type, not that the file is to be corrected
+        typed = error.hint is not None and "`" in error.hint  # a command to type, not a file to correct
         reason = f"{error.message}: {error.hint}" if typed else error.message
         return broken, failed or Failed(status=Status.IMPORT_FAILED, reason=reason)
 

@@ -15,8 +15,8 @@ from kbench.engine.unit import UnitResult
 from kbench.plugins.registry import Entry
 from kbench.storage.rows import figures, git_state
 
-OF_THE_ENVIRONMENT = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
-OF_THE_ERRORS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
+ENVIRONMENT_COLUMNS = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
+ERROR_COLUMNS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
 CLEARLY = 0.9
 """Chosen. Share of the reference's time below which a time is not the reference's, give or take noise."""
 NOT_TIMED = Timing(samples=(), timer="", l2="")
@@ -49,7 +49,7 @@ def make_row(
 ) -> ResultRow:
     """Make the row of one process, with its own errors; a failure has no time and no speed-up.
 
-    `device` is its kind if the result does not tell it, `outcome` that of all processes so far.
+    `device` is its kind if the result has none, `outcome` that of all processes so far.
     """
     outcome = outcome or result.outcome
     if result.problem_sha256:
@@ -91,7 +91,7 @@ def make_row(
         attestation=timing.attestation,
         wall_ns=_whole(timing.wall_ns),
         ref_wall_ns=_whole(timing.ref_wall_ns),
-        **_fields(errors, OF_THE_ERRORS, None),
+        **_fields(errors, ERROR_COLUMNS, None),
         contract=errors.contract if errors else "",
         isolation=result.isolation,
         weights=result.weights,
@@ -101,7 +101,7 @@ def make_row(
         limit_ns=round(bound.limit_ns) if bound else None,
         percent_of_limit=100 * bound.limit_ns / median_ns if bound and median_ns > 0 else None,
         own_share=outcome.own_share if isinstance(outcome, Passed) else None,
-        **_fields(here, OF_THE_ENVIRONMENT, ""),
+        **_fields(here, ENVIRONMENT_COLUMNS, ""),
         flags=" ".join(_flags(timing, bound, median_ns, reference_ns)),
         samples_sha256="",
         kbench_version=__version__,

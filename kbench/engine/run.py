@@ -157,7 +157,7 @@ class RunFiles:
         self._journal: Journal | None = None
         self._written: dict[str, list[ResultRow]] = {}
         self.is_final = True
-        """Whether every task has a verdict."""
+        """Every task has a verdict so far."""
         self._open = contextlib.ExitStack()
 
     def __enter__(self) -> None:
@@ -208,16 +208,16 @@ class RunFiles:
 
     def judged(self, verdict: TaskVerdict) -> Judged:
         """Return the verdict as an event, once its rows have what only all its processes show."""
-        told = verdict.judged(provenance=self._provenance)
+        event = verdict.judged(provenance=self._provenance)
         written = self._written[verdict.task.key]
         rows = tuple(
-            replace(row, samples_sha256=before.samples_sha256) for row, before in zip(told.rows, written, strict=True)
+            replace(row, samples_sha256=before.samples_sha256) for row, before in zip(event.rows, written, strict=True)
         )
         if self._writer is not None and isinstance(verdict.outcome, Passed) and verdict.outcome.timings:
             self._writer.amend(rows)
         self.is_final = self.is_final and verdict.status is not Status.HARNESS_ERROR
-        own_s = {stage: spent_s for stage, spent_s in told.stage_s.items() if stage not in OF_THE_REFERENCE}
-        return replace(told, rows=rows, stage_s=own_s)
+        solution_s = {stage: spent_s for stage, spent_s in event.stage_s.items() if stage not in OF_THE_REFERENCE}
+        return replace(event, rows=rows, stage_s=solution_s)
 
     def end(self) -> None:
         """Remove the journal, unless another try may give a verdict that is missing."""
@@ -243,7 +243,7 @@ class Session:
             NO_LIMITS,
             is_run=True,
             isolation=rungs.Rung(context.rung).name.lower(),
-            remarks=other_processes(context),  # while nothing of this run is on the device
+            notes=other_processes(context),  # while nothing of this run is on the device
         )
         stack.callback(self.lane.evaluator.close)
 
@@ -303,7 +303,7 @@ class Session:
         """Build what the cache lacks, all of it before the first unit: a compiler disturbs a timing."""
         news: queue.SimpleQueue[StageEvent | BaseException | Future[None]] = queue.SimpleQueue()
         jobs = max(1, default_jobs() // PROCESSORS_EACH)
-        builds = Builds(self._context, self._dispatcher, self._shapes, jobs=jobs, tell=news.put, beside_lanes=False)
+        builds = Builds(self._context, self._dispatcher, self._shapes, jobs=jobs, report=news.put, beside_lanes=False)
         try:
             running = builds.start(left)
             for build in running:
@@ -327,11 +327,11 @@ class Session:
         try:
             self.lane.evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
         except MachineError as error:
-            self.lane.remarks += (Finding.note("no_peaks", error.message),)
+            self.lane.notes += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
             self._stack.enter_context(monitor.locked_clocks(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
-            self.lane.remarks += (Finding.note(code, message),)
+            self.lane.notes += (Finding.note(code, message),)
 
     def _give_up(self, batch: Sequence[Task]) -> Iterator[LaneEvent]:
         """End tasks whose device is gone: without a verdict, or with the processes that they have."""

@@ -1,4 +1,4 @@
-"""What a sweep is asked to judge: names, folders, globs, a manifest, or texts; as pairs of places, nothing imported."""
+"""Selection of what a sweep judges, from names, folders, globs, a manifest or texts, as pairs. Nothing is imported."""
 
 import csv
 import glob
@@ -67,16 +67,16 @@ def pairs(
         name: [one for one in found if one in BUILTINS or stems.get(owners[one] or "") == name]
         for name in found_problems
     }
-    strangers = [name for name in found if name in owners and owners[name] is None]
+    unowned = [name for name in found if name in owners and owners[name] is None]
     notes = []
-    if strangers:
-        are = "solution matches" if len(strangers) == 1 else "solutions match"
-        notes.append(f"{len(strangers)} {are} no problem by name, such as {strangers[0]}; {PAIR_ALL}")
+    if unowned:
+        are = "solution matches" if len(unowned) == 1 else "solutions match"
+        notes.append(f"{len(unowned)} {are} no problem by name, such as {unowned[0]}; {PAIR_ALL}")
     without = [name for name, of_problem in by_problem.items() if not of_problem]
     if without:
         have = "problem has" if len(without) == 1 else "problems have"
         notes.append(f"{len(without)} {have} no solution by name, such as {without[0]}")
-    hint = PAIR_ALL if strangers else None
+    hint = PAIR_ALL if unowned else None
     return _some([SolutionPair(problem=p, solution=s) for p, names in by_problem.items() for s in names], hint), notes
 
 
@@ -171,12 +171,12 @@ def _json_lines(text: str, name: str) -> list[tuple[int, Mapping[str, Any]]]:
         if not line.strip():
             continue
         try:
-            told = json.loads(line)
+            values = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"{name}, line {number} is not JSON: {error}", "write one object on each line") from None
-        if not isinstance(told, dict):
+        if not isinstance(values, dict):
             raise UsageError(f"{name}, line {number} is not an object", 'write {"problem": ..., "solution": ...}')
-        found.append((number, told))
+        found.append((number, values))
     return found
 
 
@@ -227,7 +227,7 @@ def keep_text(text: str, name: str, sources: Path) -> str:
     stem = "".join(letter if letter.isalnum() or letter in "_-." else "_" for letter in Path(name).stem)
     stem = stem.encode(errors="replace")[:MOST_OF_A_NAME].decode(errors="ignore")
     digest = hashlib.sha256(data).hexdigest()
-    for shown in (digest[:12], digest):  # whoever looks for two texts with one beginning finds them in seconds
+    for shown in (digest[:12], digest):  # two texts with one beginning can be found in seconds
         path = sources / f"{stem or 'candidate'}-{shown}.py"
         if not path.exists():
             csvfile.make_folder(path)

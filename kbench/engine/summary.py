@@ -50,13 +50,13 @@ class Mean:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What fast_p and the mean speed-up count of a verdict on a solution."""
+    """The part of a verdict that fast_p and the mean speed-up count."""
 
     passed: bool
     speedup: float | None = None
     """None if it did not pass or was not timed."""
     trivial: bool = False
-    """Whether zeros, one value or the answer to other inputs pass the task as well. Passing it proves nothing."""
+    """Zeros, one value or the answer to other inputs pass the task as well: passing it proves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +90,7 @@ class SweepSummary:
     retried: int = 0
     elapsed_s: float = 0.0
     units_per_hour: float | None = None
-    """Of all units of the journal, by the time that its commands took."""
+    """Rate of all units of the journal, over the time that its commands took."""
     stage_s: Mapping[str, float] = field(default_factory=dict)
     """Sum of the seconds of all lanes and builders, longest first."""
     slowest: tuple[Slow, ...] = ()
@@ -143,9 +143,9 @@ def mean_speedup(scores: Sequence[Score]) -> Mean | None:
 
 
 def summarise(
-    run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, took_s: Mapping[str, float], **told: Any
+    run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, took_s: Mapping[str, float], **fields: Any
 ) -> SweepSummary:
-    """Return the summary, with `told` as further fields; `took_s`: wall seconds of this command's verdicts by key."""
+    """Return the summary, with further `fields`; `took_s`: wall seconds of this command's verdicts by key."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
     levels = Counter(verdict.level or "none" for verdict in judged)
@@ -173,7 +173,7 @@ def summarise(
         slowest=tuple(Slow(name=v.task.name, elapsed_s=took_s.get(v.task.key, 0.0)) for v in slowest),
         environment=next((v.last.environment for v in verdicts if v.last.environment is not None), None),
         left=tasks - len(verdicts),
-        **told,
+        **fields,
     )
 
 
@@ -184,13 +184,13 @@ def _score(verdict: TaskVerdict) -> Score:
 
 
 class Collector:
-    """Collects the events of a sweep; its verdicts come from the journal, which may have more than were told."""
+    """Collects the events of a sweep; its verdicts come from the journal, which may have more than the events."""
 
     def __init__(self, run: str, tasks: int, csv_path: Path):
         self._run, self._tasks, self._csv_path = run, tasks, csv_path
         self._took_s: dict[str, float] = {}
         self.began: float | None = None
-        """When the journal was opened."""
+        """Time at which the journal was opened."""
         self._units_per_hour: float | None = None
         self.verdicts: Sequence[TaskVerdict] = ()
         self.ended: Ended | None = None
@@ -216,5 +216,5 @@ class Collector:
         written = str(self._csv_path) if self._csv_path.exists() else None
         since_s = 0.0 if self.began is None else time.monotonic() - self.began
         ended = self.ended or Ended(csv_path=written, reason=interrupted, elapsed_s=since_s)
-        told = {"took_s": self._took_s, "units_per_hour": self._units_per_hour, **asdict(ended)}
-        return summarise(self._run, self.verdicts, tasks=self._tasks, **told)
+        fields = {"took_s": self._took_s, "units_per_hour": self._units_per_hour, **asdict(ended)}
+        return summarise(self._run, self.verdicts, tasks=self._tasks, **fields)

@@ -124,7 +124,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Itera
 def longest_first(tasks: Sequence[Task]) -> list[Task]:
     """Return the tasks by the size of their problem's source, largest first; tasks of one problem stay together.
 
-    What takes long at the end leaves all lanes but one idle, and whole networks have longer sources than single
+    A task that takes long at the end leaves all lanes but one idle, and whole networks have longer sources than single
     operations. Every fifth file of KernelBench ends 7 % earlier on 12 lanes than in the order of names (computed from
     the seconds that its units took on two H200s).
     """
@@ -132,7 +132,7 @@ def longest_first(tasks: Sequence[Task]) -> list[Task]:
 
 
 def recorded(work: Work, record: Record) -> dict[str, TaskVerdict]:
-    """Return by key the verdicts that a journal holds of these tasks, of which events may not have told all."""
+    """Return by key the verdicts that a journal holds of these tasks, of which the events may lack some."""
     fresh, results = record.fresh, record.results
     found = (
         TaskVerdict(task=task, results=results.get(task.key, ()), resumed=task.key not in fresh) for task in work.tasks
@@ -146,4 +146,4 @@ def write_files(work: Work, options: RunOptions, verdicts: Mapping[str, TaskVerd
     if not options.save or not found:
         return None
     header, writer = work.header, RunWriter(work.journal.parent, work.header.run)
-    return writer.replace_all(told for verdict in found for told in verdict.rows(header.run, header.started_utc))
+    return writer.replace_all(row for verdict in found for row in verdict.rows(header.run, header.started_utc))

@@ -81,7 +81,7 @@ class TaskVerdict:
     task: Task
     results: tuple[UnitResult, ...]
     resumed: bool = False
-    """Whether it was read from the journal."""
+    """It was read from the journal."""
 
     @property
     def last(self) -> UnitResult:
@@ -119,19 +119,19 @@ class TaskVerdict:
 
     @property
     def is_held(self) -> bool:
-        """Whether the judge's clock confirms the times of all processes."""
+        """The judge's clock confirms the times of all processes."""
         outcomes = [result.outcome for result in self.results]
         timings = [timing for outcome in outcomes if isinstance(outcome, Passed) for timing in outcome.timings]
         return bool(timings) and all(timing.attestation == "held" for timing in timings)
 
     @property
     def is_done(self) -> bool:
-        """Whether the task needs no further unit."""
+        """The task needs no further unit."""
         return bool(self.results) and not self.wants_more
 
     @property
     def wants_more(self) -> bool:
-        """Whether another process is due: for verification once, for timing until the interval is narrow."""
+        """Another process is due: for verification once, for timing until the interval is narrow."""
         if not self.results:
             return True
         options, outcome = self.task.options, self.outcome

@@ -15,7 +15,7 @@ from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.wire.channel import encode_constants
 
-OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
+OPTIONS_NOT_HASHED = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
 """Options that change no verdict: places of files, and those that the case and the device determine."""
 RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED})
 """Statuses that are kbench's or the machine's fault: another try, or another machine, may give a verdict."""
@@ -29,8 +29,8 @@ class TimeLeft:
 
     def spend(self, stage_s: Mapping[str, float], *, of_problem_s: float) -> None:
         """Take away what the stages of a unit took, less what the problem took of them or who had the device."""
-        own_s = sum(took_s for stage, took_s in stage_s.items() if stage not in {*OF_THE_REFERENCE, "wait"})
-        self.seconds -= max(0.0, own_s - of_problem_s)
+        solution_s = sum(took_s for stage, took_s in stage_s.items() if stage not in {*OF_THE_REFERENCE, "wait"})
+        self.seconds -= max(0.0, solution_s - of_problem_s)
 
 
 def time_left(options: RunOptions) -> TimeLeft | None:
@@ -69,7 +69,7 @@ class Unit:
 
 
 class OutcomeProperties:
-    """What the status of an outcome says about the solution."""
+    """Properties that follow from the status of an outcome."""
 
     __slots__ = ()
     outcome: Outcome
@@ -81,12 +81,12 @@ class OutcomeProperties:
 
     @property
     def retryable(self) -> bool:
-        """Whether a failure is kbench's or the machine's fault, so that another try makes sense."""
+        """A failure is kbench's or the machine's fault, so that another try makes sense."""
         return self.status in RETRYABLE
 
     @property
     def is_verdict(self) -> bool:
-        """Whether the status is a verdict on the solution; other statuses must not count against it."""
+        """The status is a verdict on the solution; other statuses must not count against it."""
         return self.status not in NOT_EVALUATED
 
 
@@ -112,23 +112,25 @@ class UnitResult(OutcomeProperties):
     attempts: int = 1
     """Number of attempts; earlier ones failed because of kbench."""
     judge_raised: bool = False
-    """Whether the judge itself raised: a defect of kbench, which most likely fails every attempt."""
+    """The judge itself raised: a defect of kbench, which most likely fails every attempt."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:
-        """What was timed; none of a failure."""
+        """The timed samples; none of a failure."""
         return self.outcome.timings[0].samples if isinstance(self.outcome, Passed) and self.outcome.timings else ()
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:
     """Return a hash of the files and options of a verdict, the same for every process. Raises OSError for a lost file.
 
-    What the files read is in the identities of the result, which a resumed run compares (`is_of`).
+    The identities of the result cover all that the files read; a resumed run compares (`is_of`).
     """
     files = unit.problem.path, unit.solution.path
     hashes = [f"{manifest.own_hash(path)} {path.absolute().parent}" for path in files]
     case = {"name": unit.case.name, "overrides": encode_constants(unit.case.overrides)}
-    options = {name: value for name, value in dataclasses.asdict(unit.options).items() if name not in OF_NO_VERDICT}
+    options = {
+        name: value for name, value in dataclasses.asdict(unit.options).items() if name not in OPTIONS_NOT_HASHED
+    }
     parts = (*hashes, unit.solution.variant, case, options, device.key, device.name)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
 

@@ -14,7 +14,7 @@ from kbench.core.model import Correctness, Environment, Failed, Finding, Finding
 from kbench.core.values import worst
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
-from kbench.engine.rows import OF_THE_ENVIRONMENT
+from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.plugins import case_selection, registry
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
@@ -42,7 +42,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     return judged, RunSummary(
         problem=" and ".join(problems) if len(problems) <= MOST_PROBLEMS else f"{len(problems)} problems",
         cases=tuple(summarise(one) for one in judged),
-        environment=Environment(**{name: getattr(first, name) for name in ("device", *OF_THE_ENVIRONMENT)}),
+        environment=Environment(**{name: getattr(first, name) for name in ("device", *ENVIRONMENT_COLUMNS)}),
         reference_s=told.reference_s,
         elapsed_s=told.elapsed_s,
         peaks=told.peaks,

@@ -119,8 +119,8 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(sqlite3.Error)
     async def not_stored(_request: Request, error: sqlite3.Error) -> Response:
-        told = f"the request cannot be stored: {error}"
-        return JSONResponse({"error": told}, 503, headers={"Retry-After": str(math.ceil(STORES_AGAIN_S))})
+        message = f"the request cannot be stored: {error}"
+        return JSONResponse({"error": message}, 503, headers={"Retry-After": str(math.ceil(STORES_AGAIN_S))})
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:

@@ -218,7 +218,7 @@ class Service:
             reason = f"not started within {one.request.queue_timeout:g} s"
             try:
                 self._finish(task_id, failed("queue_timeout", reason, retryable=True) | {"status": "timeout"})
-            except sqlite3.Error:  # it is told once that can be stored
+            except sqlite3.Error:  # the answer comes once it can be stored
                 one.expiry = asyncio.get_running_loop().call_later(STORES_AGAIN_S, self._expire, task_id)
 
     async def _forget(self) -> None:

@@ -153,7 +153,7 @@ class Stage:
         self.dispatcher = Dispatcher(max_failures=None, write=lambda *_: None, lanes=1, batch=99)
         self.news: list[StageEvent | BaseException] = []
         ready = DerivedShapes()
-        self.builds = Builds(context, self.dispatcher, ready, jobs=jobs, tell=self.news.append, beside_lanes=False)
+        self.builds = Builds(context, self.dispatcher, ready, jobs=jobs, report=self.news.append, beside_lanes=False)
 
     def tasks(self, problem: registry.Entry, solutions: list[registry.Entry]) -> list[Task]:
         case = Case(name="default")
