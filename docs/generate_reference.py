@@ -7,6 +7,7 @@ import ast
 import dataclasses
 import itertools
 import json
+import re
 import sys
 import types
 import typing
@@ -18,6 +19,7 @@ import typer
 from kbench.cli.app import COMMANDS, EXIT_CODES, build_app
 from kbench.core import errors, events, model
 from kbench.core.explain import EXPLANATIONS
+from kbench.core.levels import PROPERTIES
 from kbench.report import summary
 from kbench.report.document import render_document
 from kbench.selftest.fixtures import CORPUS
@@ -55,9 +57,8 @@ ENVELOPE = {
     "hint": "What to type, or null.",
     "exit_code": "The exit code.",
     "findings": "A list, empty if there are none. Each has a `message`.",
-    "speedup": "All digits; reports in text and Markdown print the confirmed ones. Of a run of one solution: the "
-    "geometric mean over its cases, null if a case failed or was not timed. Of a comparison of two sides: of the new "
-    "side over the old one. Else null.",
+    "speedup": "All digits. For a run of one solution, the geometric mean over its cases; for a comparison, the new "
+    "side over the old one; else null.",
     "results": "A list: what the command lists.",
 }
 """The keys of every document."""
@@ -68,21 +69,21 @@ RESULT = {
     "rows": "The rows of the results file, one per process.",
     "stage_s": "Seconds that each stage took.",
     "time_ns": "Median over processes of the solution's median time.",
-    "reference_ns": "The same of the reference.",
+    "reference_ns": "Median over processes of the reference's median time.",
     "speedup": "Reference time over candidate time, over all processes.",
     "constants": "The problem's constants with the case and `--set` applied: `features=37, rows=7`.",
     "level": "The highest level that the solution holds; absent for one that does not do the task.",
     "required_level": "`--level`.",
     "accepted": "Codes of `--accept`.",
     "attestation": "`weak` if the attestation of any process is.",
-    "noise": "Of a single process: half the width of the range of its speed-up, as a share.",
-    "ref_wall_ns": "The same of the reference.",
+    "noise": "For one process: half the width of the range of its speed-up, as a share.",
+    "ref_wall_ns": "Wall time per call of the reference.",
     "wall_ns": "Wall time per call of a plain loop, the host's work included.",
     "flags": "Codes of the flags.",
     "lacks": "Codes of the properties that keep it from higher levels.",
     "diagnosis": "Why values are wrong: `code`, `sentence`, `evidence`.",
 }
-"""Of an entry of `results`: fields that a row has not, or has as text."""
+"""Meanings of the fields of an entry of `results` that a row has not, or has as text."""
 
 KINDS = {
     "status": "Statuses: how a case ended",
@@ -99,6 +100,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a Markdown table; a bar inside a cell is escaped."""
     lines = [" | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) for row in rows]
     return "\n".join(f"| {line} |" for line in [" | ".join(heads), " | ".join("---" for _ in heads), *lines])
+
+
+def items(rows: Iterable[tuple[str, str]]) -> str:
+    """Write a list of names with their meanings."""
+    return "\n".join(f"- {name}: {meaning}" for name, meaning in rows)
 
 
 def docstrings(cls: type) -> dict[str, str]:
@@ -132,19 +138,20 @@ def type_name(annotation: typing.Any) -> str:
     if not isinstance(annotation, type):
         return "object"  # a mapping
     kinds = {bool: "true or false", int: "integer", float: "number", str: "text", Path: "text", type(None): "absent"}
-    return next((told for kind, told in kinds.items() if issubclass(annotation, kind)), "object")
+    return next((name for kind, name in kinds.items() if issubclass(annotation, kind)), "object")
 
 
 def unit(name: str) -> str:
     """Return the unit that the end of a name stands for."""
-    return next((told for end, told in UNITS.items() if name.endswith(end)), "")
+    return next((text for end, text in UNITS.items() if name.endswith(end)), "")
 
 
-def field_rows(cls: type, **meanings: str) -> Iterator[list[str]]:
-    """Yield name, type, unit and meaning of each field of a record; `meanings` win over docstrings."""
-    told, annotations = {**docstrings(cls), **meanings}, typing.get_type_hints(cls)
+def field_rows(cls: type, **meanings: str) -> Iterator[tuple[str, str]]:
+    """Yield each field of a record with its type and unit, and its meaning; `meanings` win over docstrings."""
+    texts, annotations = {**docstrings(cls), **meanings}, typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
-        yield [f"`{field.name}`", type_name(annotations[field.name]), unit(field.name), told[field.name]]
+        kind = ", ".join(filter(None, (type_name(annotations[field.name]), unit(field.name))))
+        yield f"`{field.name}` ({kind})", texts[field.name]
 
 
 def page(title: str, intro: str, *parts: str) -> str:
@@ -153,35 +160,54 @@ def page(title: str, intro: str, *parts: str) -> str:
 
 
 def commands() -> str:
-    """Write every command with its arguments and options."""
-    parts = []
+    """Write every command with its options; those of several commands come once, behind all commands."""
+    parts, tables = [], {}
     for name, (_, says) in COMMANDS.items():
         group = typing.cast("typing.Any", typer.main.get_command(build_app(name))).commands[name]
         subcommands = getattr(group, "commands", None)
-        parts.append(f"## `kbench {name}`\n\n{says}.")
-        if subcommands is None:
-            parts.append(options(group, f"kbench {name}"))
-            continue
-        for sub, command in subcommands.items():
-            told = (command.help or "").splitlines()[0]
-            parts += [f"### `kbench {name} {sub}`\n\n{told}", options(command, f"kbench {name} {sub}")]
-    intro = f"`kbench COMMAND --help` prints the same (`--help-all` for `run`, `verify` and `sweep`). {EXIT_CODES}."
-    return page("Commands", intro, *parts)
+        for sub, command in (subcommands or {"": group}).items():
+            full = f"{name} {sub}".rstrip()
+            meaning = (command.help or "").splitlines()[0] if sub else f"{says}."
+            usage, tables[full] = options(command, f"kbench {full}")
+            parts.append((full, f"## `kbench {full}`\n\n{meaning}\n\n```\n{usage}\n```"))
+    commands_of: dict[tuple[str, str], list[str]] = {}
+    for full, row in ((full, row) for full, rows in tables.items() for row in rows):
+        commands_of.setdefault(row, []).append(full)
+    by_commands: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for row, names in commands_of.items():
+        by_commands.setdefault(tuple(names), []).append(row)
+    alone = [f"{text}\n\n{items(by_commands[(full,)])}" if (full,) in by_commands else text for full, text in parts]
+    shared = [
+        f"### {commands_in_words(names, list(tables))}\n\n{items(rows)}"
+        for names, rows in sorted(by_commands.items(), key=lambda pair: -len(pair[0]))
+        if len(names) > 1
+    ]
+    intro = (
+        "`kbench COMMAND --help` prints the options of a command (`--help-all` for `run`, `verify` and `sweep`). "
+        f"Options of several commands are at the [end](#options-of-several-commands). {EXIT_CODES}."
+    )
+    return page("Commands", intro, *alone, "## Options of several commands", *shared)
 
 
-def options(command: typing.Any, usage: str) -> str:
-    """Write the usage line and the table of one command's parameters."""
+def commands_in_words(names: Sequence[str], every: Sequence[str]) -> str:
+    """Name some of the commands, or those that are missing where these are fewer."""
+    missing = [name for name in every if name not in names]
+    chosen = ", ".join(f"`{name}`" for name in (missing if len(missing) < len(names) else names))
+    return chosen if len(missing) >= len(names) else f"All but {chosen}" if missing else "All"
+
+
+def options(command: typing.Any, usage: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return the usage line of one command, and each of its parameters with its meaning."""
     rows, words, context = [], [usage], command.make_context(usage, [], resilient_parsing=True)
     for parameter in command.params:
         if parameter.name == "help":
             continue
-        told, meaning = parameter.get_help_record(context) or ("", "")
+        name, meaning = parameter.get_help_record(context) or ("", "")
         if parameter.param_type_name == "argument":
             word = parameter.metavar if parameter.required else f"[{parameter.metavar}]"
             words.append(f"{word}..." if parameter.nargs == -1 else word)
-        rows.append([f"`{told}`", meaning])
-    line = f"```\n{' '.join([*words, '[OPTIONS]'])}\n```"
-    return f"{line}\n\n{table(['', 'meaning'], rows)}"
+        rows.append((f"`{name}`", re.sub(r"  \[(required|x>=\d+)\]$", "", meaning)))
+    return " ".join([*words, "[OPTIONS]"]), rows
 
 
 def settings_page() -> str:
@@ -195,11 +221,11 @@ def settings_page() -> str:
     ):
         meanings, annotations = docstrings(cls), typing.get_type_hints(cls)
         rows = [
-            [f"`{field.name}`", type_name(annotations[field.name]), default(field), meanings[field.name]]
+            (f"`{field.name}` ({type_name(annotations[field.name])}{default(field)})", meanings[field.name])
             for field in dataclasses.fields(cls)
             if field.name not in {"source", "run", "gate", "override"}
         ]
-        parts.append(f"## `{heading}`\n\n{table(['key', 'type', 'default', 'meaning'], rows)}")
+        parts.append(f"## `{heading}`\n\n{items(rows)}")
     intro = (
         "Settings are read from the nearest `pyproject.toml` that has a `[tool.kbench]` table, or from `--config "
         "FILE`. Flags win over settings. An unknown key is an error. `kbench config` prints every value and its origin."
@@ -208,28 +234,24 @@ def settings_page() -> str:
 
 
 def default(field: "dataclasses.Field[typing.Any]") -> str:
-    """Write the default of a setting as TOML has it."""
-    if field.default is dataclasses.MISSING:
+    """Write the default of a setting as TOML has it, behind its type."""
+    if field.default in {dataclasses.MISSING, None}:
         return ""
     value = field.default
-    if value is None:
-        return "absent"
     plain = str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
-    return f"`{json.dumps(plain)}`"
+    return f"; default `{json.dumps(plain)}`"
 
 
 def columns() -> str:
     """Write every column of the two files of a run."""
-    heads = ["column", "type", "unit", "meaning"]
     return page(
         "Columns of a results file",
         f"`kbench run` writes `results/NAME.csv` and `results/NAME.samples.csv`. `schema_version` is "
-        f"{model.SCHEMA_VERSION}. An absent value is an empty cell. [Files and documents](../formats.md) says how "
-        "the two files are written and read.",
-        "## `NAME.csv`: one row per problem, solution, case and process\n\n"
-        + table(heads, field_rows(model.ResultRow)),
+        f"{model.SCHEMA_VERSION}. An absent value is an empty cell. "
+        "[Files](../formats.md) has more.",
+        "## `NAME.csv`: one row per problem, solution, case and process\n\n" + items(field_rows(model.ResultRow)),
         "## `NAME.samples.csv`: one row per timed call\n\nThe columns `problem`, `solution` and `case` come first.\n\n"
-        + table(heads, field_rows(model.Sample)),
+        + items(field_rows(model.Sample)),
     )
 
 
@@ -237,9 +259,26 @@ def codes() -> str:
     """Write what every code means and what to do about it."""
     parts = []
     for kind, heading in KINDS.items():
-        rows = [[f"`{one.code}`", one.meaning, one.fix] for one in EXPLANATIONS.values() if one.kind == kind]
-        parts.append(f"## {heading}\n\n{table(['code', 'meaning', 'what to do'], rows)}")
+        parts.append(f"## {heading}")
+        if kind == "property":
+            parts += [f"For the level `{level}`:\n\n{items(lacking(level))}" for level in ("module", "general")]
+        else:
+            every = EXPLANATIONS.values()
+            parts.append(items((f"`{one.code}`", advised(one.meaning, one.fix)) for one in every if one.kind == kind))
     return page("Codes", "`kbench explain CODE` prints the entry of one code.", *parts)
+
+
+def lacking(level: str) -> Iterator[tuple[str, str]]:
+    """Yield the properties that a level asks for, each with what a solution without it does and what to do."""
+    for code, one in PROPERTIES.items():
+        if one.level == level:
+            yield f"`{code}`", advised(one.title, one.fix)
+
+
+def advised(meaning: str, fix: str) -> str:
+    """Join a meaning and the advice, if there is any."""
+    sentence = meaning[0].upper() + meaning[1:].rstrip(".") + "."
+    return sentence if fix.startswith("Nothing") else f"{sentence} {fix}"
 
 
 def exit_codes() -> str:
@@ -272,28 +311,45 @@ def own_keys() -> dict[str, set[str]]:
 
 def documents() -> str:
     """Write the keys of the JSON documents."""
-    heads = ["type", "unit", "meaning"]
     example = json.loads(render_document("verify", status="passed"))
-    common = [[f"`{key}`", ENVELOPE[key]] for key in example]
-    own = [[name, ", ".join(f"`{key}`" for key in sorted(keys))] for name, keys in sorted(own_keys().items())]
+    common = [(f"`{key}`", ENVELOPE[key]) for key in example]
+    own = [(name, ", ".join(f"`{key}`" for key in sorted(keys))) for name, keys in sorted(own_keys().items())]
     return page(
         "JSON documents",
         "`--json` prints exactly one document on stdout, also on errors, and exits with the same code as without it. "
         "NaN and infinities, which JSON lacks, are the texts `nan`, `inf` and `-inf`.",
-        f"## Keys of every document\n\n{table(['key', 'meaning'], common)}",
-        f"## Further keys by command\n\n{table(['command', 'keys'], own)}",
+        f"## Keys of every document\n\n{items(common)}",
+        f"## Further keys by command\n\n{items(own)}",
         "## `results` of `run`, `verify`, `show` and `export`\n\nOne entry per solution and case. `timings` has one "
-        "entry per process, with its raw samples.\n\n"
-        + table(["key", *heads], field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT})),
-        "## Options of `kbench.evaluate`\n\n" + table(["option", *heads], option_rows()),
+        "entry per process, with its raw samples. Keys that are [columns](columns.md) mean the same here.\n\n"
+        + items(
+            without(columns_of_rows(), field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT}))
+        ),
+        "## Options of `kbench.evaluate`\n\nThe keys of [`[tool.kbench.run]`](settings.md) that are no timeouts, "
+        "`level`, `accept`, and:\n\n" + items(without(settings_keys(), option_rows())),
     )
 
 
-def option_rows() -> Iterator[list[str]]:
+def without(names: set[str], rows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the rows whose names another page has not described."""
+    return (row for row in rows if row[0].split("`")[1] not in names)
+
+
+def columns_of_rows() -> set[str]:
+    """Return the columns of a results file whose meaning holds for a case as well."""
+    return {field.name for field in dataclasses.fields(model.ResultRow)} - set(RESULT)
+
+
+def settings_keys() -> set[str]:
+    """Return the settings that are options of `kbench.evaluate` by the same name."""
+    return {field.name for cls in (settings.Settings, settings.RunSettings) for field in dataclasses.fields(cls)}
+
+
+def option_rows() -> Iterator[tuple[str, str]]:
     """Yield the fields of `RunOptions` and of its `limits`."""
     yield from field_rows(events.RunOptions)
-    for name, kind, told, meaning in field_rows(events.TimeLimits):
-        yield [f"`limits.{name.strip('`')}`", kind, told, meaning]
+    for name, meaning in field_rows(events.TimeLimits):
+        yield f"`limits.{name.removeprefix('`')}", meaning
 
 
 def pages() -> dict[str, str]:

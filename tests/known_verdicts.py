@@ -6,7 +6,7 @@
 
 `eager` and the same arithmetic in fp64 have to pass. A result that was rounded to fp16, one that is zero, and one that
 is computed from other inputs have to fail, wherever the reference's results are floating point and depend on its
-inputs. On a CPU the constants are those of the smallest shape that kbench derives (docs/adr/0004-derived-shapes.md).
+inputs. On a CPU the constants are those of the smallest shape that kbench derives (docs/adr/0007-levels.md).
 """
 
 import argparse

@@ -68,9 +68,9 @@ def test_the_reference_is_what_the_code_says():
 
 @pytest.mark.parametrize("page", [page for page in TEXT if page.startswith("docs/reference/")])
 def test_everything_in_the_reference_has_a_meaning(page):
-    rows = [line for line in TEXT[page].splitlines() if line.startswith("| ") and not line.startswith("| ---")]
-    assert len(rows) > 5
-    assert [row for row in rows if row.endswith("|  |")] == []
+    lines = [line for line in TEXT[page].splitlines() if line.startswith(("| ", "- ")) and not line.startswith("| ---")]
+    assert len(lines) > 5
+    assert [line for line in lines if line.endswith(("|  |", ": "))] == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
-ROWS = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", PAGE, re.M))
+ROWS = dict(re.findall(r"^- `([\w.]+)` = ([^(\n]+?)(?: \(.*\))?$", PAGE, re.M))
 MODULES = sorted({name.rpartition(".")[0] for name in ROWS})
 NOT_OF_THE_RULE = {
     *("numerics.elements.CHUNK_ELEMENTS", "numerics.elements.CPU_CHUNK_ELEMENTS"),

@@ -366,4 +366,4 @@ class _Log:
         text = tail.decode(errors="replace")
         lines = [line for line in traces.without_machinery(text.splitlines()) if line.strip()]
         head = [f"[{dropped} bytes before this]"] if dropped else []
-        return "\n".join([*head, *traces.most_telling(lines, SHOWN_LOG_LINES)])
+        return "\n".join([*head, *traces.significant_lines(lines, SHOWN_LOG_LINES)])

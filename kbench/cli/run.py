@@ -16,7 +16,7 @@ from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.resume import arguments_of, started_with
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.events import OF_THE_REFERENCE, Judged, Planned, RunOptions, Saved, StageFinished
+from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
@@ -227,7 +227,7 @@ def _follow(
                 asked = event.solutions if isinstance(event, Planned) else asked
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
-                if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
+                if isinstance(event, StageFinished) and event.stage in REFERENCE_STAGES:
                     stages = reference_s.setdefault(event.case, {})
                     stages[event.stage] = stages.get(event.stage, 0.0) + event.elapsed_s
     except KbenchError as caught:

@@ -38,7 +38,7 @@ SHARED_STALLS = frozenset({"short_scoreboard", "mio_throttle", "lg_throttle"})
 
 
 class Bottleneck(StrEnum):
-    """What a call's time goes to."""
+    """Causes of a call's time."""
 
     NOTHING_SEEN = "nothing_seen"
     LAUNCH_BOUND = "launch_bound"
@@ -60,7 +60,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """What the rules look at: the whole call, its longest kernel unless a library's, and that kernel's counters."""
+    """Input of the rules: the whole call, its longest kernel unless a library's, and that kernel's counters."""
 
     call: SolutionProfile
     kernel: ProfiledKernel | None
@@ -265,7 +265,7 @@ def _unexplained(it: Suspect) -> str:
     if call.percent_of_limit is not None and call.percent_of_limit <= 100:
         text += f", and the call attains {call.percent_of_limit:.0f} % of the device's limit"
     elif call.limit is not None and call.limit.bound_by == "compute" and (percent := call.percent_of_limit or 0) > MOST:
-        text += f", and the call is at {percent:.0f} % of the limit of full precision, as tensor cores allow"
+        text += f", and the call is at {percent:.0f} % of the limit of arithmetic by the peaks measured"
     if not call.names_kernels:
         return f"{text}; a profiler of the processor (`perf record`) shows where within it."
     if kernel is None:

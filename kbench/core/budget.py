@@ -1,15 +1,15 @@
-"""How long a run may measure, and whether more time would help."""
+"""Time that a run may measure, and the advice to give more."""
 
 import math
 
 DEFAULT_S = {"cuda": 20.0, "cpu": 20.0}
 """Seconds to measure each solution and case. Chosen: how long a person waits for an answer."""
 WORTH_S = 600.0
-"""If more time than this is needed, a quieter device or a larger case helps more."""
+"""Chosen. Above this need of time, a quieter device or a larger case helps more."""
 ENOUGH_PROCESSES = 5
-"""From here on, another process narrows an interval that is wide by chance by less than a tenth."""
+"""Number of processes from which one more narrows an interval by less than a tenth."""
 FAR_OFF = 4.0
-"""Factor on the number of processes that fit the budget: few processes are a poor estimate of how many are needed."""
+"""Factor on the budget: an estimate of the needed time from few processes is off by as much."""
 MARGIN = 1.2
 """Factor by which another run may take longer."""
 

@@ -1,14 +1,11 @@
-"""The attestation rule: what the judge's own clock says about a time per call, and which clock a row may quote.
+"""The attestation rule: the judge's own clock confirms a time per call or not, and a row quotes one of two clocks.
 
-On a GPU a round of K calls is queued behind a gate that the judge opens, and ends with a flag that it waits for:
+On a GPU a round of K calls is queued behind a gate that the judge opens, and ends with a flag that it waits for.
+`total = constant + K * time per call`. The constant (the gate opens, the contexts switch, the flag is seen) is measured
+in rounds without a call, with the reference's worker. On an H200 it is 153 µs and varies by 0.5 µs (docs/timing.md).
 
-    total = constant + K * time per call
-
-The constant (the gate opens, the contexts switch, the flag is seen) is measured with the reference's worker, in rounds
-without a call. On an H200 it is 153 us and varies by 0.5 us between rounds (docs/timing.md).
-
-On a CPU the judge's clock runs around each request of calls in a row. What lies between it and the sum of the worker's
-own times is known from the reference's worker, whose requests take turns with the candidate's.
+On a CPU the judge's clock runs around each request of calls in a row. Its overhead over the worker's own times is
+measured on the reference's worker, whose requests take turns with the candidate's.
 """
 
 import math
@@ -20,24 +17,23 @@ from statistics import median
 from kbench.core.stats import median_half_width
 
 SWITCH_NS = 20_000
-"""By how much a polling kernel could shorten the constant: measured, 153 us without and 133 us behind one."""
+"""Time by which a polling kernel can shorten the constant: measured, 153 µs without and 133 µs behind one."""
 LATE_NS = 25_000
-"""Normal variation of the judge's check of results right after the flag: measured, 155 to 180 us."""
+"""Normal variation of the judge's check of results right after the flag: measured, 155 to 180 µs."""
 VISIBLE_NS = 100_000
-"""Chosen: inputs are visible for 0.13 ± 0.05 ms before the gate opens (H100), and 1 to 2 ms longer where a solution
-gets hold of the device meanwhile (measured behind a spinning kernel)."""
+"""Chosen. Inputs are visible for 0.13 ± 0.05 ms before the gate opens (H100). A spinning kernel of the solution makes
+that 1 to 2 ms longer (measured)."""
 QUOTED_FROM = 0.98
 """A claim below this share of the judge's time is not quoted, however wide the interval is."""
 HELD_WITHIN = 0.2
-"""The widest half-width, as a share of the time, at which the time still means something."""
+"""Largest half-width of a `held` time, as a share of it."""
 FIRST_CALL = 1.5
 """Factor by which a call may take longer on its own: caches are cold and threads sleep; uncertainty comes on top."""
 FIRST_CALL_NS = 200_000
-"""Chosen. Most time that waking up adds to it on a CPU."""
+"""Chosen. Largest time that waking threads adds to such a call on a CPU."""
 HELD_ALONE, HELD_ALONE_NS = 1.1, 100_000
-"""The same for a claim to be `held`, the time for a CPU's only: the shortest of a few single calls takes no longer than
-calls in a row. On an H200, 13 of others' kernels and references of 11 to 930 us took at most 1.04 times as long
-(results/calibration/single_calls_h200.csv)."""
+"""Factor and, on a CPU, time by which the shortest single call of a `held` claim may exceed calls in a row. On an H200,
+13 published kernels of 11 to 930 µs took at most 1.04 times as long (results/calibration/single_calls_h200.csv)."""
 REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is false: honest events agree within a percent."""
 CLOCK_FLOOR_NS = 10_000
@@ -54,14 +50,14 @@ result of 16 MB took 2.6 to 3.2 ms longer (2 cores)."""
 CONGESTED_FROM, CONGESTED_SHARE = 1.25, 0.2
 """Mean over median of a burst whose processor another program took; share of such bursts on a congested machine."""
 BATCHED_NS = 1_000_000
-"""Below it, one call alone on a CPU cannot be told from one of several that are computed as one: it may take a tenth
-longer and 0.1 ms. A solution that computes them as one gains 1.33 times here, and would gain 1.6 times at 0.3 ms."""
+"""Shortest `held` time on a CPU. A single call may take a tenth longer and 0.1 ms. By this allowance a solution
+that computes several calls as one gains up to 1.33 times here, and 1.6 times at 0.3 ms."""
 GROSS = 2.0
 GROSS_NS = 1_000_000
 """Excess over a claim, as a factor and in time, that a disturbance cannot explain."""
 LOST_NS = 10_000_000
-"""Chosen. What a request may lose to other programs on a congested machine, a few time slices: beside four busy loops
-on 2 cores, the shortest of six calls that print 50 kB took 2.3 to 4.1 ms alone, and 0.1 ms in a row."""
+"""Chosen. Time that a request may lose to other programs on a congested machine, a few time slices. Beside four busy
+loops on 2 cores, a call that prints 50 kB took 2.3 to 4.1 ms alone (shortest of six), and 0.1 ms in a row."""
 
 
 class QuotedClock(StrEnum):
@@ -74,11 +70,11 @@ class QuotedClock(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Showing:
-    """How long inputs of some size were visible before the gate was opened: while they were copied and L2 made cold."""
+class InputExposure:
+    """Time for which inputs were visible before the gate opened: while they were copied and L2 made cold."""
 
     visible_ns: int = 0
-    shown_bytes: int = 0
+    input_bytes_shown: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +85,7 @@ class Round:
     total_ns: int
     late_ns: int
     """From the flag until the judge has read some of the results."""
-    showing: Showing = field(default_factory=Showing)
+    exposure: InputExposure = field(default_factory=InputExposure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +105,8 @@ class Attested:
     ns: float
     half_width_ns: float
     least_ns: float = math.inf
-    """On a GPU what the quickest of rounds shows at the least: a busy machine holds rounds up, and hurries none. On a
-    CPU the least of all bursts."""
+    """Lower bound of the quickest round on a GPU, and of the quickest burst on a CPU: a busy machine delays rounds, and
+    shortens none."""
 
 
 def constant_of(empty: Sequence[Round]) -> Constant:
@@ -125,41 +121,43 @@ def per_call_ns(each: Round, constant: Constant) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsualDelays:
-    """How late checks are, and how long inputs are visible, where nobody gains by it (ns)."""
+class BaselineDelays:
+    """Delays without any cheating, in ns: of the judge's checks, and of opening the gate while inputs are visible."""
 
     late_ns: float
     visible_ns: float
-    """Without inputs."""
+    """Time in a round without inputs."""
     copy_ns_per_byte: float = 0.0
-    """By how much longer inputs are visible, for each of their bytes."""
+    """Further time for each byte of inputs."""
     late_noise_ns: float = LATE_NS
-    """How late a check may normally be."""
+    """Normal variation of `late_ns`."""
 
-    def visible_too_long_ns(self, showing: Showing) -> float:
-        """Return by how much inputs were visible longer than inputs of their size usually are."""
-        return showing.visible_ns - self.visible_ns - self.copy_ns_per_byte * showing.shown_bytes
+    def visible_too_long_ns(self, exposure: InputExposure) -> float:
+        """Return how much longer inputs were visible than inputs of their size without cheating."""
+        return exposure.visible_ns - self.visible_ns - self.copy_ns_per_byte * exposure.input_bytes_shown
 
 
-def usual_of(reference: Sequence[Round], shown: Sequence[Showing]) -> UsualDelays:
-    """Return what is usual, from the reference's rounds and from none and the most inputs, `shown` without calls."""
-    most = max(each.shown_bytes for each in shown)
-    least_ns = median(each.visible_ns for each in shown if each.shown_bytes < most or not most)
-    longest_ns = median(each.visible_ns for each in shown if each.shown_bytes == most)
-    return UsualDelays(
+def measured_delays(reference: Sequence[Round], shown: Sequence[InputExposure]) -> BaselineDelays:
+    """Return the delays of the reference's rounds, and of inputs `shown` without calls (none of them, and the most)."""
+    most = max(each.input_bytes_shown for each in shown)
+    least_ns = median(each.visible_ns for each in shown if each.input_bytes_shown < most or not most)
+    longest_ns = median(each.visible_ns for each in shown if each.input_bytes_shown == most)
+    return BaselineDelays(
         late_ns=median(each.late_ns for each in reference),
         visible_ns=least_ns,
         copy_ns_per_byte=max(0.0, longest_ns - least_ns) / max(1, most),
     )
 
 
-def usual_borne_out(reference: Sequence[Round], after: Sequence[Round], shown: Sequence[Showing]) -> UsualDelays:
-    """Return what is usual in rounds of the reference, as confirmed by rounds and `shown` inputs `after` the candidate.
+def baseline_delays(
+    reference: Sequence[Round], after: Sequence[Round], shown: Sequence[InputExposure]
+) -> BaselineDelays:
+    """Return the delays of the reference, as rounds and `shown` inputs `after` the candidate's death confirm them.
 
-    A live candidate can make the reference's checks late, so that its own seem usual. How much checks vary without it
-    is the uncertainty, the earliest and the latest left out.
+    A live candidate can delay the reference's checks to hide its own delay. The uncertainty is how much checks vary
+    after its death, without the earliest and the latest.
     """
-    alone = usual_of(after, shown)
+    alone = measured_delays(after, shown)
     beside_ns = median(each.late_ns for each in reference)
     late = sorted(each.late_ns for each in after)[1:-1] or [0]
     noise_ns = max(float(LATE_NS), float(late[-1] - late[0]))
@@ -167,9 +165,9 @@ def usual_borne_out(reference: Sequence[Round], after: Sequence[Round], shown: S
     return replace(alone, late_ns=late_ns, late_noise_ns=noise_ns)
 
 
-def own_delays(rounds: Sequence[Round], usual: UsualDelays) -> UsualDelays:
-    """Return what is usual in an arm's own rounds, where that is more: it shows in rounds of one call as well."""
-    visible_ns = median(usual.visible_too_long_ns(each.showing) for each in rounds)
+def widened_delays(rounds: Sequence[Round], usual: BaselineDelays) -> BaselineDelays:
+    """Return the delays of an arm's rounds where they are larger: they are part of its rounds of one call as well."""
+    visible_ns = median(usual.visible_too_long_ns(each.exposure) for each in rounds)
     return replace(
         usual,
         late_ns=max(usual.late_ns, median(each.late_ns for each in rounds)),
@@ -177,20 +175,20 @@ def own_delays(rounds: Sequence[Round], usual: UsualDelays) -> UsualDelays:
     )
 
 
-def in_full_ns(each: Round, constant: Constant, usual: UsualDelays) -> float:
+def in_full_ns(each: Round, constant: Constant, usual: BaselineDelays) -> float:
     """Return the time per call of one round, with all that may be hidden in it.
 
     A flag raised before the work is done makes the judge's check late; polling for inputs makes revealing them slow.
     """
-    late_ns, visible_ns = each.late_ns - usual.late_ns, usual.visible_too_long_ns(each.showing)
+    late_ns, visible_ns = each.late_ns - usual.late_ns, usual.visible_too_long_ns(each.exposure)
     hidden_ns = (late_ns if late_ns > usual.late_noise_ns else 0.0) + (visible_ns if visible_ns > VISIBLE_NS else 0.0)
     return per_call_ns(each, constant) + hidden_ns / each.calls
 
 
-def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> Attested:
+def attest(rounds: Sequence[Round], constant: Constant, usual: BaselineDelays) -> Attested:
     """Return the time per call of an arm over its rounds of one process. Raises ValueError for no round.
 
-    A round's time in full is no less than the work hidden in it; what a solution may still gain widens the interval.
+    A round's time in full includes hidden work. The gain that a solution may still have widens the interval.
     """
     times = [in_full_ns(each, constant, usual) for each in rounds]
     unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
@@ -211,17 +209,16 @@ def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
 
 
 def attest_queued_single(single_ns: float, in_a_row: Attested) -> str:
-    """Hold calls in a row on a GPU against one alone: `held`, `weak`, or `failed` where they are computed as one."""
+    """Compare calls in a row on a GPU with one alone: `held`, `weak`, or `failed` where they are computed as one."""
     ratio = (single_ns - SWITCH_NS - LATE_NS) / (in_a_row.ns + in_a_row.half_width_ns)
     return "held" if ratio <= HELD_ALONE else "weak" if ratio <= FIRST_CALL else "failed"
 
 
 def attest_single(claim_ns: float, single_ns: float, *, lost_ns: float = 0.0) -> str:
-    """Hold a claim against requests of one call, less what an empty one takes: `held`, `weak` or `failed`.
+    """Compare a claim with requests of one call, less the time of an empty one: `held`, `weak` or `failed`.
 
-    The calls of one request are in sight together, so several may be computed as one; one call alone may not. A
-    sleeping pool of threads may make that call longer by as much as refutes nothing, but then it confirms nothing.
-    Each may have lost `lost_ns` to other programs.
+    All calls of a request are visible to the solution at once, so it may compute several as one. A sleeping pool of
+    threads can lengthen a single call; such a claim is `weak`. Each request may have lost `lost_ns` to other programs.
     """
     if claim_ns >= PROVED_FROM * (single_ns / HELD_ALONE - HELD_ALONE_NS):
         return "held"
@@ -240,21 +237,21 @@ class Burst:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOverhead:
-    """What lies between the two clocks on a CPU, as the reference's worker shows, which runs trusted code."""
+    """Difference between the two clocks on a CPU, measured on the reference's worker, which runs trusted code."""
 
     ns: float
-    """Per call: delivering its result, and its share of the request."""
+    """Overhead of one call: delivering its result, and its share of the request."""
     half_width_ns: float
     saved_ns: float
-    """What a candidate could save of it: it may write its results right to where the judge looks for them."""
+    """Overhead that a candidate can save by writing results where the judge reads them."""
     stretch: float
     """The mean of a burst over its median: a cold first call, and other programs."""
     congested: bool
-    """Whether other programs took a processor from some call of many bursts."""
+    """True if other programs took a processor from some call of many bursts."""
 
 
 def request_overhead(reference: Sequence[Burst], empty_ns: float) -> RequestOverhead:
-    """Return what surrounds the reference's calls; an empty request takes `empty_ns` for each call of a burst."""
+    """Return the overhead of the reference's calls; an empty request takes `empty_ns` for each call of a burst."""
     overheads = [each.wall_ns - each.mean_ns for each in reference]
     stretched = [each.mean_ns / max(1.0, each.median_ns) for each in reference]
     return RequestOverhead(
@@ -269,12 +266,12 @@ def request_overhead(reference: Sequence[Burst], empty_ns: float) -> RequestOver
 def attest_bursts(
     claim_ns: float, candidate: Sequence[Burst], overhead: RequestOverhead, before: Sequence[Burst] = ()
 ) -> Attested:
-    """Return the time per call that the judge's clock leaves of bursts whose claims have the median `claim_ns`.
+    """Return the judge's time per call of bursts whose claims have the median `claim_ns`.
 
-    Bursts of both arms take turns, so the same overhead surrounds both. Each is held against its own claim, and a
-    quarter that claims less widens the interval, and so does the reference's stretch, of which a candidate may have
-    none. The least is of the quietest burst, those `before` included, because one turn of another program doubles a
-    burst of a few ms. Raises ValueError for none.
+    Bursts of both arms take turns, so both have the same overhead. Each burst is compared with its own claim. A quarter
+    that claims less widens the interval. So does the reference's stretch, because a candidate may have none. `least_ns`
+    is of the quietest burst, those `before` included: one turn of another program doubles a burst of a few ms. Raises
+    ValueError for no burst.
     """
 
     def seen_ns(each: Burst) -> float:
@@ -292,7 +289,7 @@ def attest_bursts(
 
 
 def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -> float:
-    """Return what a claim on a CPU is short of the judge's time (congested: of the quietest burst); 0 if believed."""
+    """Return by how much a claim on a CPU is below the judge's time (congested: the quietest burst); 0 if believed."""
     judge_ns = attested.least_ns if overhead.congested else attested.ns
     unsure_ns = CLOCK_FLOOR_NS + OVERHEADS_DIFFER * overhead.ns
     believed = claim_ns >= QUOTED_FROM * judge_ns or judge_ns - claim_ns <= unsure_ns
@@ -300,10 +297,10 @@ def missing_ns(claim_ns: float, attested: Attested, overhead: RequestOverhead) -
 
 
 def attest_claim(claim_ns: float, attested: Attested, *, copied_bytes: int, lost_ns: float = 0.0) -> str:
-    """Hold a claimed time per call on a CPU against the judge's own: `held`, `failed`, or `weak` where in doubt.
+    """Compare a claimed time per call on a CPU with the judge's own: `held`, `failed`, or `weak` in doubt.
 
-    Each call may have lost `lost_ns` to other programs. Who is not refused for that gains nothing: what a claim is
-    short of is added to it (`missing_ns`).
+    Each call may have lost `lost_ns` to other programs. A solution gains nothing by this allowance, because the missing
+    time is added to its claim (`missing_ns`).
     """
     if claim_ns >= PROVED_FROM * attested.ns:
         return "held" if attested.half_width_ns <= HELD_WITHIN * attested.ns and claim_ns >= BATCHED_NS else "weak"

@@ -46,23 +46,23 @@ class Counters:
     name: str
     duration_ns: float | None = None
     memory_percent: float | None = None
-    """Of the DRAM's peak throughput."""
+    """Share of the DRAM's peak throughput."""
     sm_percent: float | None = None
-    """Of the SMs' peak throughput, whichever of their pipes is the busiest."""
+    """Share of the SMs' peak throughput, by their busiest pipe."""
     tensor_percent: float | None = None
-    """Of the tensor cores' peak."""
+    """Share of the tensor cores' peak."""
     l2_hit_percent: float | None = None
     occupancy_percent: float | None = None
     """Warps that were active, of those that an SM can hold."""
     occupancy_limiter: str = ""
     stall_percent: float | None = None
-    """Of the cycles that a warp spends per instruction, those in its commonest stall."""
+    """Share of a warp's cycles per instruction that its commonest stall takes."""
     stall: str = ""
-    """That stall's name, such as `long_scoreboard`."""
+    """Name of the commonest stall, such as `long_scoreboard`."""
     sector_use_percent: float | None = None
     """Bytes used of each sector that global loads or stores move, whichever uses less: 100 is coalesced."""
     bank_conflict_percent: float | None = None
-    """Of the wavefronts to shared memory, those that exist because of bank conflicts."""
+    """Share of the wavefronts to shared memory that bank conflicts cause."""
 
 
 def parse(text: str) -> tuple[Counters, ...]:

@@ -1,4 +1,4 @@
-"""Room on a device: what judging a case needs."""
+"""Memory of a device that judging a case needs."""
 
 CONTEXTS_BYTES = 3 << 30
 """Device contexts of the judge, both workers and the next one: chosen, 0.5 GB each and what libraries allocate."""
@@ -12,9 +12,9 @@ CALL_FACTOR = 4
 
 
 def needed_bytes(case_bytes: int, between_bytes: int = 0) -> int:
-    """Return what judging a case takes of a device, whose inputs, outputs and parameters take `case_bytes`.
+    """Return the device memory for judging a case whose inputs, outputs and parameters take `case_bytes`.
 
-    `between_bytes` is what a call takes beside these: results of steps, and workspaces of libraries.
+    `between_bytes` is the further memory of a call: results of steps, and workspaces of libraries.
     """
     return CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes + CALL_FACTOR * between_bytes)
 
@@ -22,6 +22,6 @@ def needed_bytes(case_bytes: int, between_bytes: int = 0) -> int:
 def steps_take_most(between_bytes: int, memory_bytes: int | None) -> bool:
     """Return whether the steps of calls take more than half of a device's memory: the judge must then release its own.
 
-    Of an H100's 80 GB there were else 8 left for `eager` of KernelBench 3/31, which takes 17.
+    Otherwise an H100 has 8 of 80 GB left for `eager` of KernelBench 3/31, which takes 17.
     """
     return memory_bytes is not None and CALL_FACTOR * between_bytes > memory_bytes / 2

@@ -1,9 +1,9 @@
-"""Why values are wrong: the record of an explanation that fits."""
+"""An explanation of wrong values that fits."""
 
 from dataclasses import dataclass
 
 UNWRITTEN = "unwritten"
-"""The code of what says by itself that a wrong value was never written."""
+"""Code of the diagnosis that elements were never written, which needs no other evidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,8 +11,8 @@ class Diagnosis:
     """An explanation of wrong values that was tried and fits."""
 
     code: str
-    """Of the kind `diagnosis` in `codes.json`."""
+    """A code of the kind `diagnosis` in `codes.json`."""
     sentence: str
-    """What happened, for the reason: begins in lower case and has no full stop."""
+    """The cause, as part of the reason: begins in lower case and has no full stop."""
     evidence: str
-    """What was compared, and how well it fits the error."""
+    """The comparison that was made, and how well it fits the error."""

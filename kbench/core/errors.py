@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a process that called `kbench` learns from the exit status."""
+    """Exit status of `kbench`."""
 
     OK = 0
     """Done, and the verdict is positive. An improvement is positive."""

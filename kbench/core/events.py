@@ -15,7 +15,7 @@ class TimeLimits:
     """Timeouts of a solution, in seconds. Each has its own status."""
 
     import_s: float = 60.0
-    """To import the solution, or the problem; what else opens a problem may take a multiple of it."""
+    """To import the solution or the problem; other steps of opening a problem may take a multiple of it."""
     build_s: float = 300.0
     """To build the solution."""
     call_s: float | None = None
@@ -91,8 +91,8 @@ class RunOptions(MeasuringOptions):
 
 
 REFERENCE = "reference"
-OF_THE_REFERENCE = ("start", "shapes", "open")
-"""Stages of the judge's own side, and what they call it."""
+REFERENCE_STAGES = ("start", "shapes", "open")
+"""Stages of the judge itself, reported with `REFERENCE` as their solution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,18 +107,18 @@ class Planned:
     at_most: int
     """Processes of each solution and case."""
     backward: bool = False
-    """Whether gradients are verified as well."""
+    """Verify gradients as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeCases:
-    """Some of the cases are large; nothing of them is allocated yet."""
+    """Warning that some cases are large, before anything is allocated."""
 
     cases: tuple[Forecast, ...]
     small: Forecast | None
-    """A case that is not."""
+    """A case that is not large."""
     memory_bytes: int | None
-    """Of the device."""
+    """Memory of the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted:
-    """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins, or one of OF_THE_REFERENCE."""
+    """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins, or one of REFERENCE_STAGES."""
 
     stage: str
     case: str
@@ -165,7 +165,7 @@ class Estimated:
     case: str
     speedup: float
     half_width: float | None
-    """Of the speed-up's interval over processes at 95 %, as a share; None for one process."""
+    """Half-width of the speed-up's 95 % interval over processes, as a share; None for one process."""
     left_s: float | None
     """Seconds of measuring that follow at most; None without a budget."""
 
@@ -188,7 +188,7 @@ class Saved:
     csv_path: str | None
     environment: Environment | None
     peaks: Peaks | None = None
-    """Of the device, where they are known."""
+    """Peaks of the device; None if not measured."""
 
 
 StageEvent = Waiting | StageStarted | StageFinished

@@ -1,4 +1,4 @@
-"""What every code that kbench prints means, and what to do about it: the data behind `kbench explain`."""
+"""Meaning of every code that kbench prints, and what to do about it: the data of `kbench explain`."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -24,11 +24,11 @@ EXPLANATIONS = {
     for kind in get_args(CodeKind)
     for code, (meaning, fix) in (_PROPERTIES if kind == "property" else TEXTS[kind]).items()
 }
-"""By code in small letters; of a code of two kinds the later one. `mean_offset_30` is found as `mean_offset`."""
+"""Explanations by code in small letters. For a code of two kinds, the later kind."""
 
 _DISTURBED = ("congested", "interference", "throttled", "unstable", "not_settled", "bimodal", "drift", "outliers")
 CAUSES = {"attestation_weak": frozenset({*_DISTURBED, "resolution_limited"})}
-"""Flags that may be the cause of another one: where a row has both, their advice is enough."""
+"""Flags that may cause another flag: if a row has both, the advice of the cause is enough."""
 
 
 def explain(code: str) -> Explanation | None:

@@ -1,10 +1,11 @@
-"""Size of a case, known before anything of it is allocated, and whether it is worth a line."""
+"""Size of a case, known before anything is allocated, and the choice of sizes worth a warning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 LARGE_BYTES = {"cpu": 1 << 28, "cuda": 1 << 32}
-"""Of a call. Chosen: on two busy processors, 1 GB took more than three minutes to verify; a GPU takes seconds."""
+"""Bytes of a call from which a case is large. Chosen: two busy processors verify 1 GB in over three minutes, a GPU in
+seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +22,12 @@ class Forecast:
 
     @property
     def is_large(self) -> bool:
-        """Whether one should know before it starts."""
+        """True if a user should see the size before the case starts."""
         return (self.call_bytes or 0) >= LARGE_BYTES[self.device]
 
 
-def worth_telling(chosen: Sequence[Forecast], small: Forecast | None) -> tuple[tuple[Forecast, ...], Forecast | None]:
-    """Return the large ones of the chosen cases, and the small one where it is a way out: not chosen, not large."""
+def large_forecasts(chosen: Sequence[Forecast], small: Forecast | None) -> tuple[tuple[Forecast, ...], Forecast | None]:
+    """Return the large ones of the chosen cases, and the small one if it is an alternative: not chosen, not large."""
     large = tuple(one for one in chosen if one.is_large)
     offered = large and small is not None and not small.is_large and small.case not in {one.case for one in chosen}
     return large, small if offered else None

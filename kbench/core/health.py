@@ -1,4 +1,4 @@
-"""Is a GPU still usable after a candidate crashed on it? The observations, and the rule that decides."""
+"""Health of a GPU after a crash: the observations, and the rule that decides whether it is still usable."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,7 +28,7 @@ class ProbeAnswer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """What the driver reports about the device; None where it reports nothing."""
+    """The driver's report about the device; None where it reports nothing."""
 
     uncorrected_errors: int | None = None
     """Memory errors that ECC found and could not correct since the driver was loaded."""

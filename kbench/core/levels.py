@@ -1,4 +1,4 @@
-"""Right for what: three levels, the properties that each requires, and the consequences of missing ones."""
+"""Three levels of being right, the properties that each requires, and the consequences of missing ones."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 from kbench.core.errors import UsageError, did_you_mean
 
 TEXTS: dict[str, Any] = json.loads(Path(__file__).with_name("codes.json").read_text(encoding="utf-8"))
-"""[meaning, what to do] of each code; of properties by level [title, what to do], in the order of naming them."""
+"""[meaning, what to do] by kind and code; properties by level have [title, what to do], the foremost first."""
 
 
 MOST_SHOWN = 3
@@ -18,7 +18,7 @@ MOST_SHOWN = 3
 
 
 class Level(StrEnum):
-    """What a solution is right for; each level includes the levels before it."""
+    """Conditions under which a solution is right; each level includes the levels before it."""
 
     TASK = "task"
     MODULE = "module"
@@ -36,7 +36,7 @@ class Property:
 
     level: Level
     title: str
-    """What is wrong without it: begins in lower case and has no full stop."""
+    """Fault of a solution without it: begins in lower case and has no full stop."""
     fix: str
 
     @property
@@ -50,14 +50,14 @@ PROPERTIES: dict[str, Property] = {
     for level, entries in TEXTS["property"].items()
     for code, (title, fix) in entries.items()
 }
-"""By the name of its absence, in `lacks`."""
-OF_WEIGHTS = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})
-"""Codes that mean that parameters cannot change after construction: then they keep the constructor's values."""
+"""Properties by the code of their absence, as in `lacks`."""
+WEIGHT_CODES = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})
+"""Codes of solutions whose parameters cannot change after construction: these keep the constructor's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a run says about the levels of one solution and case."""
+    """Levels of one solution and case in one run."""
 
     level: Level | None = None
     """The highest level that it holds; None if it holds none, or if the row does not say."""
@@ -90,7 +90,7 @@ def blocking(lacks: Collection[str], required: Level, accepted: Collection[str] 
 
 
 def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str] = (), why: str = "") -> str:
-    """Return why (with `why` for the foremost) a solution is below a level and what to type; empty if it is not."""
+    """Return why a solution is below a level (`why`: of the foremost code) and what to type; empty if it is not."""
     codes = blocking(lacks, required, accepted)
     if not codes:
         return ""

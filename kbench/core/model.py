@@ -7,12 +7,12 @@ from typing import Any, Self
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Version of the results files, the only one that is read."""
 
 
 class Status(StrEnum):
-    """How the evaluation of one (problem, solution, case) ended."""
+    """End of the evaluation of one (problem, solution, case)."""
 
     PASSED = "passed"
     BUILD_FAILED = "build_failed"
@@ -94,7 +94,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """Where an output is wrong: its place in the output structure, an index into it, and both values."""
+    """One wrong element: its output's place in the structure, its index, and both values."""
 
     output: str
     index: tuple[int, ...]
@@ -104,7 +104,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correctness:
-    """Result of checking all outputs of all calls; ratios are in tolerances (1 is the limit). Rows tell no counts."""
+    """Result of checking all outputs of all calls; ratios are in tolerances (1 is the limit). Rows have no counts."""
 
     max_abs_err: float
     max_rel_err: float
@@ -157,7 +157,7 @@ class Sample:
     throttle_reasons: int | None = None
     """NVML's bit mask of the reasons why clocks are lowered."""
     marked: bool = False
-    """Whether the pair was throttled or disturbed, and so left out of the estimate."""
+    """True if the pair was throttled or disturbed, and so left out of the estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,7 @@ class Timing:
     attested_ns: float | None = None
     """Time per call by the judge's clock: of rounds behind its gate; on a CPU of requests less their overhead."""
     attested_half_width_ns: float | None = None
-    """How far from the truth that can be."""
+    """Largest error of `attested_ns`."""
     attestation: str = "none"
     """`held`, `weak` (waits for the device, or too short to attest on a CPU) or `none`."""
     wall_ns: float | None = None
@@ -209,7 +209,7 @@ class Failed:
     correctness: Correctness | None = None
     findings: tuple[Finding, ...] = ()
     diagnosis: Diagnosis | None = None
-    """Why its values are wrong, if a usual explanation fits."""
+    """Explanation of wrong values, if a usual one fits."""
     level: Level | None = None
     """The highest level that it holds, below the required one; None if it does not do the task."""
     lacks: tuple[str, ...] = ()
@@ -266,19 +266,19 @@ class ResultRow:
     run_id: str
     """Identifier of the run; all its rows have the same one."""
     started_utc: str
-    """When the run started."""
+    """Start of the run."""
     git_commit: str
     """Commit of the working folder; empty outside a repository."""
     git_dirty: bool
-    """Whether tracked files had uncommitted changes."""
+    """True if tracked files had uncommitted changes."""
     source_sha256: str
-    """Identity of the solution: the hash of its file and of every file that was read with it, toolchain apart."""
+    """Hash of the solution's file and of every file that was read with it, toolchain apart."""
     problem: str
     """Name of the problem."""
     problem_path: str
-    """Its file, relative to the folder that the run was started in, or absolute; empty for a shipped problem."""
+    """Its file, relative to the run's working folder, or absolute; empty for a shipped problem."""
     problem_sha256: str
-    """Identity of the problem: the hash of its file and of every file that was read with it."""
+    """Hash of the problem's file and of every file that was read with it."""
     solution: str
     """Name of the solution."""
     solution_path: str
@@ -294,17 +294,17 @@ class ResultRow:
     status: str
     """`passed` or the status of the failure."""
     reason: str
-    """Why it failed, in one line; empty for what passed."""
+    """Cause of the failure in one line; empty for a solution that passed."""
     findings: str
     """Codes of the findings, separated by spaces."""
     level: str
     """`task`, `module` or `general`: the highest level that the solution holds; empty for none."""
     lacks: str
-    """Codes of the properties that keep it from higher levels, sorted, separated by spaces."""
+    """Codes of the properties that keep it from higher levels, separated by spaces."""
     required_level: str
     """`--level`."""
     accepted: str
-    """Codes of `--accept`, sorted, separated by spaces."""
+    """Codes of `--accept`, separated by spaces."""
     device: str
     """`cpu` or `cuda:INDEX`."""
     timer: str
@@ -328,19 +328,19 @@ class ResultRow:
     speedup: float | None
     """Reference time over candidate time, from the pairs of this process."""
     speedup_low: float | None
-    """Lower end of the 95 % interval over processes, the same in each row of the case; absent for one process."""
+    """Lower end of the 95 % interval over processes; absent for one process."""
     speedup_high: float | None
     """Upper end of that interval."""
     attested_ns: int | None
     """Time of a call of the solution by the judge's clock."""
     attested_half_width_ns: int | None
-    """How far from the truth `attested_ns` can be."""
+    """Largest error of `attested_ns`."""
     attestation: str
     """`held`; `weak`: the judge's clock cannot confirm the time; `none`: nothing was timed."""
     wall_ns: int | None
     """Time per call of a plain loop, the host's work included, by the judge's clock."""
     ref_wall_ns: int | None
-    """The same of the reference."""
+    """Wall time per call of the reference."""
     max_abs_err: float | None
     """Largest absolute difference from the reference; `inf` if a wrong value is not finite."""
     max_rel_err: float | None
@@ -350,25 +350,29 @@ class ResultRow:
     oracle_ratio: float | None
     """Largest error against the fp64 reference, in units of the tolerance."""
     oracle_factor: float | None
-    """How many times the fp32 reference's own error a solution may have."""
+    """Factor on the fp32 reference's own error that a solution may have."""
     contract: str
     """`held`, `unattainable` (the reference itself misses it) or `vacuous` (zeros would pass)."""
     isolation: str
     """Rung of the sandbox that was used."""
+    tensors: str
+    """Types and shapes of the inputs and outputs of a call, as `float32[2,8] -> float32[2]`."""
     weights: str
-    """How parameters were synchronised: `name`, `order`, `seed` or `none`."""
+    """Way in which parameters were synchronised: `name`, `order`, `seed` or `none`."""
     tf32: bool
-    """Whether TF32 was allowed on both sides."""
+    """True if TF32 was allowed on both sides."""
     dram_bytes: int | None
     """Compulsory traffic of a call: inputs, outputs and parameters, each once."""
     flops: int | None
     """Floating-point operations of a call, counted on the reference."""
     limit_ns: int | None
-    """Least time for that traffic and these operations at the peaks measured on this device."""
+    """Least time for this traffic and these operations at the measured peaks."""
+    limit_rate: str
+    """The peak that decides it: `memory`, or an arithmetic, as `fp32` or `fp16 x 3` (a product of split factors)."""
     percent_of_limit: float | None
     """`limit_ns` over `time_ns_median`."""
     own_share: float | None
-    """Share of a call's time in the solution's own kernels, from 0 to 1, told by its worker; absent if not known."""
+    """Share of a call's time in the solution's own kernels, as its worker reports it; absent if not known."""
     gpu_name: str
     """Name of the GPU; on a CPU the processor's."""
     gpu_uuid: str
@@ -382,10 +386,10 @@ class ResultRow:
     sm_clock_mhz: int | None
     """Median SM clock of the samples."""
     throttled: bool
-    """Whether any sample was marked."""
+    """True if any sample was marked."""
     flags: str
     """Codes of the flags, separated by spaces."""
     samples_sha256: str
-    """Hash of this process's lines in the samples file, so that an edited file is refused."""
+    """Hash of this process's lines in the samples file."""
     kbench_version: str
     """Version of kbench that wrote the row."""

@@ -1,4 +1,4 @@
-"""How much the speed-ups of two processes may differ: all that is known about a number without an interval."""
+"""Known differences between the speed-ups of two processes, for a number without an interval."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -9,12 +9,12 @@ BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
     "cuda": ((20e3, 0.006), (0.0, 0.05)),
     "cpu": ((1e6, 0.025), (2e5, 0.06), (0.0, 0.15)),
 }
-"""By device: from which time per call (ns), half the 95 % width of the difference between processes, as log ratios.
-GPU: the largest spread in `results/calibration`; below 20 us contexts differ by 5 %. CPU: docs/statistics.md."""
+"""By device, (least time per call in ns, half the 95 % width of the difference between processes as a log ratio).
+GPU: the largest spread in `results/calibration`; below 20 µs contexts differ by 5 %. CPU: docs/statistics.md."""
 BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued": 0.3}
-"""By flag, the same where the host decides how long a GPU takes. KernelBench 1/71 (1,890 launches a call) read 0.94x to
-1.07x against itself in six verdicts; references that wait for the device (2/83, 2/93, 3/30) 0.71x to 1.05x, a standard
-deviation of 13 % (`reference_unqueued` in results/calibration/sweep_{h100,h200}.csv and an earlier sweep)."""
+"""Half-widths by flag, where the host decides how long a GPU takes. KernelBench 1/71 (1,890 launches a call) read
+0.94x to 1.07x against itself in six verdicts; references that wait for the device (2/83, 2/93, 3/30) 0.71x to 1.05x, a
+standard deviation of 13 % (`reference_unqueued` in results/calibration/sweep_{h100,h200}.csv and an earlier sweep)."""
 FEWEST_PAIRS = 2
 
 

@@ -1,7 +1,7 @@
 """Theoretical occupancy of a kernel, by the rules of NVIDIA's `cuda_occupancy.h` and the CUDA C++ Programming Guide.
 
-Registers are allocated to warps in units of 256, warps in groups of 4, shared memory in units of 128 bytes with 1 KiB a
-block for the system (compute capability 8.0 and newer).
+Registers are allocated to warps in units of 256, and warps in groups of 4. Shared memory is allocated in units of 128
+bytes, with 1 KiB a block for the system from compute capability 8.0 on.
 """
 
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ BLOCKS_PER_SM = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (12, 0): 24, (1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occupancy:
-    """What one SM holds of a kernel at a time."""
+    """Blocks and warps of a kernel that one SM holds at a time."""
 
     share: float
-    """Of the SM's warps, from 0 to 1."""
+    """Share of the SM's warps, from 0 to 1."""
     limiter: str
     """`registers`, `shared memory`, `block size`, `blocks` or `grid`; empty where all warps fit."""
     blocks_per_sm: int

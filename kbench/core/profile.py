@@ -13,9 +13,9 @@ from kbench.core.trace import CallTrace, DeviceActivity, HostActivity
 
 OWN_CODE = "own code and Python"
 PYTHON = "Python, between operators"
-"""What no operator accounts for, on a processor: the second where the solution has no library of its own."""
-OF_A_LAUNCH = ("blocks", "threads", "registers", "shared_bytes")
-"""Figures that a copy has not."""
+"""Names of the time outside operators on a processor: the second if the solution has no library of its own."""
+LAUNCH_FIELDS = ("blocks", "threads", "registers", "shared_bytes")
+"""Figures of a kernel that a copy lacks."""
 SYNCHRONISES = ("Synchronize", "cudaStreamQuery")
 ALLOCATES = ("cudaMalloc", "cudaFree", "cuMemAlloc", "cuMemFree", "cudaHostAlloc", "cuMemCreate", "cudaHostRegister")
 
@@ -29,23 +29,23 @@ class ProfiledKernel:
     launches: int
     time_ns: float
     share: float
-    """Of the time of all kernels, or of the call on a processor."""
+    """Share of the time of all kernels, or of the call on a processor."""
     blocks: int | None = None
-    """Of the longest launch, as the figures that follow."""
+    """Blocks of the longest launch; the figures that follow are of that launch, too."""
     threads: int | None = None
     registers: int | None = None
     shared_bytes: int | None = None
     stack_bytes: int | None = None
-    """Spilled registers and local arrays of one thread; None where no `cuobjdump` told."""
+    """Spilled registers and local arrays of one thread; None without `cuobjdump`."""
     occupancy: Occupancy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWork:
-    """What happened inside the call, as CUPTI saw it."""
+    """Work of the host inside the call, as CUPTI saw it."""
 
     kernels: int = 0
-    """That ran; a CUDA graph launches many at once."""
+    """Number of kernels that ran; a CUDA graph launches many at once."""
     copies: int = 0
     allocations: int = 0
     synchronisations: int = 0
@@ -53,23 +53,23 @@ class HostWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolutionProfile:
-    """Why a solution takes the time that it takes."""
+    """Parts of a solution's time."""
 
     solution: str
     names_kernels: bool
-    """Whether the times are of kernels on a device; else of operators on the processor."""
+    """True if the times are of kernels on a device; else they are of operators on the processor."""
     call_ns: float
-    """Of a call without the profiler, several in a row, with warm caches."""
+    """Time of a call without the profiler, several in a row, with warm caches."""
     busy_ns: float
-    """Of the call, what the device worked; on a processor the call itself."""
+    """Time in which the device worked; on a processor the time of the call."""
     kernels: tuple[ProfiledKernel, ...]
     """The longest first."""
     host: HostWork
     declares_kernels: bool
-    """Whether its source has an extension or a kernel of its own."""
-    own_libraries: int
+    """True if its source has an extension or a kernel of its own."""
+    built_libraries: int
     limit: Limit | None = None
-    """Of the case on this device; None where peaks are not known."""
+    """Limit of the case on this device; None if peaks are not known."""
     gb_per_s: float | None = None
     """Compulsory bytes over the busy time."""
     tflop_per_s: float | None = None
@@ -92,15 +92,15 @@ class SolutionProfile:
 
     @property
     def percent_of_limit(self) -> float | None:
-        """How much of the device's limit the busy time attains."""
+        """Percentage of the device's limit that the busy time attains."""
         return 100 * self.limit.limit_ns / self.busy_ns if self.limit is not None and self.busy_ns else None
 
     @property
     def is_fallback(self) -> bool:
-        """Whether kernels of its own are declared and none of them ran."""
+        """True if kernels of its own are declared and none of them ran."""
         if self.names_kernels:
             return bool(self.kernels) and fell_back(self.own_share, declares_kernels=self.declares_kernels)
-        return self.declares_kernels and self.own_libraries == 0
+        return self.declares_kernels and self.built_libraries == 0
 
 
 def profiled(
@@ -114,11 +114,11 @@ def profiled(
     counters: Sequence[Counters] = (),
     notes: Sequence[str] = (),
 ) -> SolutionProfile:
-    """Sum up what a solution's process reported of a case that costs so much; `bound` is the device's limit for it."""
+    """Sum up the report of a solution's process about a case of this cost; `bound` is the device's limit for it."""
     kernels = _kernels(trace) if names_kernels else _operators(trace, declares_kernels=declares_kernels)
     worked_ns = float(busy_ns(trace.launches)) if names_kernels else float(trace.call_ns)
-    told = [*notes, *([trace.remark] if trace.remark else [])]
-    told += ["there was more than fits a profile; what took least is left out"] if trace.cut else []
+    all_notes = [*notes, *([trace.remark] if trace.remark else [])]
+    all_notes += ["the call ran more kernels than a profile holds; the shortest are left out"] if trace.cut else []
     return SolutionProfile(
         solution=solution,
         names_kernels=names_kernels,
@@ -127,18 +127,18 @@ def profiled(
         kernels=tuple(sorted(kernels, key=lambda kernel: -kernel.time_ns)),
         host=_host(trace.runtime_calls, trace.launches),
         declares_kernels=declares_kernels,
-        own_libraries=trace.own_libraries,
+        built_libraries=trace.built_libraries,
         limit=bound,
         gb_per_s=cost.dram_bytes / worked_ns if worked_ns else None,
         tflop_per_s=cost.flops / worked_ns / 1e3 if worked_ns else None,
         counters=tuple(counters),
-        notes=tuple(told),
+        notes=tuple(all_notes),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelDifference:
-    """What one kernel takes in two solutions, and what of the difference between them it accounts for."""
+    """Times of one kernel in two solutions, and its part of the difference between them."""
 
     name: str
     first_ns: float
@@ -146,7 +146,7 @@ class KernelDifference:
 
     @property
     def change_ns(self) -> float:
-        """What the second takes more."""
+        """Further time of the second solution."""
         return self.second_ns - self.first_ns
 
 
@@ -176,7 +176,7 @@ def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
     for name, launches in groups.items():
         longest = max(launches, key=lambda launch: launch.duration_ns)
         time_ns = sum(each.duration_ns for each in launches)
-        shape = {name: getattr(longest, name) for name in OF_A_LAUNCH} if longest.blocks > 0 else {}
+        shape = {name: getattr(longest, name) for name in LAUNCH_FIELDS} if longest.blocks > 0 else {}
         found.append(
             ProfiledKernel(
                 name=name,
@@ -193,7 +193,7 @@ def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
 
 
 def _stack_bytes(known: Mapping[str, int], name: str) -> int | None:
-    """Look a kernel up by name, or by the bare name where one value alone has that."""
+    """Look a kernel up by its name, or by its bare name if only one value has that."""
     if name in known:
         return known[name]
     same = {value for other, value in known.items() if base_name(other) == base_name(name)}
@@ -201,14 +201,14 @@ def _stack_bytes(known: Mapping[str, int], name: str) -> int | None:
 
 
 def _operators(trace: CallTrace, *, declares_kernels: bool) -> list[ProfiledKernel]:
-    """Return operators by their own time, and what none of them accounts for, as shares of a call unprofiled.
+    """Return operators by their own time, and the time outside operators, as shares of a call without the profiler.
 
-    The profiler makes calls longer: Python gets the less of what is left of a call with it and of one without.
+    The profiler makes calls longer: Python gets the smaller rest of a call with the profiler and of one without.
     """
     in_operators = sum(each.self_ns for each in trace.operators)
     rest = trace.profiled_ns - in_operators
     rows = [(each.name, operator_origin(each.name), each.count, each.self_ns) for each in trace.operators]
-    if trace.own_libraries and declares_kernels:
+    if trace.built_libraries and declares_kernels:
         rows.append((OWN_CODE, KernelOrigin.OWN, 1, max(0, rest)))
     else:
         rows.append((PYTHON, KernelOrigin.PYTHON, 1, max(0, min(rest, trace.call_ns - in_operators))))

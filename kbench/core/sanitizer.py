@@ -1,6 +1,7 @@
 """Meaning of memcheck's text (compute-sanitizer): reports with kernel and line, and the findings that follow.
 
-Places are written in three ways (CUDA 11, 12, 13; undocumented). What is not understood is reported, never dropped.
+Places are written in three ways (CUDA 11, 12, 13; undocumented). Lines that are not understood are reported, never
+dropped.
 """
 
 import re
@@ -31,7 +32,7 @@ class SourcePlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanitizerReport:
-    """One report of memcheck: what and where."""
+    """One report of memcheck: an error and its places."""
 
     what: str
     places: tuple[SourcePlace, ...] = ()
@@ -129,7 +130,7 @@ def findings(log: Log, sources: Mapping[SourcePlace, str]) -> tuple[Finding, ...
         why = "; ".join(log.complaints) or "no report"
         found.append(_fatal(f"memcheck counted {log.counted} errors and described none that could be read: {why}"))
     elif log.complaints:
-        notes.append(f"memcheck says of itself: {'; '.join(log.complaints)}")
+        notes.append(f"memcheck reports about itself: {'; '.join(log.complaints)}")
     return (*found, *(Finding.note("memcheck", words[:500]) for words in notes))
 
 

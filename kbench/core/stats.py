@@ -20,9 +20,9 @@ OUTLIER_Z = 10.0
 BIMODAL_SEPARATION = 6.0
 """Distance of two modes in units of their spread; splitting a normal mode gives 2.7, a uniform one 3.5."""
 STEADY_SHARE = 0.8
-"""Share of marked pairs from which marks tell nothing apart: the calls themselves bring the device to its power cap."""
+"""Share of marked pairs from which all pairs count: the calls themselves bring the device to its power cap."""
 CONFIDENCE, POWER = 0.99, 0.99
-"""Of a verdict, and the probability with which a slow-down of the detectable size gets it."""
+"""Confidence of a verdict, and the probability with which a slow-down of the detectable size gets it."""
 DRIFT_Z = 4.0
 DRIFT_SHARE = 0.005
 """A drift is reported if ranks follow time with z > 4 and the ends differ by more than this share."""
@@ -171,7 +171,7 @@ def median_interval(values: Sequence[float]) -> Interval | None:
 
 
 def median_half_width(values: Sequence[float]) -> float:
-    """Half the width of the median's interval; of too few values for one, half of their range."""
+    """Half the width of the median's interval; half the range of the values if they are too few for one."""
     interval = median_interval(values)
     return interval.half_width if interval is not None else (max(values) - min(values)) / 2
 
@@ -208,7 +208,7 @@ def needs_more_processes(estimates: Sequence[float], precision: float, minimum: 
 
 
 def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
-    """Return the precision to measure one process to: the requested one, or what processes differ by (shares).
+    """Return the precision to measure one process to: the requested one, or the spread between processes (shares).
 
     That is the half-width of an interval over three processes: more pairs in each could not narrow it.
     """
@@ -287,7 +287,7 @@ def has_drift(values: Sequence[float]) -> bool:
 
 
 def timing_flags(samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Name what either arm's times show: `outliers`, `bimodal`, `drift`."""
+    """Return the flags that either arm's times show: `outliers`, `bimodal`, `drift`."""
     ordered = sorted(samples, key=lambda s: s.sequence)
     arms = [
         [float(s.t_event_ns) for s in counted(s for s in ordered if s.arm == arm)]

@@ -1,4 +1,4 @@
-"""What a solution's own process reports of a call under torch's profiler (Kineto): it explains, and proves nothing."""
+"""Report of a solution's own process about a call under torch's profiler (Kineto): it explains, and proves nothing."""
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 LONGEST_NAME = 300
 MOST_LAUNCHES = 4096
 MOST_NAMES = 256
-"""Chosen, as are the others. Operators, host calls and kernels' resources, the longest first."""
+"""Chosen. Largest number of operators, host calls and kernels' resources, the longest first."""
 LARGEST = 1 << 62
 
 
 class Reported:
-    """Figures from an untrusted process: raises ValueError where one is negative, too large or too long."""
+    """Figures from an untrusted process: raises ValueError for a negative number, a large one or a long text."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
@@ -33,13 +33,13 @@ class DeviceActivity(Reported):
 
     name: str
     start_ns: int
-    """From the first activity of the call."""
+    """Start, counted from the first activity of the call."""
     duration_ns: int
     blocks: int = 0
     threads: int = 0
-    """Of one block."""
+    """Threads of one block."""
     registers: int = 0
-    """Of one thread."""
+    """Registers of one thread."""
     shared_bytes: int = 0
     """Static and dynamic shared memory of one block."""
 
@@ -51,22 +51,22 @@ class HostActivity(Reported):
     name: str
     count: int
     self_ns: int
-    """Without what it called that has a name of its own."""
+    """Time without the named functions that it called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelResources(Reported):
-    """What the compiled code of one kernel says of itself."""
+    """Resources that the compiled code of one kernel declares."""
 
     name: str
     registers: int
     stack_bytes: int
-    """Of one thread: spilled registers and local arrays."""
+    """Spilled registers and local arrays of one thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceShape(Reported):
-    """What occupancy is computed from."""
+    """Sizes of a device from which occupancy is computed."""
 
     major: int
     minor: int
@@ -82,7 +82,7 @@ class CallTrace(Reported):
     """A call of a solution: its time without a profiler, and what a profiler saw of the shortest of several."""
 
     call_ns: int
-    """Without the profiler: the mean of several in a row on a device that queues them, else the shortest."""
+    """Time without the profiler: the mean of several in a row on a device that queues them, else the shortest."""
     profiled_ns: int = 0
     """Host time of the call under the profiler; 0 where it saw none."""
     launches: tuple[DeviceActivity, ...] = ()
@@ -90,9 +90,9 @@ class CallTrace(Reported):
     runtime_calls: tuple[HostActivity, ...] = ()
     resources: tuple[KernelResources, ...] = ()
     shape: DeviceShape | None = None
-    own_libraries: int = 0
+    built_libraries: int = 0
     """Shared libraries that the solution built and has loaded."""
     cut: bool = False
-    """Whether a list was longer than it may be."""
+    """True if a list was longer than the largest number of entries."""
     remark: str = ""
-    """What could not be found out."""
+    """Facts that could not be found out."""

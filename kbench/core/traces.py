@@ -14,7 +14,7 @@ CONTENT = tuple(str(OWN / name) for name in ("solutions", "kernels", "selftest/c
 """Folders within kbench whose code is a solution's or a problem's."""
 CRASHED = "Fatal Python error: "
 CRASH_FRAME = re.compile(r'  File "(.*)", line [0-9]+ in .*')
-"""As `faulthandler` writes them."""
+"""A frame as `faulthandler` writes it."""
 COMPILER_ERROR = re.compile(
     r"\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal|"
     r"CUDA_HOME environment variable is not set|nvcc: not found"
@@ -41,30 +41,30 @@ def is_machinery(path: str) -> bool:
 
 def trace_of(error: BaseException) -> str:
     """Describe an exception: the solution's lines (torch's if it has none) from the raise outwards, then the error."""
-    told = traceback.TracebackException.from_exception(error, capture_locals=False)
-    foreign = [frame for frame in told.stack if not is_own(frame.filename)]
+    formatted = traceback.TracebackException.from_exception(error, capture_locals=False)
+    foreign = [frame for frame in formatted.stack if not is_own(frame.filename)]
     frames = [frame for frame in foreign if not is_machinery(frame.filename)] or foreign
     lines = []
     for number, frame in enumerate(reversed(frames[-MOST_FRAMES:])):
         said = f": {frame.line}" if frame.line else ""
         lines.append(f"{'  called from ' if number else ''}{frame.filename}:{frame.lineno}, in {frame.name}{said}\n")
-    return "".join([*lines, *told.format_exception_only()])
+    return "".join([*lines, *formatted.format_exception_only()])
 
 
 def summary_of(error: BaseException) -> str:
-    """Return an exception's type and the first line of what it says."""
+    """Return an exception's type and the first line of its message."""
     return f"{type(error).__name__}: {printable(str(error)).partition(chr(10))[0]}"[:MOST_OF_A_SUMMARY]
 
 
 def without_machinery(lines: Sequence[str]) -> list[str]:
-    """Leave frames of kbench and torch out of what `faulthandler` writes when a process dies of a signal."""
+    """Remove frames of kbench and torch from the text that `faulthandler` writes when a signal ends a process."""
     start = next((number for number, line in enumerate(lines) if line.startswith(CRASHED)), len(lines))
-    told = [line for line in lines[start:] if not line.startswith("Extension modules:")]
-    frames = [(line, CRASH_FRAME.fullmatch(line)) for line in told]
+    crash = [line for line in lines[start:] if not line.startswith("Extension modules:")]
+    frames = [(line, CRASH_FRAME.fullmatch(line)) for line in crash]
     return [*lines[:start], *(line for line, frame in frames if frame is None or not is_machinery(frame[1]))]
 
 
-def most_telling(lines: Sequence[str], most: int) -> list[str]:
+def significant_lines(lines: Sequence[str], most: int) -> list[str]:
     """Return up to `most` lines: the last ones, half of them from a compiler's first error on where that is before.
 
     A compiler notes a hundred lines of candidates after one call that matches none.
@@ -73,6 +73,6 @@ def most_telling(lines: Sequence[str], most: int) -> list[str]:
     first = next((number for number, line in enumerate(lines) if COMPILER_ERROR.search(line)), start)
     if first >= start:
         return [*lines[max(0, start) :]]
-    told, last = lines[first : first + most // 2 - 1], lines[most // 2 - most :]
-    left = len(lines) - first - len(told) - len(last)
-    return [*told, f"[{left} line{'' if left == 1 else 's'} left out]", *last]
+    error_lines, last = lines[first : first + most // 2 - 1], lines[most // 2 - most :]
+    left = len(lines) - first - len(error_lines) - len(last)
+    return [*error_lines, f"[{left} line{'' if left == 1 else 's'} left out]", *last]

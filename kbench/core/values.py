@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from kbench.core.model import Correctness
 
 DECIDED = ("unattainable", "vacuous", "held")
-"""What is told of several outputs: the first of these that holds of any."""
+"""Contracts of several outputs: the first of these that any output has is reported."""
 COARSE_FACTOR = 4.0
-"""Allowed multiple of the reference's error in 16 bits: rounding errors are much alike, whoever makes them."""
+"""Allowed multiple of the reference's error in 16 bits, where two roundings have similar errors."""
 COARSE_ERROR = 1.0
-"""The least that counts as the largest error of a 16-bit reference, in tolerances: partial results are rounded."""
+"""Least error, in tolerances, that a 16-bit reference is taken to have: partial results are rounded."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
@@ -20,7 +20,7 @@ NARROW = 4.0
 MAX_BOUNDARY_SHARE = 1 / 128
 """Largest share of a discontinuous output that may lie one code from the reference and from fp64."""
 MAX_UNKNOWN_CODES, MAX_UNKNOWN_SHARE = 4, 16e-6
-"""The same where no value before the rounding is known: this number, plus this share of the elements."""
+"""Number, plus share, of elements that may do so where no value before the rounding is known."""
 CHANCE_MISSES, CHANCE_SHARE = 2, 0.05
 """Timed calls that may miss narrowly: this number, plus this share of all timed calls."""
 
@@ -30,25 +30,26 @@ class Ratios:
     """Largest errors of one output, each in units of its tolerance; None where no oracle was computed."""
 
     contract: float
-    """Candidate against the reference."""
+    """Error of the candidate, compared with the reference."""
     oracle: float | None = None
-    """Candidate against the fp64 oracle."""
+    """Error of the candidate, compared with the fp64 oracle."""
     reference: float | None = None
-    """Reference against the fp64 oracle, where it is finite."""
+    """Error of the reference, compared with the fp64 oracle where it is finite."""
     overflows: bool = False
-    """Whether the reference is not finite somewhere where the oracle is."""
+    """True if the reference is not finite at an element where the oracle is."""
     scaled: tuple[float, float] = (0.0, 0.0)
-    """Both against the oracle again, of a large output, with an absolute tolerance that grows with its scale: what the
-    reference loses near zero must not pay for an error elsewhere."""
+    """Errors of candidate and reference at a large output's own scale: its absolute tolerance grows with it. The
+    reference's error near zero must not excuse an error elsewhere."""
     tails: tuple[tuple[float, float], ...] = ()
-    """Both again: what a share of 1/2, 1/4, 1/8 ... of the candidate's elements exceeds, and half as many of the
-    reference's. One bad element must not pay for all others."""
+    """Error quantiles: the candidate's at 2⁻ᵏ, the reference's at 2⁻⁽ᵏ⁺¹⁾, for k = 1, 2, 3, ... One bad element must
+    not excuse all others."""
     change: tuple[float, float] = (0.0, 0.0)
-    """Both again, of what an input was changed by, where the output is that input but for a small change."""
+    """Errors of candidate and reference in the change of an input, where the output is that input but for a small
+    change."""
     missed: float | None = None
     """The largest distance from the oracle of the elements that miss the contract; None where one is unknown."""
     coarse: bool = False
-    """Whether it is of 16 bits: two honest results near zero are then further apart than the contract allows."""
+    """True for 16 bits: two honest results near zero are further apart than the contract allows."""
     vacuous: bool = False
     """Zeros, a constant or a copy of the input would pass the contract."""
 
@@ -57,7 +58,7 @@ class Ratios:
         return self.oracle is not None and all(ours <= allowed for ours, allowed, _ in self.bounds(factor))
 
     def bounds(self, factor: float) -> list[tuple[float, float, str]]:
-        """Return errors against the oracle, what is allowed of each, and in which share of the elements."""
+        """Return errors compared with the oracle, the allowed error of each, and the share of the elements."""
         factor = min(factor, COARSE_FACTOR) if self.coarse else factor
         own = max(self.reference or 0.0, COARSE_ERROR if self.coarse else 0.0)
         pairs = [((self.oracle or 0.0, own), ""), (self.scaled, ""), (self.change, " in the change of an input")]
@@ -65,9 +66,9 @@ class Ratios:
         return [(ours, max(1.0, factor * theirs), where) for (ours, theirs), where in pairs]
 
     def narrow_miss(self, factor: float) -> float:
-        """Return by how much rule 2 is missed where that is a note beside a contract that holds everywhere; else 0.
+        """Return by how much rule 2 is missed if that is only a note beside a contract that holds everywhere; else 0.
 
-        A change of an input has no such note: its contract says nothing of the change.
+        A change of an input has no such note: its contract does not cover the change.
         """
         excess = max(ours / allowed for ours, allowed, _ in self.bounds(factor))
         changed = self.change[0] > max(1.0, factor * self.change[1])
@@ -81,7 +82,7 @@ class Ratios:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
-    """Whether values are right, by which rule, and why."""
+    """Decision about values: right or wrong, the rule that decided, and the reason."""
 
     right: bool
     contract: str
@@ -90,9 +91,9 @@ class Ruling:
     allowed: float = 1.0
     """Tolerances that were allowed, by the rule that decided."""
     excess: float = 0.0
-    """Where values are wrong, the largest error in units of what is allowed."""
+    """Largest error of wrong values, in units of the allowed error."""
     output: int = 0
-    """Which output this is of, the first one that is wrong."""
+    """Index of the output, the first one that is wrong."""
     narrow: float = 0.0
     """The excess by which rule 2 is missed beside a contract that holds everywhere; else 0."""
 
@@ -157,9 +158,9 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     if kind == "held":
         return replace(_contract(ratios.contract, kind), narrow=narrow)
     if kind == "unattainable":
-        reason = f"1e-5 unattainable, reference error = {ratios.reference:.3g} tolerances; the oracle decided"
+        reason = f"the reference itself is {ratios.reference:.3g} tolerances from fp64, so the fp64 check decided"
     else:
-        reason = "a trivial output would pass the contract; the oracle decided"
+        reason = "zeros, the mean or a copied input would also pass 1e-5, so the fp64 check decided"
     return Ruling(right=True, contract=kind, reason=reason)
 
 
@@ -183,7 +184,7 @@ def _contract(ratio: float, kind: str) -> Ruling:
     if ratio <= 1:
         return Ruling(right=True, contract=kind, reason=f"{ratio:.3g} of the tolerance")
     if not math.isfinite(ratio):
-        reason = "other values than the reference's where only equal ones do"
+        reason = "values differ from the reference's where only equal ones are right"
     else:
         reason = f"{ratio:.3g} times the tolerance from the reference"
     return Ruling(right=False, contract=kind, reason=reason, excess=ratio)
@@ -197,7 +198,7 @@ def _too_far(ours: float, allowed: float, share: str) -> str:
 
 
 def worst(one: Correctness, other: Correctness) -> Correctness:
-    """Return what the checks of two processes found together."""
+    """Join the results of two processes' checks."""
     pairs = ((one.oracle_ratio, other.oracle_ratio), (one.reference_ratio, other.reference_ratio))
     oracle, reference = (max((ratio for ratio in pair if ratio is not None), default=None) for pair in pairs)
     return replace(

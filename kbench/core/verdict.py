@@ -43,6 +43,8 @@ class Conditions:
 
     problem_sha256: str
     overrides: str
+    tensors: str
+    """Types and shapes of inputs and outputs; empty where the problem was not opened."""
     device: str
     timer: str
     """Kind of the times: `device` (of rounds, by events or the judge's clock), `wall` or `host`."""
@@ -52,7 +54,7 @@ class Conditions:
     """The code `clocks_locked_MHZ` if they were locked, else empty."""
     tf32: bool
     evaluates: bool
-    """Whether `--eval` was asked for."""
+    """True if `--eval` was given."""
     oracle_factor: float | None
     trusted: bool
     torch: str
@@ -86,7 +88,7 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """What counts as slower and what as equal; shares, so 0.005 is 0.5 %.
+    """Limits of "slower" and of "equal", as shares: 0.005 is 0.5 %.
 
     Raises UsageError for a margin that is negative, or a confidence outside (0.5, 1).
     """
@@ -221,6 +223,8 @@ def _obstacles(old: Measurement, new: Measurement) -> Iterator[Verdict]:
     was, now = old.conditions, new.conditions
     if was.problem_sha256 != now.problem_sha256:
         yield _no_verdict("other_problem", "the problem file has changed")
+    if was.tensors and now.tensors and was.tensors != now.tensors:
+        yield _no_verdict("other_problem", f"inputs or outputs differ ({was.tensors}; {now.tensors})")
     if was.overrides != now.overrides:
         yield _no_verdict("other_case", "the constants of the case differ")
     checks: list[tuple[str, str, object, object]] = [

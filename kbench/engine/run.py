@@ -11,7 +11,7 @@ from typing import Any
 from kbench.build import manifest
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
-    OF_THE_REFERENCE,
+    REFERENCE_STAGES,
     Event,
     Judged,
     LargeCases,
@@ -22,7 +22,7 @@ from kbench.core.events import (
     StageFinished,
     StageStarted,
 )
-from kbench.core.forecast import Forecast, worth_telling
+from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Failed, Finding, FindingKind, Passed, ResultRow, Status
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import in_use
@@ -216,7 +216,7 @@ class RunFiles:
         if self._writer is not None and isinstance(verdict.outcome, Passed) and verdict.outcome.timings:
             self._writer.amend(rows)
         self.is_final = self.is_final and verdict.status is not Status.HARNESS_ERROR
-        solution_s = {stage: spent_s for stage, spent_s in event.stage_s.items() if stage not in OF_THE_REFERENCE}
+        solution_s = {stage: spent_s for stage, spent_s in event.stage_s.items() if stage not in REFERENCE_STAGES}
         return replace(event, rows=rows, stage_s=solution_s)
 
     def end(self) -> None:
@@ -286,7 +286,7 @@ class Session:
             Forecast(case=case.name, device=self._device.kind, call_bytes=size, about_s=self._last_s(problem, case))
             for case, size in zip(asked, sizes, strict=True)
         ]
-        large, way_out = worth_telling(known[: len(cases)], None if small is None else known[-1])
+        large, way_out = large_forecasts(known[: len(cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 

@@ -12,7 +12,7 @@ from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
 from kbench.core.events import Estimated, Judged, RunOptions, StageEvent
 from kbench.core.kernel_names import OwnShare, flag_of
-from kbench.core.levels import OF_WEIGHTS, Level
+from kbench.core.levels import WEIGHT_CODES, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Sample, Status
 from kbench.core.values import worst
 from kbench.engine.rows import make_row, provenance_of
@@ -188,7 +188,7 @@ class TaskVerdict:
             process=len(self.results),
             options=task.options,
             derived=derived,
-            follows=passed and OF_WEIGHTS.isdisjoint(outcome.lacks),
+            follows=passed and WEIGHT_CODES.isdisjoint(outcome.lacks),
             precision=stats.worthwhile_precision(self.estimates, task.options.precision),
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kbench.build import manifest
-from kbench.core.events import OF_THE_REFERENCE, REFERENCE, RunOptions, StageFinished, StageStarted
+from kbench.core.events import REFERENCE, REFERENCE_STAGES, RunOptions, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
@@ -29,7 +29,7 @@ class TimeLeft:
 
     def spend(self, stage_s: Mapping[str, float], *, of_problem_s: float) -> None:
         """Take away what the stages of a unit took, less what the problem took of them or who had the device."""
-        solution_s = sum(took_s for stage, took_s in stage_s.items() if stage not in {*OF_THE_REFERENCE, "wait"})
+        solution_s = sum(took_s for stage, took_s in stage_s.items() if stage not in {*REFERENCE_STAGES, "wait"})
         self.seconds -= max(0.0, solution_s - of_problem_s)
 
 
@@ -65,7 +65,7 @@ class Unit:
         return StageFinished(stage=stage, solution=solution, case=case, process=process, ok=ok, elapsed_s=elapsed_s)
 
     def _whose(self, stage: str) -> str:
-        return REFERENCE if stage in OF_THE_REFERENCE else self.solution.name
+        return REFERENCE if stage in REFERENCE_STAGES else self.solution.name
 
 
 class OutcomeProperties:
@@ -100,6 +100,7 @@ class UnitResult(OutcomeProperties):
     environment: Environment | None = None
     cost: Cost | None = None
     peaks: Peaks | None = None
+    tensors: str = ""
     weights: str = ""
     isolation: str = ""
     eval_mode: bool = False

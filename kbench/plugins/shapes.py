@@ -1,6 +1,6 @@
 """Other shapes of a problem that lists none: its constants made smaller and larger, if the reference accepts them.
 
-Runs in a judge, on torch's `meta` device: no memory, no arithmetic (docs/adr/0004-derived-shapes.md).
+Runs in a judge, on torch's `meta` device: no memory, no arithmetic (docs/adr/0007-levels.md).
 """
 
 import functools

@@ -76,7 +76,7 @@ def trace(call: Callable[[], Any], device: str) -> CallTrace:
         runtime_calls=tuple(heapq.nlargest(MOST_NAMES, seen.runtime_calls, key=attrgetter("self_ns"))),
         resources=tuple(compiled[:MOST_NAMES]),
         shape=shape_of(document.get("deviceProperties", [])),
-        own_libraries=len(own_libraries()),
+        built_libraries=len(built_libraries()),
         cut=len(seen.launches) > MOST_LAUNCHES,
         remark=remark,
     )
@@ -93,7 +93,7 @@ def under_counters(call: Callable[[], Any], device: str) -> None:
         on.synchronize()
 
 
-def own_libraries() -> list[Path]:
+def built_libraries() -> list[Path]:
     """Return the shared libraries that this process has mapped from where kbench has it build."""
     folders = [os.environ[name] for name in ENVIRONMENT_FOLDERS if name in os.environ]
     mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line}
@@ -133,7 +133,7 @@ def _resources(names_kernels: bool) -> tuple[list[KernelResources], str]:
 
     cubins = Path(os.environ.get("TRITON_CACHE_DIR", os.devnull)).rglob("*.cubin")
     found = []
-    for each in resources(tool, [*own_libraries(), *cubins]):
+    for each in resources(tool, [*built_libraries(), *cubins]):
         name = each.name
         with contextlib.suppress(RuntimeError):
             name = torch._C._demangle(each.name)  # noqa: SLF001 - as Kineto does it

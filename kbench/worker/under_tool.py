@@ -2,7 +2,7 @@
 
 Each step enters its sandbox, then executes the next program. `front` becomes the tool. The tool starts `lock` with its
 libraries injected, and `lock` becomes `work`, the worker. The exec ends threads that the libraries have started, so
-that every thread of the worker is in the sandbox. docs/adr/0021-after-a-crash.md has the reasons for three steps.
+that every thread of the worker is in the sandbox. docs/adr/0020-isolation-rungs.md has the reasons for three steps.
 """
 
 import json

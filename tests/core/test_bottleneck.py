@@ -88,12 +88,12 @@ def counted(**changes) -> tuple[Counters, ...]:
     return (Counters(**{**usual, **changes}),)
 
 
-def on_cpu(call_us, *operators, own_libraries=0, declares=False, profiled_us=None) -> SolutionProfile:
+def on_cpu(call_us, *operators, built_libraries=0, declares=False, profiled_us=None) -> SolutionProfile:
     trace = CallTrace(
         call_ns=call_us * US,
         profiled_ns=(call_us if profiled_us is None else profiled_us) * US,
         operators=tuple(HostActivity(name=name, count=1, self_ns=us * US) for name, us in operators),
-        own_libraries=own_libraries,
+        built_libraries=built_libraries,
     )
     return profiled(
         "mine",
@@ -188,7 +188,7 @@ EXAMPLES = {
     # On a processor.
     "operators alone": (on_cpu(100, ("aten::mm", 95)), "library_only"),
     "Python alone": (on_cpu(100, ("aten::add", 10), ("aten::mul", 10)), "launch_bound"),
-    "own extension": (on_cpu(100, ("aten::empty", 2), own_libraries=1, declares=True), "unexplained"),
+    "own extension": (on_cpu(100, ("aten::empty", 2), built_libraries=1, declares=True), "unexplained"),
     "an extension that did not load": (on_cpu(100, ("aten::mm", 95), declares=True), "library_only"),
     "torch.compile": (on_cpu(100, ("Torch-Compiled Region: 0/0", 95)), "unexplained"),
 }
@@ -238,10 +238,10 @@ def test_the_sentence_names_what_was_seen(name, words):
     assert words in advise(EXAMPLES[name][0]).sentence
 
 
-def test_what_is_above_the_limit_of_full_precision_says_so():
+def test_what_is_above_the_limit_of_arithmetic_says_so():
     told = advise(on_gpu(launch(us=1000), gflops=100)).sentence
-    assert "is at 200 % of the limit of full precision, as tensor cores allow; no rule explains it" in told
-    assert "tensor cores" not in advise(on_gpu(launch(us=100), mbytes=800)).sentence  # by caches
+    assert "is at 200 % of the limit of arithmetic by the peaks measured; no rule explains it" in told
+    assert "limit of arithmetic" not in advise(on_gpu(launch(us=100), mbytes=800)).sentence  # by caches
 
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Counters) if f.name.endswith("_percent")])
@@ -275,7 +275,7 @@ def test_the_share_of_python_is_the_less_of_two_estimates(call_us, profiled_us, 
 
 
 def test_what_inductor_builds_is_not_the_solutions_own():
-    profile = on_cpu(100, ("## Call CompiledFxGraph f ##", 70), own_libraries=1)
+    profile = on_cpu(100, ("## Call CompiledFxGraph f ##", 70), built_libraries=1)
     assert profile.own_share == 0.0
     assert profile.share_of(KernelOrigin.PYTHON) == pytest.approx(0.3)
     assert advise(profile).bottleneck is Bottleneck.LAUNCH_BOUND

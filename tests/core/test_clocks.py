@@ -12,31 +12,31 @@ from kbench.core.clocks import (
     SWITCH_NS,
     VISIBLE_NS,
     Attested,
+    BaselineDelays,
     Burst,
     Constant,
+    InputExposure,
     QuotedClock,
     RequestOverhead,
     Round,
-    Showing,
-    UsualDelays,
     attest,
     attest_bursts,
     attest_claim,
     attest_queued_single,
     attest_single,
+    baseline_delays,
     clock_to_quote,
     constant_of,
+    measured_delays,
     missing_ns,
     per_call_ns,
     request_overhead,
-    usual_borne_out,
-    usual_of,
 )
 
 CONSTANT = Constant(ns=153_000.0, half_width_ns=500.0)
 USUAL_LATE_NS = 165_000
 USUAL_VISIBLE_NS = 90_000
-USUAL = UsualDelays(late_ns=USUAL_LATE_NS, visible_ns=USUAL_VISIBLE_NS)
+USUAL = BaselineDelays(late_ns=USUAL_LATE_NS, visible_ns=USUAL_VISIBLE_NS)
 
 
 def rounds(*totals_ns: int, calls: int = 100, late_ns: int = USUAL_LATE_NS) -> list[Round]:
@@ -102,16 +102,18 @@ def test_what_comes_behind_the_flag_is_added(totals_ns, calls, late_ns, ns, half
 @pytest.mark.parametrize(
     ("longer_ns", "added_ns"), [(-50_000, 0), (VISIBLE_NS, 0), (VISIBLE_NS + 1, VISIBLE_NS + 1), (2e6, 2e6)]
 )
-@pytest.mark.parametrize("shown_bytes", [0, 1_000_000])
-def test_who_is_there_when_inputs_are_revealed_is_charged_for_it(longer_ns, added_ns, shown_bytes):
+@pytest.mark.parametrize("input_bytes_shown", [0, 1_000_000])
+def test_who_is_there_when_inputs_are_revealed_is_charged_for_it(longer_ns, added_ns, input_bytes_shown):
     usual = replace(USUAL, copy_ns_per_byte=0.001)
-    showing = Showing(visible_ns=round(USUAL_VISIBLE_NS + 0.001 * shown_bytes + longer_ns), shown_bytes=shown_bytes)
-    each = Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, showing=showing)
+    exposure = InputExposure(
+        visible_ns=round(USUAL_VISIBLE_NS + 0.001 * input_bytes_shown + longer_ns), input_bytes_shown=input_bytes_shown
+    )
+    each = Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, exposure=exposure)
     assert attest([each], CONSTANT, usual).ns == pytest.approx(10_000 + added_ns / 100)
 
 
 @pytest.mark.parametrize(
-    ("without_us", "with_us", "shown_bytes", "visible_us", "copy_ns_per_byte"),
+    ("without_us", "with_us", "input_bytes_shown", "visible_us", "copy_ns_per_byte"),
     [
         ([130, 131, 190], [180, 179, 181], 100_000_000, 131, 0.00049),
         ([130], [120], 100_000_000, 130, 0.0),  # noise
@@ -120,11 +122,11 @@ def test_who_is_there_when_inputs_are_revealed_is_charged_for_it(longer_ns, adde
     ],
 )
 def test_how_long_inputs_are_visible_is_measured_while_nobody_waits(
-    without_us, with_us, shown_bytes, visible_us, copy_ns_per_byte
+    without_us, with_us, input_bytes_shown, visible_us, copy_ns_per_byte
 ):
-    shown = [Showing(visible_ns=1_000 * us) for us in without_us]
-    shown += [Showing(visible_ns=1_000 * us, shown_bytes=shown_bytes) for us in with_us]
-    found = usual_of(rounds(1_153_000), shown)
+    shown = [InputExposure(visible_ns=1_000 * us) for us in without_us]
+    shown += [InputExposure(visible_ns=1_000 * us, input_bytes_shown=input_bytes_shown) for us in with_us]
+    found = measured_delays(rounds(1_153_000), shown)
     assert (found.visible_ns, found.copy_ns_per_byte) == (1_000 * visible_us, pytest.approx(copy_ns_per_byte))
 
 
@@ -149,9 +151,9 @@ def test_delays_that_vary_refute_nobody(late_us, clock, where):
 
     def seen(late_us: int) -> Round:
         ns = {"flag": 0, "look": 0, "inputs": 0} | {where: 1_000 * late_us}
-        showing = Showing(visible_ns=USUAL_VISIBLE_NS + ns["inputs"])
+        exposure = InputExposure(visible_ns=USUAL_VISIBLE_NS + ns["inputs"])
         late_ns = USUAL_LATE_NS + ns["look"]
-        return Round(calls=1, total_ns=5_613_000 + ns["flag"], late_ns=late_ns, showing=showing)
+        return Round(calls=1, total_ns=5_613_000 + ns["flag"], late_ns=late_ns, exposure=exposure)
 
     found = attest([seen(late) for late in late_us], CONSTANT, USUAL)
     assert clock_to_quote(5_460_000.0, found) is clock
@@ -167,7 +169,7 @@ def test_work_that_is_hidden_now_here_now_there_is_added(shares):
             calls=1,
             total_ns=round(CONSTANT.ns + (1 - behind - before) * 1e6),
             late_ns=round(USUAL_LATE_NS + behind * 1e6),
-            showing=Showing(visible_ns=round(USUAL_VISIBLE_NS + before * 1e6)),
+            exposure=InputExposure(visible_ns=round(USUAL_VISIBLE_NS + before * 1e6)),
         )
         for behind, before in shares
     ]
@@ -190,7 +192,7 @@ def test_what_is_usual_is_borne_out_after_the_candidates_death(beside_us, after_
     def looks(late_us: list[int]) -> list[Round]:
         return [Round(calls=100, total_ns=1_153_000, late_ns=1_000 * late) for late in late_us]
 
-    found = usual_borne_out(looks(beside_us), looks(after_us), [Showing()])
+    found = baseline_delays(looks(beside_us), looks(after_us), [InputExposure()])
     assert (found.late_ns, found.late_noise_ns) == (1e3 * usual_us, 1e3 * noise_us)
     late = Round(calls=100, total_ns=1_153_000, late_ns=1_000 * (usual_us + noise_us))
     assert attest([late], CONSTANT, found).ns == 10_000

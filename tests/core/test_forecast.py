@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbench.core.forecast import Forecast, worth_telling
+from kbench.core.forecast import Forecast, large_forecasts
 
 GB = 10**9
 FULL = Forecast(device="cpu", case="full", call_bytes=7 * GB)
@@ -24,4 +24,4 @@ EXAMPLES = [
     ("chosen", "small", "expected"), [one[1:] for one in EXAMPLES], ids=[one[0] for one in EXAMPLES]
 )
 def test_what_is_told(chosen, small, expected):
-    assert worth_telling(chosen, small) == expected
+    assert large_forecasts(chosen, small) == expected

@@ -7,8 +7,8 @@ import pytest
 from kbench.core.errors import UsageError
 from kbench.core.explain import explain
 from kbench.core.levels import (
-    OF_WEIGHTS,
     PROPERTIES,
+    WEIGHT_CODES,
     Level,
     Standing,
     blocking,
@@ -47,7 +47,7 @@ BELONGS = {
 def test_every_property_belongs_to_one_level() -> None:
     found = {level: {code for code, one in PROPERTIES.items() if one.level is level} for level in Level}
     assert found == {TASK: set(), **BELONGS}
-    assert BELONGS[MODULE] >= OF_WEIGHTS
+    assert BELONGS[MODULE] >= WEIGHT_CODES
 
 
 @pytest.mark.parametrize("code", PROPERTIES)

@@ -62,8 +62,8 @@ def test_a_compilers_first_error_is_shown_however_much_follows_it(error_at, show
     lines = [*LONG]
     if error_at is not None:
         lines[error_at] = "a.cpp:7:1: error: no matching function"
-    assert traces.most_telling(lines, 10) == shown
-    assert traces.most_telling(lines[:1], 10) == lines[:1]
+    assert traces.significant_lines(lines, 10) == shown
+    assert traces.significant_lines(lines[:1], 10) == lines[:1]
 
 
 def test_a_traceback_has_the_line_that_raised_first_and_none_of_torch(tmp_path) -> None:

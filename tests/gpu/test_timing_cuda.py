@@ -22,10 +22,10 @@ from require import WITH_CUDA
 
 from kbench.core.clocks import (
     Attested,
+    BaselineDelays,
     Constant,
     QuotedClock,
     Round,
-    UsualDelays,
     attest,
     clock_to_quote,
     constant_of,
@@ -180,7 +180,7 @@ class Judge:
     def measure(self, kind: str, size: int, *, calls: int) -> tuple[Attested, float, float]:
         """Return the time per call on the judge's clock, by the worker's events, and in truth."""
         told = [self.round(kind, size, calls, truth=number == ROUNDS - 1) for number in range(ROUNDS)]
-        attested = attest([each for each, _ in told], self.constant, UsualDelays(late_ns=0.0, visible_ns=0.0))
+        attested = attest([each for each, _ in told], self.constant, BaselineDelays(late_ns=0.0, visible_ns=0.0))
         return attested, statistics.median(said["event_ns"] for _, said in told), told[-1][1]["truth_ns"]
 
     def close(self) -> None:

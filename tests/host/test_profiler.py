@@ -94,7 +94,7 @@ def test_torch_alone_is_called_so(tmp_path):
 def test_an_extension_is_what_no_operator_accounts_for(tmp_path):
     body = "y = torch.zeros_like(x); LIBRARY.doubled(x.data_ptr(), y.data_ptr(), x.numel()); return y"
     found = explained(tmp_path, body, NATIVE)
-    assert profile_of(found).own_libraries == 1
+    assert profile_of(found).built_libraries == 1
     assert not profile_of(found).is_fallback
     assert profile_of(found).own_share > 0.5
     assert profile_of(found).kernels[0].origin is KernelOrigin.OWN

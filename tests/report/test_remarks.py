@@ -26,8 +26,8 @@ def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it
         "some times are far from the rest, and are kept [outliers]"
     )
     assert hint == (
-        "hint: bimodal, congested, not_settled, outliers: If the interval is too wide, "
-        "close other programs and run again; `kbench show @latest --samples` shows every time."
+        "hint: bimodal, congested, not_settled, outliers: "
+        "Close other programs and run again; `kbench show @latest --samples` shows every time."
     )
 
 

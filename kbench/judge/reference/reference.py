@@ -41,6 +41,7 @@ from kbench.judge.reference.expected import (
     place_of_difference,
     repeated_outputs,
     sums_of,
+    types_and_shapes,
     unlike,
 )
 from kbench.judge.reference.oracle import (
@@ -116,6 +117,8 @@ class Reference:
         self.between_bytes = 0  # of the device, which a call takes beside inputs, parameters and outputs
         self.blank: list[Tensor] = []
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
+        self.tensors = ""
+        """Types and shapes of the inputs and outputs of a call, in words."""
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
@@ -383,6 +386,7 @@ class Reference:
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
         self.aliased = aliased_outputs(expected)
+        self.tensors = f"{types_and_shapes(tensor_leaves(self.blank))} -> {types_and_shapes(expected.tensors)}"
         tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
         traffic = sum(t.numel() * t.element_size() for t in tensors)
         counted = {"dram_bytes": traffic, "flops": sum(flops.values()), "flops_by_precision": flops}

@@ -15,20 +15,20 @@ from dataclasses import replace
 from kbench.core import clocks
 from kbench.core.clocks import (
     Attested,
+    BaselineDelays,
     Constant,
+    InputExposure,
     QuotedClock,
     Round,
-    Showing,
-    UsualDelays,
     attest,
     attest_queued_single,
+    baseline_delays,
     clock_to_quote,
     constant_of,
     in_full_ns,
-    own_delays,
+    measured_delays,
     per_call_ns,
-    usual_borne_out,
-    usual_of,
+    widened_delays,
 )
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
@@ -94,7 +94,7 @@ class DeviceClock:
         self._empty: list[Round] = []
         self._constant = Constant(ns=0.0, half_width_ns=0.0)
         self._after: list[Round] = []
-        self._shown: list[Showing] = []
+        self._shown: list[InputExposure] = []
         self._wall_ns: dict[str, float] = {}
         self._single_verdict = "held"
         self._gated = not unqueued
@@ -150,7 +150,7 @@ class DeviceClock:
         """
         if not self._gated:
             return
-        usual = usual_of(self._seen["reference"], self._shown_again())
+        usual = measured_delays(self._seen["reference"], self._shown_again())
         mine = attest(self._seen["candidate"], self._constant, usual)
         self._quote(event_ns, mine)
         self._require_separate(mine, usual)
@@ -185,7 +185,7 @@ class DeviceClock:
         """
         if not self._gated:
             return Conclusion(clock="wall", attestation="weak", wall_ns=self._seen_ns(), flags=frozenset(self.flags))
-        usual = usual_borne_out(self._seen["reference"], self._after, self._shown)
+        usual = baseline_delays(self._seen["reference"], self._after, self._shown)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
         clock = self._quote(event_ns, mine)
@@ -217,14 +217,14 @@ class DeviceClock:
             raise refusal
         return clock
 
-    def _require_separate(self, mine: Attested, usual: UsualDelays) -> None:
+    def _require_separate(self, mine: Attested, usual: BaselineDelays) -> None:
         """Hold the time of calls in a row against rounds of one call.
 
         Raises RefusalError where they are computed together.
         """
         if self._calls["candidate"] == 1:
             return
-        single_ns = min(self._singles_ns("candidate", own_delays(self._seen["candidate"], usual)))
+        single_ns = min(self._singles_ns("candidate", widened_delays(self._seen["candidate"], usual)))
         self._single_verdict = attest_queued_single(single_ns, mine)
         if self._single_verdict == "failed":
             raise RefusalError(
@@ -250,11 +250,11 @@ class DeviceClock:
             self._add_empty()
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
         rounds = [each.seen for each in told]
-        usual = usual_of(rounds, self._shown_again())
+        usual = measured_delays(rounds, self._shown_again())
         alone = attest(rounds, self._constant, usual)
         if self._refutes([each.event_ns for each in told], alone):
             return Doubt.ALONE
-        if attest_queued_single(max(self._singles_ns("reference", own_delays(rounds, usual))), alone) == "failed":
+        if attest_queued_single(max(self._singles_ns("reference", widened_delays(rounds, usual))), alone) == "failed":
             return Doubt.ALONE
         # Who had the device for nearly as long as the pairs took may have left it to one round of the reference.
         beside = replace(attest(self._seen["reference"], self._constant, usual), least_ns=math.inf)
@@ -372,11 +372,11 @@ class DeviceClock:
         self._empty.append(told.seen)
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 
-    def _singles_ns(self, arm: str, usual: UsualDelays) -> list[float]:
+    def _singles_ns(self, arm: str, usual: BaselineDelays) -> list[float]:
         """Return times of calls that none precedes, in full: what holds up the machine only lengthens them."""
         return [in_full_ns(self._round(arm, 1).seen, self._constant, usual) for _ in range(ALONE_ROUNDS)]
 
-    def _shown_again(self) -> list[Showing]:
+    def _shown_again(self) -> list[InputExposure]:
         """Return how long no inputs, and those of the largest round, are visible when nobody gains by it."""
         rounds = self._rounds["reference"]
         most = max([*self._calls.values(), *(each.calls for seen in self._seen.values() for each in seen)])

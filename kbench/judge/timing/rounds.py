@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kbench.core.clocks import Round, Showing
+from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
 from kbench.judge.exchange import Trial, secret_seed
@@ -204,7 +204,7 @@ class Rounds:
             calls=calls,
             total_ns=total_ns,
             late_ns=late_ns,
-            showing=self._showing(calls, shown.until(opened_ns)),
+            exposure=self._exposure(calls, shown.until(opened_ns)),
         )
         return self._claimed(seen, answer)
 
@@ -230,13 +230,13 @@ class Rounds:
             self._taken_back(dead=kill)
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
-    def show_again(self, calls: int) -> Showing:
+    def show_again(self, calls: int) -> InputExposure:
         """Reveal the inputs of this many calls again, while none is queued, to measure how long that takes."""
         shown = Visibility(lambda: self.trial.arena.reveal_again(calls), self._cache)
-        return self._showing(calls, shown.until(time.perf_counter_ns()))
+        return self._exposure(calls, shown.until(time.perf_counter_ns()))
 
-    def _showing(self, calls: int, visible_ns: int) -> Showing:
-        return Showing(visible_ns=visible_ns, shown_bytes=self.trial.arena.input_bytes(calls))
+    def _exposure(self, calls: int, visible_ns: int) -> InputExposure:
+        return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes(calls))
 
     def loop(self, calls: int, slots: int) -> int:
         """Return the ns of a plain loop of calls that cycles through the first slots; its outputs are not checked."""

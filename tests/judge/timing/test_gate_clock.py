@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbench.core.clocks import Round, Showing
+from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import gate_clock
@@ -70,8 +70,8 @@ class Arm:
     def _of(self, calls: int, total_ns: float) -> RoundResult:
         per_call = self.ns + COPY_NS * self.delivers
         event_ns = round(self.claim * per_call)
-        showing = Showing(visible_ns=self.visible_ns + 44_000 * calls, shown_bytes=67_000_000 * calls)
-        seen = Round(calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, showing=showing)
+        exposure = InputExposure(visible_ns=self.visible_ns + 44_000 * calls, input_bytes_shown=67_000_000 * calls)
+        seen = Round(calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, exposure=exposure)
         return RoundResult(seen=seen, event_ns=event_ns, submit_ns=HOST_NS)
 
     def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
@@ -94,9 +94,9 @@ class Arm:
         self.asked.append(("plain", calls))
         return self._of(calls, PLAIN_NS + calls * max(self.ns, self.host_ns))
 
-    def show_again(self, calls: int) -> Showing:
+    def show_again(self, calls: int) -> InputExposure:
         self.noise_ns = -self.noise_ns
-        return Showing(visible_ns=130_000 + 44_000 * calls + self.noise_ns, shown_bytes=67_000_000 * calls)
+        return InputExposure(visible_ns=130_000 + 44_000 * calls + self.noise_ns, input_bytes_shown=67_000_000 * calls)
 
     def loop(self, calls: int, slots: int) -> int:
         self.asked.append(("loop", calls))
@@ -581,7 +581,7 @@ def test_the_reference_beside_the_candidate_is_held_against_itself_alone(clock_o
 
 
 def longer_visible(seen: Round, ns: int) -> Round:
-    return replace(seen, showing=replace(seen.showing, visible_ns=seen.showing.visible_ns + ns))
+    return replace(seen, exposure=replace(seen.exposure, visible_ns=seen.exposure.visible_ns + ns))
 
 
 @pytest.mark.parametrize("hidden", ["constant", "lateness", "visibility"])
@@ -647,7 +647,7 @@ def test_inputs_are_shown_again_at_the_size_of_the_largest_round_that_there_was(
     clock = clock_of(candidate)
     paired(clock)
     clock._calls = {"candidate": 1, "reference": 1}
-    assert {each.shown_bytes for each in clock._shown_again()} == {0, 67_000_000 * 100}
+    assert {each.input_bytes_shown for each in clock._shown_again()} == {0, 67_000_000 * 100}
 
 
 def test_both_mappings_end(clock_of):

@@ -302,8 +302,8 @@ def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
     seen = told.seen
     assert (seen.calls, seen.total_ns, told.event_ns, told.submit_ns) == (8, 1_153_000, 10_000, 4_000)
     assert seen.late_ns > 0
-    assert 125_000 <= seen.showing.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
-    assert seen.showing.shown_bytes >= 8 * 4 * SIZE
+    assert 125_000 <= seen.exposure.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
+    assert seen.exposure.input_bytes_shown >= 8 * 4 * SIZE
     assert worker.said[:4] == ["begin gated", "finish", "pause", "expect"], (
         "the device is as cool as before the reference"
     )
@@ -314,10 +314,10 @@ def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
 
 def test_inputs_are_shown_again_for_the_time_that_it_takes(trial: Known, worker: Worker):
     of_trial = judged(trial)
-    shown = of_trial.gated(8).seen.showing
-    for calls, nbytes in ((0, 0), (8, shown.shown_bytes)):
+    shown = of_trial.gated(8).seen.exposure
+    for calls, nbytes in ((0, 0), (8, shown.input_bytes_shown)):
         again = of_trial.show_again(calls)
-        assert (again.shown_bytes, again.visible_ns >= 125_000) == (nbytes, True)
+        assert (again.input_bytes_shown, again.visible_ns >= 125_000) == (nbytes, True)
     assert of_trial.gated(8).seen.calls == 8, "and rounds go on"
 
 
@@ -342,7 +342,7 @@ def test_graphs_are_replayed_in_rounds_but_a_loop_is_what_most_code_does(trial: 
 
 def test_a_round_of_no_call(trial: Known, worker: Worker):
     seen = judged(trial).gated(0).seen
-    assert (seen.total_ns, seen.showing.shown_bytes) == (1_153_000, 0)
+    assert (seen.total_ns, seen.exposure.input_bytes_shown) == (1_153_000, 0)
     assert trial.checked == []
 
 
