@@ -16,7 +16,7 @@ from kbench.devices import nvml, selection
 from kbench.engine.builds import default_jobs
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.run import sandbox_rung
-from kbench.engine.task import DeviceState, Finished, Retried, Task, TaskVerdict
+from kbench.engine.task import DeviceState, Retried, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
 from kbench.host.work_folder import work_folder
@@ -33,21 +33,13 @@ class UnitDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskDone:
-    """A task needs no further unit."""
-
-    key: str
-    elapsed_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
     """The supervisor judges nothing more; `reason` is empty if it was told to end."""
 
     reason: str
 
 
-Told = UnitDone | TaskDone | Retried | DeviceState | Over
+Told = UnitDone | Retried | DeviceState | Over
 
 
 class Supervisor:
@@ -126,11 +118,8 @@ class Supervisor:
         reason = ""
         try:
             for event in crew.events():
-                match event:
-                    case Finished(verdict=verdict, elapsed_s=elapsed_s):
-                        self._news.put(TaskDone(key=verdict.task.key, elapsed_s=elapsed_s))
-                    case Retried() | DeviceState():
-                        self._news.put(event)
+                if isinstance(event, Retried | DeviceState):
+                    self._news.put(event)
             reason = crew.reason
         except BaseException as error:  # noqa: BLE001 - the driver must learn of any error
             reason = f"{type(error).__name__}: {error}"
