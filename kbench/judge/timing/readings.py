@@ -29,8 +29,6 @@ class Reply:
     event_ns: int
     """The median of the calls."""
     submit_ns: int
-    sum_ns: int
-    """All calls together."""
     asked_ns: int
     """On the judge's clock."""
     ended_ns: int
@@ -54,13 +52,12 @@ class Reply:
     @classmethod
     def read(cls, answer: Message, asked_ns: int, ended_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
         """Return what a worker's answer says, with what the judge knows itself. Raises WireError."""
-        event_ns, submit_ns, sum_ns, process = (
-            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "sum_ns", "process")
+        event_ns, submit_ns, process = (
+            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "process")
         )
         return cls(
             event_ns=event_ns,
             submit_ns=submit_ns,
-            sum_ns=sum_ns,
             asked_ns=asked_ns,
             ended_ns=ended_ns,
             slots=slots,
@@ -107,6 +104,4 @@ class Conclusion:
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)
     """By arm."""
-    missing_ns: float = 0.0
-    """What is added to each time that the candidate claims, where the judge's time is reported in its place (CPU)."""
     flags: frozenset[str] = frozenset()
