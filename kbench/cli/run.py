@@ -15,11 +15,12 @@ from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.resume import arguments_of, started_with
-from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, did_you_mean
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
+from kbench.plugins.constant_text import grid_cases, parse_grid, parse_overrides
 from kbench.plugins.registry import Entry
 from kbench.storage import journal_file
 from kbench.storage.runfiles import run_files
@@ -49,6 +50,7 @@ class VerifyFlags(OutputFlags):
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
+    grid: list[str] | None = shared_flags.grid()
     device: str | None = shared_flags.device()
     import_timeout: float | None = shared_flags.seconds(
         "--import-timeout SECONDS", "Timeout for importing solution or problem (default 60s)"
@@ -93,6 +95,9 @@ class RunFlags(VerifyFlags):
         "--budget SECONDS", "Time to measure each solution and case (default 20s)"
     )
     quick: bool = shared_flags.quick()
+    baseline: str | None = option(
+        "--baseline NAME", "Solution that the table of cases and solutions compares with (default the reference)"
+    )
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
     )
@@ -116,9 +121,15 @@ def _judge(name: str, flags: VerifyFlags) -> int:
 
     output, settings = flags.output(), flags.settings()
     flags, record = _resumed(name, flags, settings)
-    options = make_options(flags, flags if isinstance(flags, RunFlags) else None, settings)
-    problem = registry.find_problem(flags.problem, settings)
+    timing = flags if isinstance(flags, RunFlags) else None
+    options = make_options(flags, timing, settings)
+    problem = _problem(name, flags, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
+    baseline = (timing.baseline if timing is not None else None) or ""
+    names = [entry.name for entry in registry.told_apart(chosen)]
+    if baseline and baseline not in names:
+        hint = did_you_mean(baseline, names, listing=f"solutions of this run: {', '.join(names)}")
+        raise UsageError(f"`--baseline {baseline}` is no solution of this run", hint)
     kept = {"arguments": arguments_of(flags), "resumed": record}
     judged, summary = _follow(problem, chosen, options, output, kept)
 
@@ -126,13 +137,16 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     from kbench.report.saved_run import details_of
     from kbench.storage import details
 
-    summary = replace(summary, elapsed_s=_own_age_s())
+    left = len(problem.parsed.cases) - len({one.case for one in judged}) if not options.cases else 0
+    summary = replace(summary, elapsed_s=_own_age_s(), baseline=baseline, unjudged=max(left, 0))
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
     code = exit_code(summary, strict=flags.strict)
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
-        json=lambda: run_formats.render_json(summary, judged, exit_code=int(code), command=name),
+        json=lambda: run_formats.render_json(
+            summary, judged, exit_code=int(code), command=name, samples=output.verbosity > 0
+        ),
         csv=lambda: run_formats.render_rows(summary),
         md=lambda: run_formats.render_markdown(summary),
     )
@@ -157,6 +171,27 @@ def _resumed(command: str, flags: VerifyFlags, settings: Settings) -> "tuple[Ver
     return started_with(flags, record.header, record.header.run), record
 
 
+def _problem(command: str, flags: VerifyFlags, settings: Settings) -> Entry:
+    """Find the problem; where a solution is given in its place, the error says which order was meant."""
+    try:
+        return registry.find_problem(flags.problem, settings)
+    except PluginError as error:
+        words = [flags.problem, *(flags.solutions or ())]
+        meant = next((word for word in words[1:] if _is_problem(word, settings)), None)
+        if meant is None:
+            raise
+        typed = shlex.join(["kbench", command, meant, *(word for word in words if word != meant)])
+        raise PluginError(error.message, f"the problem comes first: `{typed}`") from None
+
+
+def _is_problem(word: str, settings: Settings) -> bool:
+    try:
+        registry.find_problem(word, settings)
+    except KbenchError:
+        return False
+    return True
+
+
 def _own_age_s() -> float:
     """Return the seconds since this process was started: what it imports is part of what a user waits for."""
     stat = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -171,10 +206,12 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     limits = shared_flags.given(
         import_s=flags.import_timeout, build_s=flags.build_timeout, call_s=flags.call_timeout, total_s=flags.timeout
     )
+    overrides = parse_overrides(flags.set_ or ())
+    grid = parse_grid(flags.grid or (), overrides)
     given: dict[str, Any] = {
         **{name: getattr(flags, name) for name in told},
-        "cases": tuple(flags.case or ()),
-        "overrides": shared_flags.parse_overrides(flags.set_ or []),
+        "cases": grid_cases(flags.case or (), grid) if grid else tuple(flags.case or ()),
+        "overrides": overrides,
         "verify_only": timing is None,
         "limits": replace(settings.run.limits, **limits),
         "accept": require_codes((*settings.accept, *(flags.accept or ()))),

@@ -200,12 +200,12 @@ def attest_queued_single(single_ns: float, in_a_row: Attested) -> str:
 def attest_requests(
     times_ns: Sequence[float], empty: Sequence[float], empty_after: Sequence[float], calls: int
 ) -> Attested:
-    """Return the time per call of requests of `calls` calls on a CPU, each less the median of the `empty` ones.
+    """Return the time per call of requests of `calls` calls on a CPU, each less the quickest of the `empty` ones.
 
-    The half-width is that of the median, and what the empty requests leave open: their own, and by how much those of
-    the end differ. Raises ValueError for no request.
+    The half-width is that of the median, and what the empty requests leave open: by how much they differ, and by how
+    much the quickest of the end does. Raises ValueError for no request.
     """
-    open_ns = median_half_width(empty) + abs(median(empty_after) - median(empty))
+    open_ns = median(empty) - min(empty) + abs(min(empty_after) - min(empty))
     return Attested(ns=median(times_ns), half_width_ns=median_half_width(times_ns) + open_ns / calls)
 
 

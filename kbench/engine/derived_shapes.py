@@ -8,8 +8,9 @@ from pathlib import Path
 from kbench.build import manifest
 from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case
-from kbench.engine.evaluator import Evaluator, key_of
+from kbench.engine.evaluator import Evaluator
 from kbench.engine.task import Task
+from kbench.engine.unit import key_of
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived

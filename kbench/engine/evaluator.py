@@ -15,12 +15,12 @@ from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Statu
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.engine.unit import TimeLeft, Unit, UnitResult
-from kbench.host import builder, health, sanitizer
+from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
+from kbench.host import builder, health, listing, sanitizer
 from kbench.host.builder import built, keep_manifest, keep_problem_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase, reference_build, spec_of
-from kbench.plugins import case_selection, registry
+from kbench.plugins import case_selection, computed_cases, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
@@ -36,10 +36,7 @@ MOST_UNITS = 64
 MOST_GROWTH_BYTES = 4 << 30
 """Chosen. Bytes of host memory by which a judge may grow after its first unit."""
 
-
-def key_of(case: Case) -> str:
-    """Return the constants of a case as a key."""
-    return repr(sorted(case.overrides.items()))
+computed_cases.compute_by(listing.computed)  # in every process that judges, also on another host
 
 
 def is_worn(units: int, first_bytes: int, now_bytes: int) -> bool:

@@ -227,6 +227,7 @@ class TaskVerdict:
             outcome=self._with_advice(),
             rows=rows,
             stage_s=dict(self.stage_s),
+            weight=self.task.case.weight,
         )
 
     def _with_advice(self) -> Outcome:

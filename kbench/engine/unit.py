@@ -121,6 +121,11 @@ class UnitResult(OutcomeProperties):
         return self.outcome.timings[0].samples if isinstance(self.outcome, Passed) and self.outcome.timings else ()
 
 
+def key_of(case: Case) -> str:
+    """Return the constants of a case as a key."""
+    return repr(sorted(case.overrides.items()))
+
+
 def task_key(unit: Unit, device: DeviceChoice) -> str:
     """Return a hash of the files and options of a verdict, the same for every process. Raises OSError for a lost file.
 

@@ -268,8 +268,8 @@ def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, n
     [
         ([100, 100, 100], [50, 50], [50, 50], 10, (100, 0)),
         ([100, 104], [50, 50], [50, 50], 10, (102, 2)),  # too few for an interval: half of the range
-        ([100, 100], [40, 60], [50, 50], 10, (100, 1)),  # what an empty request leaves open, over the calls
-        ([100, 100], [40, 60], [50, 50], 1, (100, 10)),
+        ([100, 100], [40, 60], [40, 50], 10, (100, 1)),  # what an empty request leaves open, over the calls
+        ([100, 100], [40, 60], [40, 50], 1, (100, 10)),
         ([100, 100], [50, 50], [90, 90], 10, (100, 4)),  # empty requests took longer at the end
         ([100, 100], [90, 90], [50, 50], 10, (100, 4)),
         ([100], [50], [50], 15, (100, 0)),
