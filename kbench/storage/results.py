@@ -130,9 +130,21 @@ def group_key(row: ResultRow) -> GroupKey:
 
 
 class RunWriter:
-    """Writes a run as it goes; a context manager that reserves the file's name, and removes a file without rows."""
+    """Writes a run as it goes; a context manager that reserves the file's name, and removes a file without rows.
 
-    def __init__(self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()):
+    `again` writes the file of this name anew.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str | None = None,
+        *,
+        problem: str = "",
+        solutions: Sequence[str] = (),
+        again: bool = False,
+    ):
+        self._again = again
         self._directory = Path(directory)
         self._is_named = bool(name)
         self._stem = safe_stem(name) if name else default_stem(problem, solutions)
@@ -148,7 +160,10 @@ class RunWriter:
         return self._path
 
     def __enter__(self) -> Self:
-        self._path = _reserve(self._directory, self._stem, is_named=self._is_named)
+        if self._again:
+            self._path = self._directory / f"{self._stem}.csv"
+        else:
+            self._path = _reserve(self._directory, self._stem, is_named=self._is_named)
         try:
             self._write()
         except MachineError:
