@@ -1,7 +1,7 @@
-"""The clock on a CPU: the monotonic clock around each call in either worker, held against the judge's own.
+"""The clock on a CPU: the monotonic clock around each call in either worker, compared with the judge's own.
 
-Both arms are called in workers of their own, by the same requests; each is stopped while the other is called. So the
-judge's clock sees the claimed calls themselves, and the reference's worker shows what else is in a request.
+Each arm is called in a worker of its own, by the same requests, and is stopped while the other arm is called. The
+judge's clock sees the claimed calls themselves, and the reference's worker shows the overhead of a request.
 """
 
 import math
@@ -26,15 +26,15 @@ from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt, Reply
 
 CALLS = 15
 TARGET_NS = 20_000_000
-"""Calls in a row and their median: what ran between two calls has the caches when the first one begins. Of calls of
-0.3 ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
+"""Largest number, and time, of calls in a row whose median counts: the first call finds cold caches. With calls of 0.3
+ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
 REST_S = 2e-3
-"""Pause before a call, so that the call starts with a time slice of its own."""
+"""Pause before a call, so that the call starts with a new time slice."""
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
-"""Fewer than this many requests come before the one that ends in the kill; the number is random."""
+"""Upper bound of the random number of requests before the request that ends in the kill."""
 SINGLES = 6
-"""Most requests of one call that are held against calls in a row; the shortest counts, since others lengthen it."""
+"""Largest number of single calls that are compared with calls in a row; the shortest counts, as the least disturbed."""
 
 
 class HostClock:
@@ -49,13 +49,14 @@ class HostClock:
         self._conclusion: Conclusion | None = None
         self._bursts: dict[str, list[Burst]] = {arm: [] for arm in self._trials}
         self._fetches = fetches
-        """Whether results are read where they lie, which takes no time of a request; else the workers copy them."""
+        """True if results are read from the worker's memory, which takes no time of a request; else the workers copy
+        them."""
 
     def prepare(self) -> None:
-        """Find how many calls make one sample.
+        """Find the number of calls of one sample.
 
-        This and all below raise UnfetchableError where results that are to be read where they lie cannot be. Then
-        nothing is left to be believed: a candidate could claim less in requests that would not be looked at.
+        This method and those below raise UnfetchableError if results cannot be read from the worker's memory. All
+        samples are dropped then, because a candidate could claim less in requests whose results are not read.
         """
         times = {arm: [self.read(arm).event_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}
         fastest = min(statistics.median(of_arm) for of_arm in times.values())
@@ -70,8 +71,8 @@ class HostClock:
         return ArmSample(event_ns=event_ns, judge_ns=round(wall_ns), submit_ns=reply.submit_ns, calls=self._calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:
-        """Hold the candidate's claims in the last `pairs` against the judge's clock. Raises RefusalError."""
-        # Any request that is not timed tells what was replaced meanwhile.
+        """Compare the candidate's claims in the last `pairs` with the judge's clock. Raises RefusalError."""
+        # The answer to a request that is not timed reports replaced functions.
         self._trials["candidate"].candidate.report()
         empty_ns = min(self._empty_ns(draws=self._calls if event_ns <= TARGET_NS else 0) for _ in range(SINGLES))
         overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
@@ -100,9 +101,9 @@ class HostClock:
         )
 
     def _empty_ns(self, *, draws: int) -> float:
-        """Return how long a request without calls takes after `draws`, which leave caches as cold as before calls.
+        """Return the time of a request without calls after `draws`, which make caches as cold as before calls.
 
-        Long calls need none: a request takes 1 ms beside them.
+        Long calls need no draws, because a request takes only 1 ms.
         """
         reference = self._trials["reference"].reference
         for _ in range(draws):
@@ -110,9 +111,9 @@ class HostClock:
         return self._ask("reference", []).wall_ns
 
     def _single(self, in_a_row_ns: float, overhead_ns: float, lost_ns: float) -> tuple[float, str]:
-        """Return how long one call alone takes, and what that makes of calls in a row.
+        """Return the time of one call alone, and the verdict about calls in a row.
 
-        The overhead is the reference's: a candidate could lengthen an empty request of its own.
+        The overhead is the reference's, because a candidate could lengthen its empty requests.
         """
         one = math.inf
         for _ in range(SINGLES):
@@ -126,24 +127,24 @@ class HostClock:
     def _refuted(self, claim_ns: float, judge_ns: float) -> RefusalError:
         refusal = RefusalError(
             Status.TIMING_UNATTESTED,
-            f"the solution claims {claim_ns / 1e3:.1f} us a call; the judge's clock says {judge_ns / 1e3:.1f} us",
+            f"the solution claims {claim_ns / 1e3:.1f} µs a call; the judge's clock measured {judge_ns / 1e3:.1f} µs",
             self._trials["candidate"].candidate.log,
         )
         refusal.excess = judge_ns / max(1.0, claim_ns)
         return refusal
 
     def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
-        """Return what was proved while the candidate lived."""
+        """Return the conclusion that was reached while the candidate lived."""
         assert self._conclusion is not None, "proved before"
         return self._conclusion
 
     def kill_verify(self) -> None:
-        """After a last request that looks like any other, kill the worker; check what nobody can write any more.
+        """Kill the worker after a last request that looks like any other; then check the results.
 
-        It comes at random after some more, and all of them look like timed ones or like single calls.
+        A random number of requests comes before it, and all of them look like timed or single calls.
         """
         trial = self._trials["candidate"]
-        # Whoever folded the parameters once and for all, when they had not changed for a while, is found out here.
+        # A solution that folded its parameters after they had not changed for a while is wrong here.
         trial.candidate.vary_weights(trial.reference, secret_seed())
         for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
             slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
@@ -154,7 +155,7 @@ class HostClock:
         return False
 
     def doubts_the_reference(self) -> Doubt:
-        """Doubt nothing: a busy machine is part of the rule by which claims are held."""
+        """Return no doubt: the rule for claims takes a busy machine into account."""
         return Doubt.NONE
 
     def close(self) -> None:
@@ -170,11 +171,13 @@ class HostClock:
         reference = trial.reference
         expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
         time.sleep(REST_S)
-        reply = trial.call(expected, poison=False, slots=slots, told=self._fetches, kill=kill and not self._fetches)
+        reply = trial.call(
+            expected, poison=False, slots=slots, reports_places=self._fetches, kill=kill and not self._fetches
+        )
         if self._fetches:
             if not reference.aliased:
                 for slot in slots:  # a result may be the inputs' own memory, mapped once more
-                    trial.arena.spoil_inputs(slot, but=reference.mutates)
+                    trial.arena.overwrite_inputs(slot, but=reference.mutates)
             with trial.candidate.understood():
                 fetch(trial.candidate.pid, reply, [trial.arena.outputs(slot) for slot in slots])
             if kill:
@@ -182,11 +185,11 @@ class HostClock:
         for slot, wanted in zip(slots, expected, strict=True):
             if arm == "candidate":
                 trial.judge_values(slot, wanted)
-            else:  # compared as well, so that both arms find the caches alike
+            else:  # compared as well, so that both arms find the same caches
                 trial.compare(trial.results(slot), wanted, None)
         return reply
 
 
 def calls_of_a_sample(fastest_ns: float, slots: int) -> int:
-    """Return how many calls make one sample, each on a slot of its own; `fastest_ns` is the time of the faster arm."""
+    """Return the number of calls of one sample, each on its own slot; `fastest_ns` is the time of the faster arm."""
     return max(1, min(slots, CALLS, int(TARGET_NS / max(1.0, fastest_ns))))

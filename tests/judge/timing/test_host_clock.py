@@ -47,7 +47,7 @@ class Worker:
             count=slots,
             random_slot=lambda: slots - 1,
             outputs=lambda _slot: [result],
-            spoil_inputs=lambda _slot, but: self.asked.append("spoiled"),
+            overwrite_inputs=lambda _slot, but: self.asked.append("spoiled"),
         )
         self.reference = SimpleNamespace(
             arguments=lambda _seed: (),
@@ -66,16 +66,16 @@ class Worker:
         self.asked: list[Any] = []
         self.checked = 0
 
-    def call(self, _expected: Any, *, slots: list[int], poison: bool, told: bool, kill: bool) -> Reply:
+    def call(self, _expected: Any, *, slots: list[int], poison: bool, reports_places: bool, kill: bool) -> Reply:
         assert not poison, "the reference's poison would be part of what surrounds its calls"
-        assert not (told and kill), "what is dead can be read no more"
+        assert not (reports_places and kill), "what is dead can be read no more"
         self.asked.append(tuple(slots))
         if kill:
             self.candidate.kill()
         each_us = self.in_a_row_us if len(slots) > 1 else self.call_us
         times_us = [each_us * self.busy() for _ in slots]
         claims_us = [self.claimed(us) for us in times_us]
-        delivery_us = 0.0 if told else self.delivery_us
+        delivery_us = 0.0 if reports_places else self.delivery_us
         wall_us = REQUEST_US * self.busy() + sum(us + delivery_us for us in times_us)
         median_ns = round(1e3 * statistics.median(claims_us or [0]))
         return Reply(
@@ -159,7 +159,7 @@ def test_honest_claims(call_us: float, reference_us: float, attestation: str) ->
 def test_who_claims_less_gains_nothing(share: float, slots: int, ends: tuple[str, str] | None) -> None:
     liar, reference = Worker(4000, lambda us: share * us, slots=slots), Worker(4000, slots=slots)
     if ends is None:
-        with pytest.raises(RefusalError, match=r"us a call; the judge's clock says 4000\.0 us") as refused:
+        with pytest.raises(RefusalError, match=r"µs a call; the judge's clock measured 4000\.0 µs") as refused:
             proved(liar, reference)
         assert (refused.value.status, refused.value.log) == (Status.TIMING_UNATTESTED, "its log")
         assert refused.value.excess > 1 / DOUBTFUL_FROM
@@ -241,7 +241,7 @@ def test_results_that_cannot_be_read_end_the_timing(fetches: bool, monkeypatch: 
 
 
 def test_calls_that_are_computed_as_one_are_held_against_a_single_one() -> None:
-    with pytest.raises(RefusalError, match=r"claims 1000\.0 us a call; the judge's clock says 4000\.0"):
+    with pytest.raises(RefusalError, match=r"claims 1000\.0 µs a call; the judge's clock measured 4000\.0"):
         proved(Worker(4000, in_a_row_us=1000), Worker(4000))
     assert proved(Worker(1500, in_a_row_us=1000), Worker(1500)).attestation == "weak", "or a pool of threads slept"
     assert proved(Worker(1200, in_a_row_us=1000), Worker(1200)).attestation == "held", "a first call is cold"

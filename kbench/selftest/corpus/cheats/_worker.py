@@ -42,8 +42,8 @@ def is_told():
     frame = sys._getframe()
     while frame is not None:
         message = frame.f_locals.get("message")
-        if isinstance(message, dict) and "told" in message:
-            return message["told"]
+        if isinstance(message, dict) and "reports_places" in message:
+            return message["reports_places"]
         frame = frame.f_back
     return False
 
