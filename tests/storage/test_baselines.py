@@ -101,7 +101,7 @@ def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:
     with RunWriter(tmp_path, "two") as writer:
         for problem in ("p", "q"):
             writer.append(make_row(problem=problem, **figures(make_samples())), make_samples())
-    with pytest.raises(UsageError, match="several problems"):
+    with pytest.raises(UsageError, match="holds 2 problems: p, q"):
         baselines.set_baseline(read_run(writer.csv_path), root=tmp_path / "b")
     (tmp_path / "file").write_text("")
     with pytest.raises(MachineError, match="cannot be written"):
