@@ -126,7 +126,7 @@ def task_key(unit: Unit, device: DeviceChoice) -> str:
     What the files read is in the identities of the result, which a resumed run compares (`is_of`).
     """
     files = unit.problem.path, unit.solution.path
-    hashes = [f"{manifest.own_hash(path)} {path.absolute().parent}" for path in files]
+    hashes = [f"{manifest.file_hash(path)} {path.absolute().parent}" for path in files]
     case = {"name": unit.case.name, "overrides": encode_constants(unit.case.overrides)}
     options = {name: value for name, value in dataclasses.asdict(unit.options).items() if name not in OF_NO_VERDICT}
     parts = (*hashes, unit.solution.variant, case, options, device.key, device.name)
