@@ -265,7 +265,7 @@ def _unexplained(it: Suspect) -> str:
     if call.percent_of_limit is not None and call.percent_of_limit <= 100:
         text += f", and the call attains {call.percent_of_limit:.0f} % of the device's limit"
     elif call.limit is not None and call.limit.bound_by == "compute" and (percent := call.percent_of_limit or 0) > MOST:
-        text += f", and the call is at {percent:.0f} % of the limit of full precision, as tensor cores allow"
+        text += f", and the call is at {percent:.0f} % of the limit of arithmetic by the peaks measured"
     if not call.names_kernels:
         return f"{text}; a profiler of the processor (`perf record`) shows where within it."
     if kernel is None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 """Version of the results files, the only one that is read."""
 
 
@@ -355,6 +355,8 @@ class ResultRow:
     """`held`, `unattainable` (the reference itself misses it) or `vacuous` (zeros would pass)."""
     isolation: str
     """Rung of the sandbox that was used."""
+    tensors: str
+    """Types and shapes of the inputs and outputs of a call, as `float32[2,8] -> float32[2]`."""
     weights: str
     """Way in which parameters were synchronised: `name`, `order`, `seed` or `none`."""
     tf32: bool
@@ -365,6 +367,8 @@ class ResultRow:
     """Floating-point operations of a call, counted on the reference."""
     limit_ns: int | None
     """Least time for this traffic and these operations at the measured peaks."""
+    limit_rate: str
+    """The peak that decides it: `memory`, or an arithmetic, as `fp32` or `fp16 x 3` (a product of split factors)."""
     percent_of_limit: float | None
     """`limit_ns` over `time_ns_median`."""
     own_share: float | None

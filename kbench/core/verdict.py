@@ -43,6 +43,8 @@ class Conditions:
 
     problem_sha256: str
     overrides: str
+    tensors: str
+    """Types and shapes of inputs and outputs; empty where the problem was not opened."""
     device: str
     timer: str
     """Kind of the times: `device` (of rounds, by events or the judge's clock), `wall` or `host`."""
@@ -223,6 +225,8 @@ def _obstacles(old: Measurement, new: Measurement) -> Iterator[Verdict]:
     was, now = old.conditions, new.conditions
     if was.problem_sha256 != now.problem_sha256:
         yield _no_verdict("other_problem", "the problem file has changed")
+    if was.tensors and now.tensors and was.tensors != now.tensors:
+        yield _no_verdict("other_problem", f"inputs or outputs differ ({was.tensors}; {now.tensors})")
     if was.overrides != now.overrides:
         yield _no_verdict("other_case", "the constants of the case differ")
     checks: list[tuple[str, str, object, object]] = [

@@ -61,9 +61,7 @@ class Driver:
             raise MemoryError(f"{name}: the device is out of memory")
         if code != SUCCESS:
             text = ctypes.c_char_p()
-            self._functions["cuGetErrorString"](
-                code, byref(text)
-            )  # the same text as torch's, by which faults are recognised
+            self._functions["cuGetErrorString"](code, byref(text))  # torch's text, by which faults are recognised
             raise DriverError(f"{name}: CUDA error {code}: {(text.value or b'unknown').decode()}")
 
     def allocate(self, nbytes: int) -> int:

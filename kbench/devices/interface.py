@@ -20,8 +20,7 @@ class SharedMemory:
     bytes: "Tensor"
     """The block as a uint8 tensor."""
     descriptor: dict[str, Any]
-    """Description by which another process maps the block: plain JSON, with the file descriptor `fd` if there is
-    one."""
+    """Description by which another process maps the block: plain JSON, and the descriptor `fd` if there is one."""
     fd: int | None
     release: Callable[[], None]
 

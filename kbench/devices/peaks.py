@@ -24,7 +24,6 @@ from kbench.devices.selection import DeviceChoice
 from kbench.storage import json_values
 
 CACHE_NAME = "peaks.json"
-REMEASURE = "measure them again: `kbench doctor --remeasure`"
 LIMIT_S = 300.0
 COPY_BYTES = 4 << 30
 HOST_COPY_BYTES = 256 << 20
@@ -67,9 +66,9 @@ def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
         peaks = Peaks(**json.loads(done.stdout.splitlines()[-1]))
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip() or "no message").splitlines()[-1]
-        raise MachineError(f"the peaks of {device.name} could not be measured: {last}", REMEASURE) from error
+        raise MachineError(f"peaks of {device.name} could not be measured: {last}", "see `kbench doctor`") from error
     except (subprocess.TimeoutExpired, ValueError, TypeError, IndexError) as error:
-        raise MachineError(f"the peaks of {device.name} could not be measured: {error}", REMEASURE) from error
+        raise MachineError(f"peaks of {device.name} could not be measured: {error}", "see `kbench doctor`") from error
     path = cache_dir / CACHE_NAME
     try:
         json_values.write(path, {**json_values.read(path), _key(device): dataclasses.asdict(peaks)})

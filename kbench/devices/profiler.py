@@ -17,8 +17,7 @@ from kbench.core.trace import LONGEST_NAME, MOST_LAUNCHES, DeviceActivity, Devic
 def profile(call: Callable[[], Any], prepare: Callable[[], Any]) -> tuple[Any, list[tuple[str, int, int]]]:
     """Call once; return the result and (name, start in ns, duration in ns) of every activity on the device.
 
-    `prepare` runs before, unprofiled. Starts count from the first kernel; the list is empty if CUPTI is missing or
-    held.
+    `prepare` runs before, unprofiled. Starts count from the first kernel; none if CUPTI is missing or in use.
     """
     import torch
     from torch._C._autograd import DeviceType
@@ -85,7 +84,7 @@ SHAPE = {
 NONE = (0,)
 """Size in blocks or threads of a copy, which has neither."""
 OPERATORS = frozenset({"cpu_op", NOTE})
-RUNTIME_CATEGORIES = frozenset({"cuda_runtime", "cuda_driver"})
+RUNTIME_KINDS = frozenset({"cuda_runtime", "cuda_driver"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +118,7 @@ def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall:
         host_ns=round(1e3 * float(span["dur"])),
         launches=sorted((_activity(event, first) for event in device), key=lambda activity: activity.start_ns),
         operators=_together(_self_times(operators)),
-        runtime_calls=_together(
-            (event, float(event["dur"])) for event in host if event.get("cat") in RUNTIME_CATEGORIES
-        ),
+        runtime_calls=_together((event, float(event["dur"])) for event in host if event.get("cat") in RUNTIME_KINDS),
     )
 
 

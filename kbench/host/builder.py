@@ -37,7 +37,7 @@ builds ran on 16 processors, and were taken for hidden ones (docs/adr/0006-gate-
 CRASHES = {Status.CRASHED, Status.EXITED, Status.LAUNCH_FAILED, Status.ILLEGAL_ACCESS}
 """Ends of a process or of its device context: nothing further is rehearsed in it."""
 JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY, *CRASHES}
-"""Failures at a further case than the first, which a judge finds as well, in a worker that it can replace."""
+"""Failures that a judge finds as well, in a worker that it can replace."""
 COMPILATION = {Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
 MAYBE_THE_PROBLEM = frozenset({Status.INIT_FAILED, Status.IMPORT_TIMEOUT})
 """Failures that may be the problem's own: a build imports it for the constructor's arguments."""
@@ -89,9 +89,9 @@ class Builder:
         """Rehearse the solution for every case, by its key: it may start programs, and what it compiles is kept.
 
         It is constructed, and called unless its construction compiled all that it seems to need; with `calls` in any
-        case. What it read becomes its manifest. Publishes on success and returns the failure otherwise. Failures in a
-        case other than compilation are left to the judge; where the problem fails before, nothing is published. Raises
-        MachineError if the cache cannot be written.
+        case. What it read becomes its manifest. Publishes on success and returns the failure otherwise. Only failures
+        to compile or to end in time are failures of a build: a judge finds the others. Where the problem fails before,
+        nothing is published. Raises MachineError if the cache cannot be written.
         """
         device_key = device_key or self._context.device.key
         cached = cache.entry_for(entry.path, entry.variant, device_key, cache_dir())
@@ -170,7 +170,7 @@ class Builder:
             except ChildError as error:
                 if optional and compiler is not None and error.status not in COMPILATION:
                     break
-                if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
+                if self._stopped or error.status not in JUDGES_MATTER:
                     raise
                 if error.status in CRASHES:
                     done.add(key)

@@ -62,6 +62,7 @@ class OpenedCase:
 
     environment: Environment
     cost: Cost
+    tensors: str = ""
     eval_mode: bool
     wait_s: float = 0.0
     """Time until the device, or memory on it, was free."""
@@ -172,6 +173,7 @@ class JudgeProcess:
         return OpenedCase(
             environment=Environment(**answer["environment"]),
             cost=Cost(**answer["cost"]),
+            tensors=answer["tensors"],
             eval_mode=answer["eval_mode"],
             wait_s=answer["wait_s"],
         )

@@ -34,8 +34,7 @@ class BoundCandidate:
         self._on_cpu = False
         self.arena: Arena | None = None
         self.second_model: RefusalError | None = None
-        """Failure of a second model in one process that does not happen in a fresh process; each model gets a process
-        then."""
+        """Failure of a second model in one process, not in a fresh one; then each model gets a process."""
 
     def load(self, reference: Reference) -> None:
         """Construct the candidate for a reference, under one secret seed on both sides, if it is not yet."""

@@ -28,7 +28,7 @@ from kbench.wire.channel import field as wire_field
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
-USUAL = {"poison": True, "late": False, "reports_places": False, "filled": False}
+USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
 
 
 class Candidate(WorkerLink):
@@ -50,11 +50,9 @@ class Candidate(WorkerLink):
         self.undecided = self.differed = False
         """True while matching parameters have different values and copying is not decided; true if that ever was so."""
         self.prepares = False
-        """True if parameters match, and the solution is right only with values from its own constructor or first
-        call."""
+        """True if parameters match, and the solution is right only with values of its constructor or first call."""
         self._unlike_buffers, self._left_buffers = set[str](), set[str]()
-        """Buffers of the reference whose counterparts have other values; buffers that keep their constructor's
-        values."""
+        """Buffers whose counterparts have other values; buffers that keep their constructor's values."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
 
     def prepare(self) -> None:

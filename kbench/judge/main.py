@@ -128,6 +128,7 @@ class JudgeService(JudgeState):
         return {
             "environment": dataclasses.asdict(backend(self._config.device).identify()),
             "cost": dataclasses.asdict(self.reference.cost),
+            "tensors": self.reference.tensors,
             "eval_mode": self.reference.eval_mode,
             "wait_s": self._waited_s,
         }

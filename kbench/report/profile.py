@@ -174,7 +174,9 @@ def share_of_limit(percent: float, bound_by: str) -> str:
     if percent <= 100:
         return f"{units.percent(percent)} of the device's limit, set by {bound_by}"
     if bound_by == "compute":
-        return f"{units.percent(percent)} of the limit of full-precision arithmetic: tensor cores have a higher one"
+        return (
+            f"{units.percent(percent)} of the limit of arithmetic: the peaks were measured too low, or work is left out"
+        )
     return f"{units.percent(percent)} of the limit of memory: caches, which are warm here, have a higher one"
 
 

@@ -116,9 +116,7 @@ def _measured(case: CaseSummary) -> str:
     device = (case.rows[0].gpu_name if case.rows else "") or "device"
     what = f"what this {device} can do"
     if case.percent_of_limit > 100 and "beats_limit" in case.flags:
-        what = f"the limit that full precision sets on this {device}"
-    elif case.percent_of_limit > 100 and "limit_too_low" in case.flags:
-        what = f"the limit by peaks that were measured too low on this {device}"
+        what = f"the limit by the peaks that were measured on this {device}"
     elif case.percent_of_limit > 100:
         what += " with data from memory: here caches are not flushed"
     return f"{text}, {units.percent(case.percent_of_limit)} of {what}."

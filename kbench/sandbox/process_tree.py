@@ -32,8 +32,7 @@ CPU_CLOCK = 2
 STOP_LIMIT_S = 2.0
 """A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
 FALLS_ASLEEP_NS = 200_000
-"""Chosen. Time that a tree may still run once all its threads rest: the last steps into sleep, and interrupts in
-them."""
+"""Chosen. Time that a tree may run once all its threads rest: the last steps into sleep, and interrupts in them."""
 STARTS_TO_REST_AGAIN = 2
 """Smallest number of times that a continued thread gets a processor: to continue, and to stop again. A thread that is
 preempted while it falls asleep gets one more; none of ten busy threads was in 3,000 stops (2 cores)."""
@@ -157,16 +156,14 @@ def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
     The signal is only on its way when kill(2) returns, and another process of the tree may undo it or fork meanwhile:
     it is sent until all that there are have rested since before they were counted.
     """
-    rested, request = set[int](), None
+    rested, sent = set[int](), None
     deadline = time.monotonic() + STOP_LIMIT_S
     while True:
         living = census.living()
         if census.complete and all(p in rested and _rests(p) for p in living):
-            return StoppedTree(
-                census, living, request.worked_until_ns(living, census.ended) if request is not None else 0
-            )
+            return StoppedTree(census, living, sent.worked_until_ns(living, census.ended) if sent is not None else 0)
         while moving := {p for p in living if not _rests(p)}:
-            request = request or StopRequest({p: _computed_ns(p) for p in living}, census.ended)
+            sent = sent or StopRequest({p: _computed_ns(p) for p in living}, census.ended)
             if time.monotonic() > deadline:
                 return None
             _signal(moving, signal.SIGSTOP)
@@ -174,8 +171,8 @@ def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
         if time.monotonic() > deadline:
             return None
         rested = living
-        if request is not None:
-            request.rested_ns = time.perf_counter_ns()
+        if sent is not None:
+            sent.rested_ns = time.perf_counter_ns()
 
 
 class StopRequest:

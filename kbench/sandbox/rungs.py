@@ -154,7 +154,7 @@ def _filter_calls(rung: Rung, *, allow_exec: bool, connect: bool) -> None:
         connect=connect,
         # The filter does, more coarsely, the things that Landlock cannot do on this kernel.
         signals=rung.has_namespaces or (rung.has_landlock and version >= landlock.ABI_SCOPES),
-        other_processes=rung.has_namespaces,
+        others=rung.has_namespaces,
         truncate=not rung.has_landlock or version >= landlock.ABI_TRUNCATE,
     )
 

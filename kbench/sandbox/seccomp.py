@@ -85,17 +85,15 @@ def supported() -> bool:
     return platform.machine() in MACHINES and Path("/proc/sys/kernel/seccomp").exists()
 
 
-def install(*, allow_exec: bool, signals: bool, other_processes: bool, truncate: bool, connect: bool = False) -> None:
+def install(*, allow_exec: bool, signals: bool, others: bool, truncate: bool, connect: bool = False) -> None:
     """Filter the system calls of this thread and all that it starts, until they end. The caller has set no_new_privs.
 
     Denied are: without `allow_exec` new programs and processes (threads stay); without `signals` signals to
-    any process but this one; without `other_processes` changes of other processes' priorities and limits; without
+    any process but this one; without `others` changes of other processes' priorities and limits; without
     `truncate` the call of that name, which early versions of Landlock overlook; without `connect` connections to
     local sockets. Raises OSError.
     """
-    chosen = rules(
-        allow_exec=allow_exec, signals=signals, other_processes=other_processes, truncate=truncate, connect=connect
-    )
+    chosen = rules(allow_exec=allow_exec, signals=signals, others=others, truncate=truncate, connect=connect)
     instructions = list(assemble(chosen, platform.machine()))
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
@@ -108,9 +106,7 @@ def install(*, allow_exec: bool, signals: bool, other_processes: bool, truncate:
     libc.call("prctl", PR_SET_SECCOMP, *filtered, 0, 0, called="seccomp")
 
 
-def rules(
-    *, allow_exec: bool, signals: bool, other_processes: bool, truncate: bool, connect: bool = False
-) -> list[Rule]:
+def rules(*, allow_exec: bool, signals: bool, others: bool, truncate: bool, connect: bool = False) -> list[Rule]:
     """Return the rules in the order in which they apply; a call that matches none is allowed."""
     never = [entry.split(":")[0] for entry in NEVER.split()]
     chosen = [Rule(call=call) for call in never if not (connect and call == "connect")]
@@ -129,7 +125,7 @@ def rules(
         chosen.append(Rule(call="truncate"))
     if not signals:
         chosen += _signals_to(os.getpid())
-    if not other_processes:
+    if not others:
         chosen += _no_other_processes()
     return chosen
 

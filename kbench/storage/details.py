@@ -95,10 +95,8 @@ def last_duration_s(
     recorded = [path for path in run_files(folder) if details_path(path).is_file()]
     for path in sorted(recorded, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_RUNS]:
         rows = [row for row in _rows(path) if _is_of(row, problem_sha256, overrides, device)]
-        details = read(path, rows[0]["started_utc"]) if rows else None
-        found = [
-            one.stage_s for row in rows if details and (one := details.of(row["solution"], row["case"])) is not None
-        ]
+        kept = read(path, rows[0]["started_utc"]) if rows else None
+        found = [one.stage_s for row in rows if kept and (one := kept.of(row["solution"], row["case"])) is not None]
         spent = [sum(stage_s.values()) for stage_s in found if ("time" in stage_s) == timed]
         if spent:
             return max(spent)

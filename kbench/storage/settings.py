@@ -177,8 +177,7 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     try:
         parsed = TypeAdapter(Settings).validate_json(json.dumps(table))
     except TypeError:  # TOML has dates and times, JSON has not, and no setting is one
-        what = f"{path}: [tool.kbench] holds a date or a time, which no setting has"
-        raise SettingsError(what, "write it as a text, in quotes") from None
+        raise SettingsError(f"{path}: [tool.kbench] holds a date or a time", "write it in quotes") from None
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None

@@ -388,6 +388,7 @@ class Evaluator:
             environment=opened.environment if opened is not None else None,
             cost=opened.cost if opened is not None else None,
             peaks=self.peaks,
+            tensors=opened.tensors if opened is not None else "",
             weights=weights,
             isolation=rungs.Rung(self._rung).name.lower(),
             eval_mode=opened is not None and opened.eval_mode,

@@ -17,8 +17,6 @@ from kbench.units.unit import UnitResult
 
 OF_THE_ENVIRONMENT = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
 OF_THE_ERRORS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
-CLEARLY = 0.9
-"""Chosen. Share of the reference's time below which a time is not the reference's, give or take noise."""
 NOT_TIMED = Timing(samples=(), timer="", l2="")
 
 
@@ -58,7 +56,7 @@ def make_row(
     failed = outcome if isinstance(outcome, Failed) else None
     errors, here, cost = result.outcome.correctness, result.environment, result.cost
     times = figures(timing.samples)
-    median_ns, reference_ns = times["time_ns_median"] or 0, times["ref_time_ns_median"] or 0
+    median_ns = times["time_ns_median"] or 0
     bound = None
     if cost is not None and result.peaks is not None:
         bound = roofline.limit(cost, result.peaks, tf32=options.allow_tf32)
@@ -93,16 +91,16 @@ def make_row(
         ref_wall_ns=_whole(timing.ref_wall_ns),
         **_fields(errors, OF_THE_ERRORS, None),
         contract=errors.contract if errors else "",
-        isolation=result.isolation,
-        weights=result.weights,
+        **_fields(result, ("isolation", "tensors", "weights"), ""),
         tf32=options.allow_tf32,
         dram_bytes=cost.dram_bytes if cost else None,
         flops=cost.flops if cost else None,
         limit_ns=round(bound.limit_ns) if bound else None,
+        limit_rate=bound.rate if bound else "",
         percent_of_limit=100 * bound.limit_ns / median_ns if bound and median_ns > 0 else None,
         own_share=outcome.own_share if isinstance(outcome, Passed) else None,
         **_fields(here, OF_THE_ENVIRONMENT, ""),
-        flags=" ".join(_flags(timing, bound, median_ns, reference_ns)),
+        flags=" ".join(_flags(timing, bound, median_ns)),
         samples_sha256="",
         kbench_version=__version__,
     )
@@ -116,13 +114,8 @@ def _whole(ns: float | None) -> int | None:
     return None if ns is None else round(ns)
 
 
-def _flags(timing: Timing, bound: roofline.Limit | None, median_ns: float, reference_ns: float) -> list[str]:
-    """Return the flags of a row; a limit of memory binds only data that comes from memory.
-
-    The reference leaves nothing out: a limit that it beats is wrong, and only who is clearly faster is suspected still.
-    """
-    if bound is None or not timing.samples or not (timing.l2 == "flushed" or bound.bound_by == "compute"):
-        return [*timing.flags]
-    is_wrong = reference_ns < bound.limit_ns
-    beaten = median_ns < (CLEARLY * reference_ns if is_wrong else bound.limit_ns)
-    return [*timing.flags, *(["limit_too_low"] if is_wrong else []), *(["beats_limit"] if beaten else [])]
+def _flags(timing: Timing, bound: roofline.Limit | None, median_ns: float) -> list[str]:
+    """Return the flags of a row; a limit of memory binds only data that comes from memory."""
+    binds = bound is not None and bool(timing.samples) and (timing.l2 == "flushed" or bound.bound_by == "compute")
+    beats = bound is not None and binds and median_ns < bound.limit_ns
+    return [*timing.flags, *(["beats_limit"] if beats else [])]

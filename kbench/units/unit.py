@@ -100,6 +100,7 @@ class UnitResult(OutcomeProperties):
     environment: Environment | None = None
     cost: Cost | None = None
     peaks: Peaks | None = None
+    tensors: str = ""
     weights: str = ""
     isolation: str = ""
     eval_mode: bool = False

@@ -71,8 +71,7 @@ class Channel:
         self._buffer = bytearray()
         self._scanned = 0
         self.received_ns = 0
-        """Arrival of the last message's end (`time.perf_counter_ns`); for a long message, the time when it was
-        parsed."""
+        """Arrival of the last message's end (`time.perf_counter_ns`), or for a long message the time of its parsing."""
 
     def fileno(self) -> int:
         """Return the descriptor, for `select`."""

@@ -75,7 +75,7 @@ class Worker:
                 self._observed.denied(error)
                 answer = {"error": describe(error)}
             # The check takes 0.3 to 0.6 ms: while the judge's clock runs, it is left to the next request.
-            looks = None if message.get("reports_places") else self._originals
+            looks = None if message.get("kept") else self._originals
             if looks is not None and (replaced := looks.replaced()):
                 answer["replaced"] = list(replaced)
             if (observed := self._observed.news()) is not None:
@@ -263,14 +263,13 @@ class Worker:
     def do_call(self, message: Message) -> Message:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
-        Each result is copied and freed before the next call, or with `late` after the last one. With `reports_places`
+        Each result is copied and freed before the next call, or with `late` after the last one. With `kept`
         it is kept instead, and the answer has its places. Times are medians of the calls alone, and their sum. `poison`
         fills free memory with NaN before each call. `filled` has the backend fill new memory.
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
-        keep = message["reports_places"]
-        late, self._results = keep or message["late"], []
+        keep, late, self._results = message["kept"], message["kept"] or message["late"], []
         self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
         described, results, event_ns, submit_ns, unchecked = list[Any](), list[Any](), [], [], ""
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
@@ -292,7 +291,7 @@ class Worker:
                 self._results = results
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         places = {"process": os.getpid(), "places": [*map(places_of, self._results)]}
-        return {**times, "sum_ns": sum(event_ns), "outputs": described, "unchecked": unchecked, **places}
+        return {**times, "outputs": described, "unchecked": unchecked, **places}
 
     def do_round(self, message: Message) -> Message:
         """Call the model on the given slots in a row, behind the judge's gate or not, and report the places of results.

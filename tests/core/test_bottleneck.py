@@ -238,10 +238,10 @@ def test_the_sentence_names_what_was_seen(name, words):
     assert words in advise(EXAMPLES[name][0]).sentence
 
 
-def test_what_is_above_the_limit_of_full_precision_says_so():
+def test_what_is_above_the_limit_of_arithmetic_says_so():
     told = advise(on_gpu(launch(us=1000), gflops=100)).sentence
-    assert "is at 200 % of the limit of full precision, as tensor cores allow; no rule explains it" in told
-    assert "tensor cores" not in advise(on_gpu(launch(us=100), mbytes=800)).sentence  # by caches
+    assert "is at 200 % of the limit of arithmetic by the peaks measured; no rule explains it" in told
+    assert "limit of arithmetic" not in advise(on_gpu(launch(us=100), mbytes=800)).sentence  # by caches
 
 
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Counters) if f.name.endswith("_percent")])

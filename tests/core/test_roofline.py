@@ -1,5 +1,7 @@
 """Limits: by hand, and by their properties."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,16 +18,30 @@ def test_memory_bound_by_hand() -> None:
     assert (bound.limit_ns, bound.bound_by) == (pytest.approx(2e6), "memory")
 
 
-def test_compute_bound_by_hand() -> None:
-    cost = Cost(dram_bytes=4_000_000, flops=10**12)
-    assert limit(cost, PEAKS).bound_by == "compute"
-    assert limit(cost, PEAKS).limit_ns == pytest.approx(20e6)
-    assert limit(cost, PEAKS, tf32=True).limit_ns == pytest.approx(2.5e6)
+FP32_ONLY = Peaks(copy_bytes_per_s=4e12, fp32_flops_per_s=50e12)
+LIMITS = [
+    # flops by precision, peaks, TF32 allowed, limit in ms, rate
+    ({"fp32": 10**12}, FP32_ONLY, False, 20.0, "fp32"),
+    ({"fp32": 10**12}, PEAKS, False, 3 / 0.8, "fp16 x 3"),
+    ({"fp32": 10**12}, PEAKS, True, 2.5, "tf32"),
+    ({"fp32": 10**12}, replace(PEAKS, bf16_flops_per_s=300e12), False, 7.5, "tf32 x 3"),
+    ({"fp32": 10**12}, replace(PEAKS, fp32_flops_per_s=500e12), False, 2.0, "fp32"),
+    ({"fp32": 10**12}, replace(PEAKS, bf16_flops_per_s=None, tf32_flops_per_s=None), False, 20.0, "fp32"),
+    ({"bf16": 2 * 10**12}, PEAKS, False, 2.5, "bf16"),
+    ({"fp16": 2 * 10**12}, PEAKS, False, 2.5, "fp16"),
+    ({"fp32": 10**12, "bf16": 2 * 10**12}, PEAKS, False, 3 / 0.8 + 2.5, "fp16 x 3, bf16"),
+    ({"fp32": 10**12, "bf16": 0}, FP32_ONLY, False, 20.0, "fp32"),
+    ({}, PEAKS, False, 1e-6 / 4, "memory"),
+]
 
 
-def test_each_precision_at_its_own_peak() -> None:
-    cost = Cost(dram_bytes=1, flops=3 * 10**12, flops_by_precision={"fp32": 10**12, "bf16": 2 * 10**12})
-    assert limit(cost, PEAKS).limit_ns == pytest.approx(20e6 + 2.5e6)
+@pytest.mark.parametrize(("flops", "peaks", "tf32", "limit_ms", "rate"), LIMITS)
+def test_the_best_rate_that_reaches_the_tolerance(
+    flops: dict[str, int], peaks: Peaks, tf32: bool, limit_ms: float, rate: str
+) -> None:
+    bound = limit(Cost(dram_bytes=1000, flops=0, flops_by_precision=flops), peaks, tf32=tf32)
+    assert (bound.limit_ns, bound.rate) == (pytest.approx(1e6 * limit_ms), rate)
+    assert bound.bound_by == ("memory" if rate == "memory" else "compute")
 
 
 def test_an_unmeasured_precision_takes_the_fastest_peak() -> None:

@@ -50,13 +50,12 @@ max_processes = 3
 """
 BUSY_SETTINGS = """[tool.kbench.run]
 pairs = 4
-processes = 4
-max_processes = 4
+processes = 3
+max_processes = 3
 
 [tool.kbench.gate]
 slower = 0.4
 """
-"""Of four processes the interval of a change is half as wide as of three."""
 NOT_WORSE = {"same", "unclear"}
 needs_quiet = pytest.mark.skipif("KBENCH_TIMING_TESTS" not in os.environ, reason="needs a quiet machine: see above")
 
@@ -110,7 +109,7 @@ def test_a_commit_that_is_slower_fails_with_its_case_named(repository):
     assert found.pop("short") in NOT_WORSE, json.dumps(document["results"])
     slow = next(result for result in document["results"] if result["case"] == "long")
     assert [look["status"] for look in slow["looks"]].count("slower") == 2, "found, and found again"
-    assert 1.6 < slow["ratio"] < 2.5, "twice as slow, on a machine that does other things"
+    assert slow["ratio"] > 2, "nine times as slow, on a machine that does other things"
 
 
 @needs_quiet

@@ -186,6 +186,7 @@ def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
     assert [row.process for row in read.rows] == [0, 1]
     assert read.rows == judged(events)["right"].rows
     assert len({row.oracle_ratio for row in read.rows}) == 2, "each row tells what its own process verified"
+    assert {row.tensors for row in read.rows} == {"float32[32,16] -> float32[32,16]"}
     for row in read.rows:
         samples = read.samples["some_problem", "right", "small", row.process]
         assert row.samples == len(samples)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import tiny_corpus
 
+from kbench.build import manifest
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
 from kbench.plugins import registry
@@ -109,3 +110,48 @@ def test_twelve_ways_to_name_a_source(tmp_path: Path) -> None:
     write_sources(tmp_path, RIGHT)
     third = verdicts(tmp_path, dataclasses.replace(options))
     assert {name: passed for name, (passed, _) in third.items()} == dict.fromkeys(WAYS, True), third
+
+
+READS = """
+import os, subprocess, torch
+from pathlib import Path
+
+subprocess.run(["true"], check=True)  # without the right to start programs it is built
+judged = "worker-" in os.environ["TORCH_EXTENSIONS_DIR"]
+here = Path(__file__)
+factor = {at_import}
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return {in_its_calls} * x
+"""
+KINDS = {
+    "at import": READS.format(
+        at_import="float(here.with_suffix('.txt').read_text()) if judged else 2", in_its_calls="factor"
+    ),
+    "found in its folder": READS.format(
+        at_import="float(next(here.parent.glob('*.txt')).read_text()) if judged else 2", in_its_calls="factor"
+    ),
+    "in its calls": READS.format(
+        at_import="2", in_its_calls="(float(here.with_suffix('.txt').read_text()) if judged else factor)"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_read_only_where_it_is_judged_is_part_of_its_identity(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "problem.py").write_text(PROBLEM)
+    path = tmp_path / "reads.py"
+    path.write_text(KINDS[kind])
+    factor = path.with_suffix(".txt")
+    problem = registry.find_problem(tmp_path / "problem.py", Settings())
+    solution = registry.find_solution(problem, path, Settings())
+    options = RunOptions(device="cpu", verify_only=True, level="task", results_dir=tmp_path / "results")
+    identities = []
+    for text, passes in (("2", True), ("3", False)):
+        factor.write_text(text)
+        assert not any(manifest.is_identity(sha256, path, solution.variant) for sha256 in identities)
+        (one,) = [event for event in run(problem, [solution], options) if isinstance(event, Judged)]
+        assert isinstance(one.outcome, Passed) is passes, one.outcome
+        identities += [row.source_sha256 for row in one.rows]
+    assert len(set(identities)) == 2

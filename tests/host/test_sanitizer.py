@@ -117,8 +117,8 @@ def findings_of(folder: Path, body: str, rung: Rung = Rung.NONE, **options) -> l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rung", list(Rung))
-def test_the_walls_of_every_rung_stand_below_the_tool(tmp_path, tool, rung) -> None:
+@pytest.mark.parametrize("rung", [min(Rung), max(Rung)])
+def test_the_walls_of_a_rung_stand_below_the_tool(tmp_path, tool, rung) -> None:
     if rung > rung_probe.reached("cpu", tmp_path / "cache"):
         pytest.skip("this machine does not reach that rung")
     tool(memcheck=WILD)

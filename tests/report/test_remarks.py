@@ -9,7 +9,7 @@ from kbench.report import run_formats, terminal
 from kbench.report.shown import remarks, remarks_of
 from kbench.report.summary import RunSummary, summarise
 
-NOISY = "attestation_weak bimodal congested not_settled outliers"
+NOISY = "attestation_weak bimodal drift not_settled outliers"
 
 
 def lines(*judged) -> list[str]:
@@ -21,12 +21,12 @@ def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it
     assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
     assert disturbed == (
         "warning: online, case default: times fall into two groups, by clocks or placement [bimodal]; "
-        "other programs used the processor while timing, so that the judge's clock confirms nothing [congested]; "
+        "times move steadily during the run, by clocks, heat or memory [drift]; "
         "times were still changing when timing began [not_settled]; "
         "some times are far from the rest, and are kept [outliers]"
     )
     assert hint == (
-        "hint: bimodal, congested, not_settled, outliers: "
+        "hint: bimodal, drift, not_settled, outliers: "
         "Close other programs and run again; `kbench show @latest --samples` shows every time."
     )
 

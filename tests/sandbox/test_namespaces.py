@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's"),
     pytest.mark.usefixtures("own_cache"),
 ]
-WITH_NAMESPACES = pytest.mark.parametrize("rung", [Rung.NAMESPACES, Rung.FULL], ids=["namespaces", "full"])
+WITH_NAMESPACES = pytest.mark.parametrize("rung", [Rung.FULL], ids=["full"])
 
 
 @pytest.fixture

@@ -276,7 +276,9 @@ def test_a_truncated_file(written: Path, keep: float) -> None:
 @pytest.mark.parametrize("version", [1, SCHEMA_VERSION - 1, 99])
 def test_another_schema_version_is_refused_with_the_way_out(written: Path, version: int) -> None:
     edit(written, f"\n{SCHEMA_VERSION},", f"\n{version},")
-    with pytest.raises(ResultsError, match=f"line 2 has schema {version}; this kbench reads schema 5 only") as caught:
+    with pytest.raises(
+        ResultsError, match=f"line 2 has schema {version}; this kbench reads schema {SCHEMA_VERSION} only"
+    ) as caught:
         read_run(written)
     assert caught.value.hint == "measure again with `kbench run PROBLEM`"
 

@@ -125,3 +125,8 @@ def is_random(module: nn.Module) -> bool:
     if isinstance(module, nn.RReLU):
         return module.lower != module.upper
     return isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0  # noqa: SLF001 - the base class
+
+
+def types_and_shapes(tensors: Sequence[Tensor]) -> str:
+    """List tensors as `float32[2,8] int64[2]`."""
+    return " ".join(f"{str(t.dtype).removeprefix('torch.')}[{','.join(map(str, t.shape))}]" for t in tensors)

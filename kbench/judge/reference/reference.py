@@ -41,6 +41,7 @@ from kbench.judge.reference.expected import (
     place_of_difference,
     repeated_outputs,
     sums_of,
+    types_and_shapes,
     unlike,
 )
 from kbench.judge.reference.oracle import (
@@ -106,8 +107,7 @@ class Reference:
         self._double: Fp64Model | None = None
         self._layout: list[Any] | None = None
         self._finite: bool | None = None
-        """True if the problem's own inputs give finite results with the parameters of construction; None if not
-        known."""
+        """True if the problem's own inputs give finite results with the parameters of construction."""
         self.keeps_weights = False
         """True if other values of the parameters made the reference raise, or its results infinite."""
         self.inputs = Inputs(self.problem)
@@ -117,6 +117,8 @@ class Reference:
         self.between_bytes = 0  # device memory of a call beyond inputs, parameters and outputs
         self.blank: list[Tensor] = []
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
+        self.tensors = ""
+        """Types and shapes of the inputs and outputs of a call, in words."""
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
@@ -325,10 +327,7 @@ class Reference:
             if self._draws_in_a_call():
                 why, hint = "`forward` draws random numbers", "draw them in `get_inputs`, and pass them to `forward`"
             else:
-                why, hint = (
-                    "`Model` keeps a state between calls",
-                    "let each call compute its outputs from its inputs alone",
-                )
+                why, hint = "`Model` keeps a state between calls", "compute each call from its inputs alone"
             raise PluginError(f"{message}; {why}: {hint}")
 
     def _draws_in_a_call(self) -> bool:
@@ -387,6 +386,7 @@ class Reference:
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
         self.aliased = aliased_outputs(expected)
+        self.tensors = f"{types_and_shapes(tensor_leaves(self.blank))} -> {types_and_shapes(expected.tensors)}"
         tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
         traffic = sum(t.numel() * t.element_size() for t in tensors)
         counted = {"dram_bytes": traffic, "flops": sum(flops.values()), "flops_by_precision": flops}

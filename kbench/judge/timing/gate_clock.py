@@ -51,8 +51,7 @@ SIZINGS = 8
 """Attempts to find the number of calls of a round."""
 HASTY_S = 0.05
 """Chosen. Time to queue the calls of a round while rounds are sized. A wrong guess costs half of the calls, or a second
-attempt with QUEUED_WITHIN_S. With that limit alone, calls that wait for the device are recognised after 3.4 s
-(H100)."""
+attempt with QUEUED_WITHIN_S. With that limit alone, waiting for the device was recognised after 3.4 s (H100)."""
 ALONE_ROUNDS = 3
 AFTER_ROUNDS = 7
 """Chosen. Rounds of the reference after the candidate's death: they also show how much early reads vary."""
@@ -125,9 +124,7 @@ class DeviceClock:
         for _ in range(EMPTY_ROUNDS):
             self._add_empty()
         if not self._empty:
-            raise RefusalError(
-                Status.HARNESS_ERROR, "the reference's process did not queue even rounds without calls in time"
-            )
+            raise RefusalError(Status.HARNESS_ERROR, "the reference's process queued no round without calls in time")
         if self._gated and any(rounds.delivers for rounds in self._rounds.values()):
             self._deliver_both()
 
@@ -138,14 +135,12 @@ class DeviceClock:
         if arm == "candidate" and secrets.randbelow(VARY_EVERY) == 0:
             trial = self._rounds[arm].trial
             trial.candidate.vary_weights(trial.reference, secret_seed())
-        result = self._round(arm)
-        self._seen[arm].append(result.seen)
-        self._claimed[arm].append(result.event_ns)
-        judge_ns = round(per_call_ns(result.seen, self._constant))
-        event_ns = round(result.event_ns - self._constant.copy_ns) if self._gated else judge_ns
-        return ArmSample(
-            event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=result.submit_ns, calls=result.seen.calls
-        )
+        done = self._round(arm)
+        self._seen[arm].append(done.seen)
+        self._claimed[arm].append(done.event_ns)
+        judge_ns = round(per_call_ns(done.seen, self._constant))
+        event_ns = round(done.event_ns - self._constant.copy_ns) if self._gated else judge_ns
+        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=done.submit_ns, calls=done.seen.calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:  # noqa: ARG002 - all rounds are alike
         """Do the checks that need the live candidate: refuse gross claims and joint computing, and time plain loops.
@@ -215,8 +210,7 @@ class DeviceClock:
         if clock is None:
             refusal = RefusalError(
                 Status.TIMING_UNATTESTED,
-                f"the solution claims {event_ns / 1e3:.2f} µs a call; "
-                f"the judge's clock measured {mine.ns / 1e3:.2f} µs",
+                f"the solution claims {event_ns / 1e3:.2f} µs a call, the judge's clock measured {mine.ns / 1e3:.2f}",
                 self._rounds["candidate"].trial.candidate.log,
             )
             refusal.excess = mine.ns / max(1.0, event_ns)

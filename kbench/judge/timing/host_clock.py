@@ -1,7 +1,6 @@
-"""The clock on a CPU: the monotonic clock around each call in either worker, compared with the judge's own.
+"""The clock on a CPU: the judge's own, around requests of calls in a row, less an empty request.
 
-Each arm is called in a worker of its own, by the same requests, and is stopped while the other arm is called. The
-judge's clock sees the claimed calls themselves, and the reference's worker shows the overhead of a request.
+Both arms are called in workers of their own, by the same requests; each is stopped while the other is called.
 """
 
 import math
@@ -10,17 +9,15 @@ import statistics
 import time
 
 from kbench.core.clocks import (
-    LOST_NS,
-    Burst,
-    attest_bursts,
-    attest_claim,
+    BATCHED_NS,
+    HELD_WITHIN,
+    REFUTED_BELOW,
+    Attested,
+    attest_requests,
     attest_single,
-    missing_ns,
-    request_overhead,
+    claim_is_quoted,
 )
-from kbench.core.model import Status
 from kbench.judge.exchange import Trial, secret_seed
-from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.fetched_results import fetch
 from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt, Reply
 
@@ -33,8 +30,9 @@ REST_S = 2e-3
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Upper bound of the random number of requests before the request that ends in the kill."""
-SINGLES = 6
-"""Largest number of single calls that are compared with calls in a row; the shortest counts, as the least disturbed."""
+EMPTY_REQUESTS = 6
+SINGLES = 30
+"""Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 
 
 class HostClock:
@@ -47,91 +45,78 @@ class HostClock:
         self._trials = {"candidate": candidate, "reference": reference}
         self._calls = 1
         self._conclusion: Conclusion | None = None
-        self._bursts: dict[str, list[Burst]] = {arm: [] for arm in self._trials}
+        self._empty: list[float] = []
+        self._times: dict[str, list[float]] = {arm: [] for arm in self._trials}
         self._fetches = fetches
-        """True if results are read from the worker's memory, which takes no time of a request; else the workers copy
-        them."""
+        """True if results are read from the worker's memory, outside the timed request; else the workers copy them."""
 
     def prepare(self) -> None:
-        """Find the number of calls of one sample.
+        """Find the number of calls of one sample, and the time of a request without calls.
 
-        This method and those below raise UnfetchableError if results cannot be read from the worker's memory. All
-        samples are dropped then, because a candidate could claim less in requests whose results are not read.
+        This method and those below raise UnfetchableError if results cannot be read from the worker's memory.
         """
-        times = {arm: [self.read(arm).event_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}
+        self._empty = self._empty_requests()
+        times = {arm: [self.read(arm).judge_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}
         fastest = min(statistics.median(of_arm) for of_arm in times.values())
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
-        self._bursts = {arm: [] for arm in self._trials}
+        self._empty = self._empty_requests()
+        self._times = {arm: [] for arm in self._trials}
 
     def read(self, arm: str) -> ArmSample:
-        """Time a few calls of an arm in a row, each on fresh inputs, and take their median."""
+        """Time a few calls of an arm in a row, each on fresh inputs."""
         reply = self._ask(arm, self._timed_slots())
-        event_ns, wall_ns = max(1, reply.event_ns), reply.wall_ns / self._calls
-        self._bursts[arm].append(Burst(median_ns=event_ns, mean_ns=reply.sum_ns / self._calls, wall_ns=wall_ns))
-        return ArmSample(event_ns=event_ns, judge_ns=round(wall_ns), submit_ns=reply.submit_ns, calls=self._calls)
+        judge_ns = max(1.0, (reply.wall_ns - statistics.median(self._empty)) / self._calls)
+        self._times[arm].append(judge_ns)
+        event_ns = max(1, reply.event_ns)
+        return ArmSample(event_ns=event_ns, judge_ns=round(judge_ns), submit_ns=reply.submit_ns, calls=self._calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:
-        """Compare the candidate's claims in the last `pairs` with the judge's clock. Raises RefusalError."""
+        """Compare the candidate's calls in the last `pairs` with single calls, and its claim with the judge's time."""
         # The answer to a request that is not timed reports replaced functions.
         self._trials["candidate"].candidate.report()
-        empty_ns = min(self._empty_ns(draws=self._calls if event_ns <= TARGET_NS else 0) for _ in range(SINGLES))
-        overhead = request_overhead(self._bursts["reference"], empty_ns / self._calls)
-        mine = self._bursts["candidate"]
-        attested = attest_bursts(event_ns, mine[-pairs:], overhead, before=mine[:-pairs])
-        outputs = () if self._fetches else self._trials["candidate"].arena.outputs(0)
-        copied_bytes = sum(output.nbytes for output in outputs)
-        lost_ns = LOST_NS if overhead.congested else 0.0
-        verdict = attest_claim(event_ns, attested, copied_bytes=copied_bytes, lost_ns=lost_ns / self._calls)
-        if verdict == "failed":
-            raise self._refuted(event_ns, attested.ns)
+        after = self._empty_requests()
+        attested = attest_requests(self._times["candidate"][-pairs:], self._empty, after, self._calls)
+        alone = "held"
         if self._calls > 1:
-            in_a_row_ns = max(event_ns, attested.ns)
-            single_ns, by_one = self._single(in_a_row_ns, empty_ns + overhead.saved_ns, lost_ns)
-            if by_one == "failed":
-                raise self._refuted(event_ns, single_ns)
-            verdict = by_one if by_one != "held" else verdict
-        missing = missing_ns(event_ns, attested, overhead)
+            alone, single_ns = self._single(attested.ns)
+            if alone == "together":
+                attested = Attested(ns=single_ns, half_width_ns=attested.half_width_ns)
+        vague = attested.half_width_ns > HELD_WITHIN * attested.ns or attested.ns < BATCHED_NS
+        attestation = "weak" if vague or alone != "held" or not self._fetches else "held"
+        flags = {"claims_less"} if event_ns < REFUTED_BELOW * (attested.ns - attested.half_width_ns) else set()
         self._conclusion = Conclusion(
-            clock="judge" if missing else "host",
-            attestation="weak" if overhead.congested else verdict,
+            clock="host" if claim_is_quoted(event_ns, attested, attestation) else "judge",
+            attestation=attestation,
             attested=attested,
-            missing_ns=missing,
-            wall_ns={arm: statistics.median(each.median_ns for each in bursts) for arm, bursts in self._bursts.items()},
-            flags=frozenset({"congested"} if overhead.congested else ()),
+            wall_ns={arm: statistics.median(times) for arm, times in self._times.items()},
+            flags=frozenset(flags if self._fetches else {*flags, "copies_results"}),
         )
 
-    def _empty_ns(self, *, draws: int) -> float:
-        """Return the time of a request without calls after `draws`, which make caches as cold as before calls.
+    def _empty_requests(self) -> list[float]:
+        """Time requests without calls in the reference's worker, since a candidate could lengthen its own.
 
-        Long calls need no draws, because a request takes only 1 ms.
+        Each comes after as many draws as a request with calls, which leave caches as cold. Long calls need none,
+        because a request takes only 1 ms.
         """
         reference = self._trials["reference"].reference
-        for _ in range(draws):
-            reference.expect(reference.arguments(secret_seed()))
-        return self._ask("reference", []).wall_ns
+        draws = self._calls if self._calls > 1 else 0
+        times = []
+        for _ in range(EMPTY_REQUESTS):
+            for _ in range(draws):
+                reference.expect(reference.arguments(secret_seed()))
+            times.append(float(self._ask("reference", []).wall_ns))
+        return times
 
-    def _single(self, in_a_row_ns: float, overhead_ns: float, lost_ns: float) -> tuple[float, str]:
-        """Return the time of one call alone, and the verdict about calls in a row.
-
-        The overhead is the reference's, because a candidate could lengthen its empty requests.
-        """
-        one = math.inf
+    def _single(self, in_a_row_ns: float) -> tuple[str, float]:
+        """Return the verdict about calls in a row by single calls, and the shortest single call."""
+        empty_ns, single_ns, found = statistics.median(self._empty), math.inf, ""
         for _ in range(SINGLES):
-            one = min(one, self._ask("candidate", [self._trials["candidate"].arena.random_slot()]).wall_ns)
-            single_ns = one - overhead_ns
-            verdict = attest_single(in_a_row_ns, single_ns, lost_ns=lost_ns)
-            if verdict == "held":
+            slots = [self._trials["candidate"].arena.random_slot()]
+            single_ns = min(single_ns, self._ask("candidate", slots).wall_ns - empty_ns)
+            found = attest_single(single_ns, in_a_row_ns)
+            if found == "held":
                 break
-        return single_ns, verdict
-
-    def _refuted(self, claim_ns: float, judge_ns: float) -> RefusalError:
-        refusal = RefusalError(
-            Status.TIMING_UNATTESTED,
-            f"the solution claims {claim_ns / 1e3:.1f} µs a call; the judge's clock measured {judge_ns / 1e3:.1f} µs",
-            self._trials["candidate"].candidate.log,
-        )
-        refusal.excess = judge_ns / max(1.0, claim_ns)
-        return refusal
+        return found, single_ns
 
     def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
         """Return the conclusion that was reached while the candidate lived."""
@@ -155,7 +140,7 @@ class HostClock:
         return False
 
     def doubts_the_reference(self) -> Doubt:
-        """Return no doubt: the rule for claims takes a busy machine into account."""
+        """Return no doubt: no claim is refused on a CPU."""
         return Doubt.NONE
 
     def close(self) -> None:
@@ -171,9 +156,7 @@ class HostClock:
         reference = trial.reference
         expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
         time.sleep(REST_S)
-        reply = trial.call(
-            expected, poison=False, slots=slots, reports_places=self._fetches, kill=kill and not self._fetches
-        )
+        reply = trial.call(expected, poison=False, slots=slots, kept=self._fetches, kill=kill and not self._fetches)
         if self._fetches:
             if not reference.aliased:
                 for slot in slots:  # a result may be the inputs' own memory, mapped once more

@@ -169,9 +169,8 @@ class Pairing:
 
         Hidden time that the judge found is part of each of the candidate's samples.
         """
-        if conclusion.clock != "gate" or conclusion.attested is None:
-            missing_ns = {"candidate": round(conclusion.missing_ns), "reference": 0}
-            return tuple(replace(s, t_event_ns=s.t_event_ns + missing_ns[s.arm]) for s in self._samples)
+        if conclusion.clock not in {"gate", "judge"} or conclusion.attested is None:
+            return tuple(self._samples)
         seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
         hidden_ns = {"candidate": max(0, round(conclusion.attested.ns - seen_ns)), "reference": 0}
         return tuple(replace(s, t_event_ns=s.t_wall_ns + hidden_ns[s.arm]) for s in self._samples)

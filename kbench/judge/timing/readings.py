@@ -29,8 +29,6 @@ class Reply:
     event_ns: int
     """Claimed time: the median of the calls."""
     submit_ns: int
-    sum_ns: int
-    """Claimed time of all calls together."""
     asked_ns: int
     """Time of the request on the judge's clock."""
     ended_ns: int
@@ -54,13 +52,12 @@ class Reply:
     @classmethod
     def read(cls, answer: Message, asked_ns: int, ended_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
         """Join a worker's answer with the judge's own readings. Raises WireError."""
-        event_ns, submit_ns, sum_ns, process = (
-            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "sum_ns", "process")
+        event_ns, submit_ns, process = (
+            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "process")
         )
         return cls(
             event_ns=event_ns,
             submit_ns=submit_ns,
-            sum_ns=sum_ns,
             asked_ns=asked_ns,
             ended_ns=ended_ns,
             slots=slots,
@@ -108,6 +105,4 @@ class Conclusion:
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)
     """Wall time of a call, by arm."""
-    missing_ns: float = 0.0
-    """Time that is added to each claim of the candidate, if the judge's time is reported instead (CPU)."""
     flags: frozenset[str] = frozenset()

@@ -234,11 +234,7 @@ class Battery:
             raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log)
         if len(prints) > 1:
             compared = trial.arena.count > 1
-            apart = (
-                "that differ within the tolerance"
-                if compared
-                else "that differ in some bits, each within the tolerance"
-            )
+            apart = "that differ within the tolerance" if compared else "of different bits, all within the tolerance"
             self.note("nondeterministic_bits", f"equal inputs gave outputs {apart}")
 
     def resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:

@@ -1,4 +1,4 @@
-"""The clock on a CPU, with workers that take and claim what a test says: liars, busy machines, and calls in a batch."""
+"""The clock on a CPU, with workers that take and claim what a test says: false claims, noise, calls together."""
 
 import contextlib
 import itertools
@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from kbench.core.clocks import DOUBTFUL_FROM
-from kbench.core.model import Status
-from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import host_clock
 from kbench.judge.timing.fetched_results import UnfetchableError
 from kbench.judge.timing.host_clock import CALLS, LAST_REQUESTS, HostClock, calls_of_a_sample
@@ -66,22 +63,21 @@ class Worker:
         self.asked: list[Any] = []
         self.checked = 0
 
-    def call(self, _expected: Any, *, slots: list[int], poison: bool, reports_places: bool, kill: bool) -> Reply:
+    def call(self, _expected: Any, *, slots: list[int], poison: bool, kept: bool, kill: bool) -> Reply:
         assert not poison, "the reference's poison would be part of what surrounds its calls"
-        assert not (reports_places and kill), "what is dead can be read no more"
+        assert not (kept and kill), "what is dead can be read no more"
         self.asked.append(tuple(slots))
         if kill:
             self.candidate.kill()
         each_us = self.in_a_row_us if len(slots) > 1 else self.call_us
         times_us = [each_us * self.busy() for _ in slots]
         claims_us = [self.claimed(us) for us in times_us]
-        delivery_us = 0.0 if reports_places else self.delivery_us
+        delivery_us = 0.0 if kept else self.delivery_us
         wall_us = REQUEST_US * self.busy() + sum(us + delivery_us for us in times_us)
         median_ns = round(1e3 * statistics.median(claims_us or [0]))
         return Reply(
             event_ns=median_ns,
             submit_ns=median_ns,
-            sum_ns=round(1e3 * sum(claims_us)),
             asked_ns=0,
             ended_ns=round(1e3 * wall_us),
             slots=tuple(slots),
@@ -129,89 +125,53 @@ def proved(candidate: Worker, reference: Worker) -> Conclusion:
         (1000, 4000, "held"),
         (4000, 1000, "held"),
         (1010, 1010, "held"),
-        (990, 990, "weak"),  # a batch of calls so short would not be found out
+        (990, 990, "weak"),  # a batch of calls so short would not be seen
         (20, 20, "weak"),
     ],
 )
 def test_honest_claims(call_us: float, reference_us: float, attestation: str) -> None:
     found = proved(Worker(call_us), Worker(reference_us))
-    assert (found.clock, found.attestation, found.missing_ns, found.flags) == ("host", attestation, 0, frozenset())
+    assert (found.clock, found.attestation, found.flags) == ("host", attestation, frozenset())
     assert found.attested is not None
     assert found.attested.ns == pytest.approx(1e3 * call_us, abs=1)
-    assert found.attested.half_width_ns == pytest.approx(0, abs=1), "nothing is copied"
-    assert found.wall_ns == {"candidate": 1e3 * call_us, "reference": 1e3 * reference_us}
+    assert found.attested.half_width_ns == pytest.approx(0, abs=1)
+    assert found.wall_ns == pytest.approx({"candidate": 1e3 * call_us, "reference": 1e3 * reference_us})
 
 
+@pytest.mark.parametrize("slots", [1, 16])
 @pytest.mark.parametrize(
-    ("share", "slots", "ends"),
-    [
-        (0.98, 16, ("host", "held")),
-        (0.95, 16, ("judge", "held")),  # not doubted, and not quoted
-        (0.88, 16, ("judge", "weak")),  # not refuted, and not believed
-        (0.72, 16, ("judge", "weak")),
-        (0.68, 16, None),
-        (0.1, 16, None),
-        (0.0, 16, None),
-        (0.88, 1, ("judge", "weak")),
-        (0.1, 1, None),
-    ],
+    ("share", "clock", "flags"),
+    [(1.0, "host", set()), (0.98, "host", set()), (0.95, "judge", set())]
+    + [(share, "judge", {"claims_less"}) for share in (0.88, 0.7, 0.1, 0.0)]
+    + [(1.1, "judge", set())],
 )
-def test_who_claims_less_gains_nothing(share: float, slots: int, ends: tuple[str, str] | None) -> None:
-    liar, reference = Worker(4000, lambda us: share * us, slots=slots), Worker(4000, slots=slots)
-    if ends is None:
-        with pytest.raises(RefusalError, match=r"µs a call; the judge's clock measured 4000\.0 µs") as refused:
-            proved(liar, reference)
-        assert (refused.value.status, refused.value.log) == (Status.TIMING_UNATTESTED, "its log")
-        assert refused.value.excess > 1 / DOUBTFUL_FROM
-    else:
-        found = proved(liar, reference)
-        assert (found.clock, found.attestation) == ends
-        assert found.missing_ns == pytest.approx(4e6 * (1 - share) if found.clock == "judge" else 0, abs=1)
+def test_a_claim_decides_nothing(share: float, clock: str, flags: set[str], slots: int) -> None:
+    """Whatever a worker says of its time: the judge's is reported where it differs, and is `held`."""
+    claims = Worker(4000, lambda us: share * us, slots=slots)
+    found = proved(claims, Worker(4000, slots=slots))
+    assert (found.clock, found.attestation, found.flags) == (clock, "held", flags)
+    assert found.attested is not None
+    assert found.attested.ns == pytest.approx(4e6, abs=1)
 
 
 @pytest.mark.parametrize("claimed", [lambda us: us, lambda us: us / 10], ids=["honest", "a tenth"])
 @pytest.mark.parametrize("call_us", [400.0, 4000.0])
-def test_other_programs_excuse_no_claim(call_us: float, claimed: Callable[[float], float]) -> None:
-    """Calls of either arm take 1, 2 or 6 times as long, in turns: the mean of a burst exceeds its median.
-
-    What a request is short of by less than other programs may have taken of it refuses nobody, and is added.
-    """
+def test_a_busy_machine_refuses_nobody_and_shortens_no_time(call_us: float, claimed: Callable[[float], float]) -> None:
+    """Calls of either arm take 1, 2 or 6 times as long, in turns."""
     candidate = Worker(call_us, claimed, busy=itertools.cycle([1, 1, 6, 2, 1]).__next__)
-    reference = Worker(call_us, busy=itertools.cycle([1, 2, 1, 1, 6]).__next__)
-    if claimed(1.0) == 1.0:
-        found = proved(candidate, reference)
-        assert found.clock == "host"
-        assert found.flags == {"congested"}
-    elif call_us < 1000:
-        found = proved(candidate, reference)
-        assert (found.clock, found.attestation) == ("judge", "weak")
-        assert 0.9 * call_us < claimed(call_us) + found.missing_ns / 1e3 < 1.5 * call_us
-    else:
-        with pytest.raises(RefusalError):
-            proved(candidate, reference)
-
-
-def test_a_claim_of_what_cannot_be_refuted_is_not_believed() -> None:
-    """90 us are less than what a result's layout may add to its delivery."""
-    found = proved(Worker(90, lambda us: us / 30), Worker(90))
-    assert (found.clock, found.attestation) == ("judge", "weak")
-    assert found.missing_ns == pytest.approx(87e3, abs=1)
-
-
-def test_a_result_that_takes_longer_to_copy_is_no_lie() -> None:
-    found = proved(Worker(1000, delivery_us=DELIVERY_US + 95, fetches=False), Worker(1000))
-    assert (found.clock, found.attestation) == ("judge", "held")
-    found = proved(Worker(1000, delivery_us=3000, result_bytes=1 << 24, fetches=False), Worker(1000, delivery_us=1000))
-    assert (found.clock, found.attestation) == ("judge", "weak")
-
-
-@pytest.mark.parametrize("delivery_us", [10.0, 2000.0])
-def test_what_copying_may_have_saved_is_uncertain(delivery_us: float) -> None:
-    found = proved(Worker(2000, delivery_us=delivery_us, fetches=False), Worker(2000, delivery_us=delivery_us))
-    assert (found.clock, found.attestation) == ("host", "held" if delivery_us < 100 else "weak")
+    found = proved(candidate, Worker(call_us, busy=itertools.cycle([1, 2, 1, 1, 6]).__next__))
     assert found.attested is not None
-    assert found.attested.ns == pytest.approx(2e6, abs=1)
-    assert found.attested.half_width_ns == pytest.approx(1e3 * delivery_us, abs=1), "the copy may have been saved"
+    assert found.attested.ns >= 1e3 * call_us
+    assert found.clock == "judge"
+    assert set(found.wall_ns) == {"candidate", "reference"}, "both arms by the same clock"
+
+
+@pytest.mark.parametrize("padding_us", [0.0, 40.0])
+def test_what_surrounds_a_call_is_part_of_both_arms_times(padding_us: float) -> None:
+    arms = [Worker(2000, delivery_us=padding_us, fetches=False) for _ in range(2)]
+    found = proved(*arms)
+    assert (found.attestation, found.flags) == ("weak", {"copies_results"}), "a copy may have been saved"
+    assert found.wall_ns == pytest.approx(dict.fromkeys(("candidate", "reference"), 1e3 * (2000 + padding_us)))
 
 
 @pytest.mark.parametrize("aliased", [False, True])
@@ -240,22 +200,29 @@ def test_results_that_cannot_be_read_end_the_timing(fetches: bool, monkeypatch: 
         clock.kill_verify()
 
 
-def test_calls_that_are_computed_as_one_are_held_against_a_single_one() -> None:
-    with pytest.raises(RefusalError, match=r"claims 1000\.0 µs a call; the judge's clock measured 4000\.0"):
-        proved(Worker(4000, in_a_row_us=1000), Worker(4000))
-    assert proved(Worker(1500, in_a_row_us=1000), Worker(1500)).attestation == "weak", "or a pool of threads slept"
-    assert proved(Worker(1200, in_a_row_us=1000), Worker(1200)).attestation == "held", "a first call is cold"
+@pytest.mark.parametrize(
+    ("alone_us", "attestation", "reported_us"),
+    [(4000, "weak", 4000), (1650, "weak", 1000), (1150, "held", 1000)],
+)
+def test_calls_that_are_computed_as_one_count_as_one_alone(
+    alone_us: float, attestation: str, reported_us: float
+) -> None:
+    found = proved(Worker(alone_us, in_a_row_us=1001), Worker(alone_us))
+    assert found.attestation == attestation
+    assert found.attested is not None
+    assert found.attested.ns == pytest.approx(1e3 * reported_us, rel=2e-3)
+    assert ("claims_less" in found.flags) is (reported_us == 4000)
 
 
-@pytest.mark.parametrize(("call_us", "draws"), [(2000, 10), (15_000, 1), (25_000, 0)])
+@pytest.mark.parametrize(("call_us", "draws"), [(2000, 10), (15_000, 0), (25_000, 0)])
 def test_an_empty_request_comes_after_as_many_draws_as_one_with_calls(call_us: float, draws: int) -> None:
-    """Else caches are warm, and the candidate seems to be able to save what cold ones cost. Long calls need none."""
+    """Else caches are warm. Long calls need none: a request takes 1 ms beside them."""
     reference = Worker(call_us)
     clock, claim_ns = timed(Worker(call_us), reference)
     reference.asked.clear()
     clock.prove(claim_ns, PAIRS)
     asked = [what for what in reference.asked if what in {"drawn", ()}]
-    assert asked == [*["drawn"] * draws, ()] * host_clock.SINGLES
+    assert asked == [*["drawn"] * draws, ()] * host_clock.EMPTY_REQUESTS
 
 
 def test_the_last_request_looks_like_others_and_every_result_is_checked() -> None:

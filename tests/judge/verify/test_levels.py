@@ -407,9 +407,8 @@ def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_af
         if next(counted) > wrong_after.get("calls", 10**9) or time.monotonic() - began > wrong_after.get("seconds", 60):
             raise WRONG
 
-    bound = SimpleNamespace(
-        reconstruct_next=lambda: fresh.append(True), bound_to=lambda _: SimpleNamespace(exchange=exchange)
-    )
+    again = SimpleNamespace(exchange=exchange)
+    bound = SimpleNamespace(reconstruct_next=lambda: fresh.append(True), bound_to=lambda _: again)
     tried._bound, tried._candidate = bound, SimpleNamespace(calls=calls)  # type: ignore[assignment]
     tried._began = time.monotonic() - since_s
     assert tried._goes_wrong_alone(tried._own) is alone

@@ -63,7 +63,7 @@ class batches_the_attested_calls(nn.Module):
     """Computes all calls of a request as one product, whose factors are read once, and claims what that takes."""
 
     PROBLEM = "recurrence"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.5
     DEVICES = ("cpu",)
     CATALOGUE = "harness 13"
@@ -267,7 +267,8 @@ class pads_short_requests(nn.Module):
     """Makes short requests take as long as long ones, so that a call seems to add little time, and claims a tenth."""
 
     PROBLEM = "sine_chain"
-    EXPECT = ("timing_unattested",)
+    EXPECT = ("passed",)
+    SPEEDUP_BELOW = 1.1
     DEVICES = ("cpu",)
     CATALOGUE = "harness 4; rigor 10, 12"
 

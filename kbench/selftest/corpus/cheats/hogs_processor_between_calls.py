@@ -8,7 +8,7 @@ from torch import nn
 
 PROBLEM = "sine_chain"
 CLASS = "sabotage"
-EXPECT = ("passed", "timing_unattested")
+EXPECT = ("passed",)
 SPEEDUP_BELOW = 1.3
 DEVICES = ("cpu",)
 CATALOGUE = "harness 24, 27; rigor 20"

@@ -11,7 +11,7 @@ from torch import nn
 
 PROBLEM = "sine_chain"
 CLASS = "sabotage"
-EXPECT = ("passed", "timing_unattested", "protocol_error", "call_timeout")
+EXPECT = ("passed", "protocol_error", "call_timeout")
 SPEEDUP_BELOW = 1.3
 DEVICES = ("cpu",)
 CATALOGUE = "harness 24, 27; rigor 20"
