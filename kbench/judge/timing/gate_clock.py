@@ -210,7 +210,7 @@ class DeviceClock:
         if clock is None:
             refusal = RefusalError(
                 Status.TIMING_UNATTESTED,
-                f"the solution claims {event_ns / 1e3:.2f} µs a call, the judge's clock measured {mine.ns / 1e3:.2f}",
+                f"it claims {event_ns / 1e3:.2f} µs a call; the judge's clock measured {mine.ns / 1e3:.2f} µs",
                 self._rounds["candidate"].trial.candidate.log,
             )
             refusal.excess = mine.ns / max(1.0, event_ns)
