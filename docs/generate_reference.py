@@ -321,7 +321,8 @@ def documents() -> str:
         f"## Keys of every document\n\n{items(common)}",
         f"## Further keys by command\n\n{items(own)}",
         "## `results` of `run`, `verify`, `show` and `export`\n\nOne entry per solution and case. `timings` has one "
-        "entry per process, with its raw samples. Keys that are [columns](columns.md) mean the same here.\n\n"
+        "entry per process, with its raw samples (of `run` with `-v` only). Keys that are [columns](columns.md) "
+        "mean the same here.\n\n"
         + items(
             without(columns_of_rows(), field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT}))
         ),

@@ -7,8 +7,8 @@ ratios to the reference, in which clocks and heat of a session cancel; solutions
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import Interval
 from kbench.core.verdict import Answer, Conditions, Measurement, Thresholds, Verdict, judge_change
+from kbench.storage import details
 from kbench.storage.results import CaseKey, Run, case_key
 from kbench.storage.rows import clocks_locked, evaluates, timed_by
 
@@ -93,6 +94,14 @@ class Comparison:
     cases: tuple[ComparedCase, ...]
     confidence: float
     time: Time = Time.DEVICE
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Weight of each case that has one: how many times it counts."""
+
+    @property
+    def mean_name(self) -> str:
+        """Name of the mean over its cases, which names weights if there are any."""
+        weights = {self.weights.get(case.case, 1.0) for case in self.cases}
+        return "weighted geometric mean" if len(weights) > 1 else "geometric mean"
 
     @property
     def counts(self) -> dict[Answer, int]:
@@ -101,10 +110,12 @@ class Comparison:
 
     def geometric_mean(self, label: str) -> float | None:
         """Geometric mean of t_new / t_old over the cases of one label; None if all are unclear, which is no result."""
-        verdicts = [case.verdict for case in self.cases if case.label == label and case.verdict is not None]
-        ratios = [verdict.ratio for verdict in verdicts if verdict.ratio is not None]
-        decided = any(verdict.ratio is not None and verdict.status is not Answer.UNCLEAR for verdict in verdicts)
-        return statistics.geometric_mean(ratios) if decided else None
+        judged = [(one, one.verdict) for one in self.cases if one.label == label and one.verdict is not None]
+        found = [(one.case, verdict) for one, verdict in judged if verdict.ratio is not None]
+        if all(verdict.status is Answer.UNCLEAR for _, verdict in found):
+            return None
+        weights = [self.weights.get(case, 1.0) for case, _ in found]
+        return stats.weighted_mean([verdict.ratio or math.nan for _, verdict in found], weights)
 
 
 def compare(
@@ -135,7 +146,8 @@ def compare(
         )
     if not comparison.cases:
         raise NothingSelectedError("no case to compare", hint="`kbench show RUN` lists a run's cases")
-    return comparison
+    known = [details.read(run.path, run.rows[0].started_utc) for run in runs if run.rows]
+    return replace(comparison, weights={name: w for one in known if one for name, w in one.weights.items()})
 
 
 def measured(run: Run, cases: Sequence[str] = (), time: Time = Time.DEVICE) -> dict[CaseKey, ComparedSide]:

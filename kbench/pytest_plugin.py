@@ -98,7 +98,7 @@ def _judge(
     if case.status is Status.SKIPPED:
         pytest.skip(f"{case.solution}, case {case.case}: {case.reason}")
     if not case.passed:
-        pytest.fail(failure(case, case.solution), pytrace=False)
+        pytest.fail(failure(case, f"{case.solution}, case {case.case}"), pytrace=False)
     if max_slowdown is not None:
         _require_speed(case, max_slowdown)
     return case
@@ -124,6 +124,11 @@ def _require_speed(case: "CaseSummary", max_slowdown: float) -> None:
 
 def _place(request: pytest.FixtureRequest, given: str | Path) -> str | Path:
     """Find a relative path from the test's folder, then from pytest's root; names stay as they are."""
+    from kbench.plugins.places import provider_of
+
+    file, function = provider_of(str(given))
+    if function and file.endswith(".py"):
+        return f"{_place(request, file)}:{function}"
     places = [folder / given for folder in (request.path.parent, request.config.rootpath)]
     found = next((place for place in places if place.is_file()), given)
     # A path that neither folder has is told as the test's own, which is what its author means.

@@ -49,9 +49,9 @@ def watch(judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]
         yield WatchedSave(cases=tuple(cases), elapsed_s=time.monotonic() - began)
 
 
-def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep, *, variant: str = "") -> Iterator[None]:
     """Yield at once, then when a solution's files were saved and rest for one check; a missing file is waited for."""
-    followed = Followed(path)
+    followed = Followed(path, variant)
     known: Stamps = {}
     seen = followed.stamps()
     while True:
@@ -69,14 +69,14 @@ def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterato
 class Followed:
     """A solution file, and the files that it was seen to read when it was judged last."""
 
-    def __init__(self, path: Path):
-        self._path = path
+    def __init__(self, path: Path, variant: str = ""):
+        self._path, self._variant = path, variant
         self._files: tuple[Path, ...] = (path,)
         self.learn()
 
     def learn(self) -> None:
         """Follow what its last manifest lists from now on; a file that is no longer read may stay."""
-        self._files = tuple(dict.fromkeys((self._path, *manifest.latest(self._path))))
+        self._files = tuple(dict.fromkeys((self._path, *manifest.latest(self._path, self._variant))))
 
     def stamps(self) -> Stamps:
         """Look at the files; empty where the solution file is not there."""

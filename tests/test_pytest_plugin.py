@@ -94,7 +94,7 @@ def test_a_right_and_fast_solution_passes(judging, pytester):
 def test_a_wrong_solution_fails_with_its_reason_and_its_hint(judging):
     result, _ = judging(wrong())
     result.assert_outcomes(errors=1)
-    told = terminal.failure(summarise(wrong()), wrong().solution)
+    told = terminal.failure(summarise(wrong()), f"{wrong().solution}, case small")
     assert told.startswith("wrong_value: fast, case small: output[3]: got 1, want 2\nhint: ")
     assert told in result.stdout.str()
 

@@ -102,7 +102,8 @@ def test_saves_are_seen_once_and_a_file_that_is_away_or_being_written_is_waited_
     assert path.stat().st_mtime == 9
 
 
-def test_a_file_is_followed_once_it_was_seen_to_be_read(tmp_path, own_cache):
+@pytest.mark.parametrize("variant", ["", "softmax_a", "mykernels.ops:softmax_a"])
+def test_a_file_is_followed_once_it_was_seen_to_be_read(tmp_path, own_cache, variant):
     path, helper, other = tmp_path / "s.py", tmp_path / "helper.py", tmp_path / "other.py"
     for file in (path, helper, other):
         file.write_text("1")
@@ -121,13 +122,13 @@ def test_a_file_is_followed_once_it_was_seen_to_be_read(tmp_path, own_cache):
     ]
     # A change is seen at one check, and a save at the next.
     script = iter([act for step in steps for act in (step, lambda: None, lambda: None)])
-    saves = saves_of(path, lambda _: next(script)())
+    saves = saves_of(path, lambda _: next(script)(), variant=variant)
     found = []
     for _ in range(4):
         next(saves)
         found.append([*seen][-1:])
         if path.read_text() == "import helper":  # what a judge that imports it records
-            manifest.record(path, "", [str(helper)], [])
+            manifest.record(path, variant, [str(helper)], [])
     assert found == [[], ["s.py import helper"], ["helper.py 333"], ["helper.py 4444"]]
 
 

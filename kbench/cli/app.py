@@ -10,8 +10,9 @@ import sys
 import traceback
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
+from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -19,6 +20,7 @@ from kbench.cli.command import Command, Group, completing
 from kbench.cli.output import Output, lost, missing_package, silence
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError, did_you_mean
 from kbench.core.version import __version__
+from kbench.plugins import computed_cases
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
 EXIT_CODES = (
@@ -111,6 +113,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without `×` must not end a run
     _offer_own_programs()
+    computed_cases.compute_by(_compute_cases)
     code = _guarded(arguments)
     try:
         sys.stdout.flush()
@@ -118,6 +121,12 @@ def main(argv: list[str] | None = None) -> NoReturn:
         silence(sys.stdout)
         code = code or (int(ExitCode.OK) if isinstance(error, BrokenPipeError) else _report(lost(error), arguments))
     sys.exit(int(code))
+
+
+def _compute_cases(path: Path) -> Any:
+    from kbench.host import listing  # imports much that most commands do not need
+
+    return listing.computed(path)
 
 
 def _offer_own_programs() -> None:

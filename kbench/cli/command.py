@@ -9,14 +9,14 @@ from typer.core import TyperCommand, TyperGroup
 
 SHOWS_ALL = "kbench.help_all"
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "What to judge": (("self_", "pair", "case", "set_", "device"), ("entry",)),
+    "What to judge": (("self_", "pair", "case", "set_", "grid", "device"), ("entry",)),
     "What to do again": (("resume", "retry_failed", "only"), ()),
     "How far to go": (
         ("until", "max_failures"),
         ("lanes", "jobs", "executor", "address", "verify_limit", "time_limit"),
     ),
-    "Is it right": (("level", "accept", "backward"), ("require_custom", "sanitize", "allow_tf32", "eval_mode")),
-    "How fast": (("quick", "precision", "budget"), ("processes", "max_processes", "mode", "lock_clocks")),
+    "Is it right": (("level", "backward"), ("accept", "require_custom", "sanitize", "allow_tf32", "eval_mode")),
+    "How fast": (("quick", "precision", "budget"), ("baseline", "processes", "max_processes", "mode", "lock_clocks")),
     "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "trusted")),
     "Output": (
         ("name", "json", "verbose"),

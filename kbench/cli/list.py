@@ -93,11 +93,13 @@ def _problems(settings: Settings) -> Listing:
 def _cases(problem: Entry) -> Listing:
     """List cases with all constants in force: people know a case by its sizes."""
     parsed = problem.parsed
+    own, weights = parsed.cases, parsed.weights
+    file = "the file" if parsed.cases_are_literal else "the file, run once"
     rows = [
-        (name, "the file" if name in parsed.cases else "derived", parsed.constants(overrides))
+        (name, file if name in own else "derived", weights.get(name, ""), parsed.constants(overrides))
         for name, overrides in registry.selectable_cases(problem).items()
     ]
-    return Listing(names=("case", "from", "constants"), rows=rows)
+    return Listing(names=("case", "from", "weight", "constants"), rows=rows)
 
 
 def _runs(folder: Path) -> Listing:
@@ -118,7 +120,7 @@ def _table(listing: Listing, shortened: Collection[str] = ()) -> Table:
     rows = [
         {name: text(value) for name, text, value in zip(listing.names, texts, row, strict=True)} for row in listing.rows
     ]
-    return table(rows, titles=listing.names, wraps=WRAPPING, spare={"device"})
+    return table(rows, titles=listing.names, wraps=WRAPPING, spare={"device": 1})
 
 
 def _render_text(output: Output, listing: Listing) -> str:

@@ -9,6 +9,7 @@ from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.run import code_of_statuses
 from kbench.core.model import Failed, Status
 from kbench.plugins import registry
+from kbench.plugins.constant_text import parse_overrides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,7 @@ def main(flags: _ProfileFlags) -> int:
         settings,
         device=flags.device,
         cases=(flags.case,) if flags.case is not None else (),
-        overrides=shared_flags.parse_overrides(flags.set_ or []),
+        overrides=parse_overrides(flags.set_ or []),
         allow_tf32=flags.allow_tf32,
         trusted=flags.trusted,
         save=False,

@@ -14,11 +14,12 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, did_you_mean
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
+from kbench.plugins.constant_text import grid_cases, parse_grid, parse_overrides
 from kbench.plugins.registry import Entry
 from kbench.storage.runfiles import run_files
 from kbench.storage.settings import Settings
@@ -46,6 +47,7 @@ class VerifyFlags(OutputFlags):
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
+    grid: list[str] | None = shared_flags.grid()
     device: str | None = shared_flags.device()
     import_timeout: float | None = shared_flags.seconds(
         "--import-timeout SECONDS", "Timeout for importing solution or problem (default 60s)"
@@ -89,6 +91,9 @@ class RunFlags(VerifyFlags):
         "--budget SECONDS", "Time to measure each solution and case (default 20s)"
     )
     quick: bool = shared_flags.quick()
+    baseline: str | None = option(
+        "--baseline NAME", "Solution that the table of cases and solutions compares with (default the reference)"
+    )
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
     )
@@ -112,27 +117,56 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
 
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
-    problem = registry.find_problem(flags.problem, settings)
+    problem = _problem(name, flags, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
+    baseline = (timing.baseline if timing is not None else None) or ""
+    names = [entry.name for entry in registry.told_apart(chosen)]
+    if baseline and baseline not in names:
+        hint = did_you_mean(baseline, names, listing=f"solutions of this run: {', '.join(names)}")
+        raise UsageError(f"`--baseline {baseline}` is no solution of this run", hint)
     judged, summary = _follow(problem, chosen, options, output)
 
     from kbench.report import run_formats, terminal
     from kbench.report.saved_run import details_of
     from kbench.storage import details
 
-    summary = replace(summary, elapsed_s=_own_age_s())
+    left = len(problem.parsed.cases) - len({one.case for one in judged}) if not options.cases else 0
+    summary = replace(summary, elapsed_s=_own_age_s(), baseline=baseline, unjudged=max(left, 0))
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
     code = exit_code(summary, strict=flags.strict)
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
-        json=lambda: run_formats.render_json(summary, judged, exit_code=int(code), command=name),
+        json=lambda: run_formats.render_json(
+            summary, judged, exit_code=int(code), command=name, samples=output.verbosity > 0
+        ),
         csv=lambda: run_formats.render_rows(summary),
         md=lambda: run_formats.render_markdown(summary),
     )
     if summary.error is not None and not output.wants_json:
         output.error(summary.error)
     return code
+
+
+def _problem(command: str, flags: VerifyFlags, settings: Settings) -> Entry:
+    """Find the problem; where a solution is given in its place, the error says which order was meant."""
+    try:
+        return registry.find_problem(flags.problem, settings)
+    except PluginError as error:
+        words = [flags.problem, *(flags.solutions or ())]
+        meant = next((word for word in words[1:] if _is_problem(word, settings)), None)
+        if meant is None:
+            raise
+        typed = shlex.join(["kbench", command, meant, *(word for word in words if word != meant)])
+        raise PluginError(error.message, f"the problem comes first: `{typed}`") from None
+
+
+def _is_problem(word: str, settings: Settings) -> bool:
+    try:
+        registry.find_problem(word, settings)
+    except KbenchError:
+        return False
+    return True
 
 
 def _own_age_s() -> float:
@@ -149,10 +183,12 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     limits = shared_flags.given(
         import_s=flags.import_timeout, build_s=flags.build_timeout, call_s=flags.call_timeout, total_s=flags.timeout
     )
+    overrides = parse_overrides(flags.set_ or ())
+    grid = parse_grid(flags.grid or (), overrides)
     given: dict[str, Any] = {
         **{name: getattr(flags, name) for name in told},
-        "cases": tuple(flags.case or ()),
-        "overrides": shared_flags.parse_overrides(flags.set_ or []),
+        "cases": grid_cases(flags.case or (), grid) if grid else tuple(flags.case or ()),
+        "overrides": overrides,
         "verify_only": timing is None,
         "limits": replace(settings.run.limits, **limits),
         "accept": require_codes((*settings.accept, *(flags.accept or ()))),

@@ -1,6 +1,5 @@
 """Flags that several commands have, each declared once, and how values are read: durations, shares and constants."""
 
-import ast
 import functools
 import math
 import re
@@ -10,7 +9,6 @@ import typer
 
 from kbench.cli import completion
 from kbench.cli.options import argument, option, switch
-from kbench.core.errors import UsageError
 from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import is_share
 
@@ -50,29 +48,6 @@ def _share(text: str) -> float:
         return math.nan
 
 
-def parse_overrides(pairs: list[str]) -> dict[str, Any]:
-    """Read `NAME=VALUE` pairs; values are Python literals."""
-    overrides: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = (part.strip() for part in pair.partition("="))
-        if not equals or not name.isidentifier():
-            raise UsageError(f"`--set {pair}` is not NAME=VALUE", "write for example `--set batch_size=4`")
-        try:
-            overrides[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            computed = text[:1].isdigit() or not text
-            if text.startswith("torch."):
-                function = 'let the file look it up: `dtype = "float16"`, and `getattr(torch, dtype)` where it is used'
-                raise UsageError(f"`--set {pair}`: {text} is no literal, and no text either", function) from None
-            raise UsageError(
-                f"`--set {pair}`: {text!r} is not a Python literal",
-                f"write the value itself: `--set {name}=4`"
-                if computed
-                else f"text needs quotes inside the quotes: `--set \"{name}='{text}'\"`; a number needs digits",
-            ) from None
-    return overrides
-
-
 def given(**values: Any) -> dict[str, Any]:
     """Return the values of those flags that were given."""
     return {name: value for name, value in values.items() if value is not None}
@@ -91,6 +66,7 @@ run = functools.partial(
 cases = functools.partial(option, "--case GLOB", "Only cases whose name matches; repeatable")
 entry = functools.partial(option, "--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
 set_ = functools.partial(option, "--set NAME=VALUE", "Override a constant of the problem; repeatable")
+grid = functools.partial(option, "--grid NAME=V1,V2", "Judge a case for each value of a constant; repeatable")
 device = functools.partial(option, "--device DEVICE", "auto, cpu, cuda or cuda:INDEX")
 devices = functools.partial(option, "--devices DEVICES", "all, cpu, or indices such as 0,1 (default: all)")
 lanes = functools.partial(option, "--lanes N", "Judges per device (default 4; 1 on a CPU)", min=1)

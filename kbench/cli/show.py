@@ -95,6 +95,6 @@ def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], comm
     from kbench.report import run_formats
 
     if target == "json":
-        return run_formats.render_json(summary, judged, exit_code=ExitCode.OK, command=command)
+        return run_formats.render_json(summary, judged, exit_code=ExitCode.OK, command=command, samples=True)
     texts = {"csv": run_formats.render_rows, "md": run_formats.render_markdown, "summary": run_formats.render_summary}
     return texts[target](summary)

@@ -32,7 +32,7 @@ BUDGET_S = 6.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WatchFlags(SettingsFlags):
     problem: str = shared_flags.problem()
-    file: Path = argument("FILE", "Solution file to watch")
+    file: Path = argument("FILE", "Solution to watch: a file, or one of its functions")
     case: str | None = option("--case GLOB", "Only cases whose name matches", autocompletion=completion.cases)
     device: str | None = shared_flags.device()
     entry: str | None = shared_flags.entry()
@@ -73,7 +73,9 @@ def main(flags: _WatchFlags) -> int:
     if named and not flags.file.exists():
         told = f"`{flags.file}` is a name, and a file is watched"
         raise UsageError(told, f"its file is `{os.path.relpath(named[0])}`")
-    registry.find_solution(problem, flags.file, settings, entry=flags.entry)  # refuses what is no solution
+    chosen = registry.find_solution(problem, flags.file, settings, entry=flags.entry)  # refuses what is no solution
+    is_file = flags.file.suffix == ".py"  # not `file.py:function`, nor `package.module:function`
+    solution, path = (flags.file, flags.file) if is_file else (str(flags.file), chosen.path)
     options: dict[str, Any] = {"device": flags.device or settings.run.device, "verify_only": flags.verify_only}
     options |= {"processes": PROCESSES, "max_processes": PROCESSES, "budget_s": flags.budget or BUDGET_S}
     options |= {"cases": flags.case} if flags.case is not None else {}
@@ -81,9 +83,9 @@ def main(flags: _WatchFlags) -> int:
     shown = Shown(output)
     try:
         with Judge(lanes=1, config=flags.config, on_stage=shown.show, **options) as judge:
-            once = functools.partial(judge.evaluate, str(problem.path), flags.file, entry=flags.entry)
+            once = functools.partial(judge.evaluate, str(problem.path), solution, entry=flags.entry)
             output.note(f"watching {flags.file} and the files that it imports; Ctrl-C ends it")
-            with closing(watch(lambda: shown.during(once), saves_of(flags.file))) as judged:
+            with closing(watch(lambda: shown.during(once), saves_of(path, variant=chosen.variant))) as judged:
                 for save in judged:
                     saves += 1
                     passed += all(case.result.passed for case in save.cases)

@@ -4,8 +4,8 @@ On a GPU a round of K calls is queued behind a gate that the judge opens, and en
 `total = constant + K * time per call`. The constant (the gate opens, the contexts switch, the flag is seen) is measured
 in rounds without a call, with the reference's worker. On an H200 it is 153 µs and varies by 0.5 µs (docs/timing.md).
 
-On a CPU the judge's clock runs around each request of calls in a row: `wall = empty request + K * time per call`. Empty
-requests go to the reference's worker. A worker's claim of its own time decides nothing.
+On a CPU the judge's clock runs around each request of calls in a row: `wall = K * (time per call + overhead)`. The
+overhead is measured on the reference's worker. A claim of the candidate's worker decides nothing.
 """
 
 import math
@@ -31,14 +31,13 @@ FIRST_CALL = 1.5
 """Factor by which a call may take longer on its own: caches are cold and threads sleep; uncertainty comes on top."""
 FIRST_CALL_NS = 200_000
 """Chosen. Largest time that waking threads adds to such a call on a CPU; a longer one is reported instead."""
-HELD_ALONE, HELD_ALONE_NS = 1.1, 100_000
-"""Factor and, on a CPU, time by which the shortest single call of a `held` claim may exceed calls in a row. On an H200,
-13 published kernels of 11 to 930 µs took at most 1.04 times as long (results/calibration/single_calls_h200.csv)."""
+HELD_ALONE = 1.1
+"""Factor by which the shortest single call of a `held` time may exceed calls in a row. On an H200, 13 published kernels
+of 11 to 930 µs took at most 1.04 times as long (results/calibration/single_calls_h200.csv)."""
 REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is false: honest events agree within a percent. On a CPU a warning."""
 BATCHED_NS = 1_000_000
-"""Shortest `held` time on a CPU. A single call may take a tenth longer and 0.1 ms. By this allowance a solution
-that computes several calls as one gains up to 1.33 times here, and 1.6 times at 0.3 ms."""
+"""Chosen. Shortest `held` time on a CPU: what surrounds a call takes up to 0.1 ms."""
 GROSS = 2.0
 """Excess over a claim, as a factor, that a disturbance cannot explain."""
 
@@ -197,27 +196,52 @@ def attest_queued_single(single_ns: float, in_a_row: Attested) -> str:
     return "held" if ratio <= HELD_ALONE else "weak" if ratio <= FIRST_CALL else "failed"
 
 
-def attest_requests(
-    times_ns: Sequence[float], empty: Sequence[float], empty_after: Sequence[float], calls: int
-) -> Attested:
-    """Return the time per call of requests of `calls` calls on a CPU, each less the median of the `empty` ones.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOverhead:
+    """Difference of the judge's clock and the reference's worker's own, which runs trusted code.
 
-    The half-width is that of the median, plus, over the calls, that of the empty requests and their change until the
-    end. Raises ValueError without requests.
+    `ns` is for each call of a request, with its share of the request; one call alone takes `alone_ns` longer.
     """
-    open_ns = median_half_width(empty) + abs(median(empty_after) - median(empty))
-    return Attested(ns=median(times_ns), half_width_ns=median_half_width(times_ns) + open_ns / calls)
+
+    ns: float
+    half_width_ns: float
+    alone_ns: float
 
 
-def attest_single(single_ns: float, in_a_row_ns: float) -> str:
-    """Compare a request of one call on a CPU, less an empty one, with calls in a row: `held`, `weak` or `together`.
+def request_overhead(seen_ns: Sequence[float], worker_ns: Sequence[float], single_ns: float) -> RequestOverhead:
+    """Return the overhead of the reference's requests.
 
-    A solution sees the calls of one request together, and may compute several as one. Threads asleep make one call
-    longer, too: that is `weak`. A call that is longer still shows that calls are computed together.
+    Its calls take `seen_ns` by the judge's clock and `worker_ns` by its worker's. Its quickest request of one call takes
+    `single_ns`. Raises ValueError without requests.
     """
-    if single_ns <= HELD_ALONE * in_a_row_ns + HELD_ALONE_NS:
+    around = [seen - own for seen, own in zip(seen_ns, worker_ns, strict=True)]
+    return RequestOverhead(
+        ns=max(0.0, median(around)),
+        half_width_ns=median_half_width(around),
+        alone_ns=max(0.0, single_ns - median(seen_ns)),
+    )
+
+
+def attest_requests(times_ns: Sequence[float], overhead: RequestOverhead) -> Attested:
+    """Return the time per call of a candidate's requests on a CPU, less the overhead of the reference's.
+
+    A candidate may save all of the overhead, which is part of the half-width. Raises ValueError for no request.
+    """
+    half_width_ns = median_half_width(times_ns) + overhead.half_width_ns + overhead.ns
+    return Attested(ns=max(1.0, median(times_ns) - overhead.ns), half_width_ns=half_width_ns)
+
+
+def attest_single(single_ns: float, in_a_row_ns: float, overhead: RequestOverhead) -> str:
+    """Compare the quickest request of one call on a CPU with calls in a row: `held`, `weak` or `together`.
+
+    The calls of one request are in sight together, so several may be computed as one; one call alone may not. It takes
+    longer by what the reference's does. A pool of threads that slept makes it longer still: that is `weak`. Beyond, the
+    calls are computed together.
+    """
+    more_ns = single_ns - overhead.alone_ns
+    if more_ns <= HELD_ALONE * in_a_row_ns:
         return "held"
-    return "weak" if single_ns <= FIRST_CALL * in_a_row_ns + FIRST_CALL_NS else "together"
+    return "weak" if more_ns <= FIRST_CALL * in_a_row_ns + FIRST_CALL_NS else "together"
 
 
 def claim_is_quoted(claim_ns: float, attested: Attested, attestation: str) -> bool:

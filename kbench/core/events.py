@@ -179,6 +179,8 @@ class Judged:
     outcome: Outcome
     rows: tuple[ResultRow, ...] = field(repr=False)
     stage_s: dict[str, float]
+    weight: float = 1.0
+    """Number of times that the case counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

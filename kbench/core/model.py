@@ -90,6 +90,8 @@ class Case:
 
     name: str
     overrides: dict[str, Any] = field(default_factory=dict)
+    weight: float = 1.0
+    """Number of times that it counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

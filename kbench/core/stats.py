@@ -318,3 +318,9 @@ def _ranks(data: NDArray[np.float64]) -> NDArray[np.float64]:
     _, inverse, counts = np.unique(data, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return ((ends - counts + ends - 1) / 2)[inverse]
+
+
+def weighted_mean(ratios: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the geometric mean of ratios, each counted as often as its weight says."""
+    logs = (weight * math.log(ratio) for ratio, weight in zip(ratios, weights, strict=True))
+    return math.exp(math.fsum(logs) / math.fsum(weights))

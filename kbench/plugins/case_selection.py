@@ -12,27 +12,60 @@ from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case
 from kbench.plugins import registry
+from kbench.plugins.constant_text import case_of_constants, require_kind
 from kbench.plugins.registry import Entry
 from kbench.plugins.small_case import SMALL
 
+MOST_LISTED = 12
+"""Chosen. Names of cases in a hint: a grid has hundreds."""
+
 
 def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tuple[Case, ...]:
-    """Return the cases that globs select, else the first preferred one, with `--set`; the derived one by name only."""
-    table = registry.selectable_cases(problem) if SMALL in options.cases else problem.parsed.cases
-    known = sorted(problem.parsed.constants())
-    unknown = sorted(set(options.overrides) - set(known))
-    if unknown:
-        raise UsageError(f"`{problem.name}` has no constant `{unknown[0]}`", did_you_mean(unknown[0], known))
-    if options.cases:
-        for pattern in options.cases:
-            if not fnmatch.filter(table, pattern):
-                names = [*registry.selectable_cases(problem)]
-                hint = did_you_mean(pattern, names, listing=f"cases: {', '.join(names)}")
-                raise UsageError(f"`{problem.name}` has no case `{pattern}`", hint)
-        names = [name for name in table if any(fnmatch.fnmatch(name, pattern) for pattern in options.cases)]
-    else:
-        names = [next((name for name in preferred if name in table), next(iter(table)))]
-    return tuple(Case(name=name, overrides={**table[name], **options.overrides}) for name in names)
+    """Return the cases that globs or constants select, else the first preferred one, with `--set` applied.
+
+    `M=1024,N=64` is the case with these constants, `small,M=1024` the case `small` with one changed. The derived case
+    is selected by its name only.
+    """
+    parsed = problem.parsed
+    table, weights, constants = registry.selectable_cases(problem), parsed.weights, parsed.constants()
+    own = parsed.cases
+    _require_constants(problem, constants, options.overrides)
+
+    def made(name: str, base: str, changed: Mapping[str, Any]) -> Case:
+        overrides = {**table.get(base, {}), **options.overrides, **changed}
+        return Case(name=name, overrides=overrides, weight=weights.get(base, 1.0))
+
+    if not options.cases:
+        name = next((name for name in preferred if name in own), next(iter(own)))
+        return (made(name, name, {}),)
+    plain: set[str] = set()
+    points: dict[str, Case] = {}
+    for pattern in options.cases:
+        found = _matching(pattern, own, table)
+        plain.update(found)
+        base, changed = (None if found else case_of_constants(pattern)) or ("", {})
+        bases = _matching(base, own, table) if base else [""]
+        if not found and (not changed or not bases):
+            names = [*table]
+            hint = did_you_mean(base or pattern, names, listing=f"cases: {', '.join(names[:MOST_LISTED])}")
+            raise UsageError(f"`{problem.name}` has no case `{base or pattern}`", hint)
+        _require_constants(problem, constants, changed)
+        for one in bases if changed else ():
+            name = pattern if one == base else f"{one}{pattern[len(base) :]}"
+            points[name] = made(name, one, changed)
+    return (*(made(name, name, {}) for name in table if name in plain), *points.values())
+
+
+def _matching(pattern: str, own: Mapping[str, Any], table: Mapping[str, Any]) -> list[str]:
+    return [pattern] if pattern in table else fnmatch.filter(own, pattern)
+
+
+def _require_constants(problem: Entry, known: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Raise UsageError for a constant that the file does not define, or that has another kind of value."""
+    for name, value in sorted(given.items()):
+        if name not in known:
+            raise UsageError(f"`{problem.name}` has no constant `{name}`", did_you_mean(name, sorted(known)))
+        require_kind(name, known[name], value)
 
 
 def small_case(problem: Entry, options: RunOptions) -> Case | None:
@@ -59,7 +92,8 @@ def needs_derived_shapes(problem: Entry, solution: Entry, level: Level) -> bool:
 
 def set_by_hand(problem: Entry, case: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a row's constants that came from `--set`: JSON, which has made lists of the case's tuples."""
-    known = registry.selectable_cases(problem).get(case, {})
+    base, changed = case_of_constants(case) or (case, {})
+    known = {**registry.selectable_cases(problem).get(base, {}), **changed}
     of_case = json.loads(json.dumps(known, default=str))
     return {name: value for name, value in recorded.items() if name not in of_case or of_case[name] != value}
 

@@ -2,6 +2,7 @@
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ MAX_CONSTANT_BITS = 4096
 """Larger integers are not folded, because computing or printing them could take minutes."""
 MAX_STATEMENT, MAX_FILE = 4_000, 200_000
 """Largest number of literals in one value, and in all values of a file. A name counts as its value at each use."""
+DTYPE = re.compile(r"(?:b?float|u?int|complex)\d+(?:_\w+)?|half|float|double|short|int|long|bool")
+"""Names of dtypes: `torch.bfloat16` is folded to the text `bfloat16`."""
 CHARACTERS = 64
 """A string counts as one literal for each of this many characters."""
 
@@ -102,6 +105,8 @@ class _Folding:
             case ast.Name(id=name) if name in self._known:
                 value = self._known[name].value
                 self._spend(self._known[name].literals - 1)
+            case ast.Attribute(value=ast.Name(id="torch"), attr=name) if DTYPE.fullmatch(name):
+                value = name
             case ast.Tuple():
                 value = tuple([self.evaluate(element) for element in node.elts])
             case ast.List():

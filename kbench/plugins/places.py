@@ -4,6 +4,7 @@ Nothing is opened, so that completion is fast. Solutions of a problem `softmax.p
 `D/solutions/softmax` and `D/../solutions/softmax`; the package itself is laid out in the last way.
 """
 
+import contextlib
 import importlib.util
 import os
 from collections.abc import Iterator
@@ -53,7 +54,8 @@ def solution_files(problem: Path, settings: Settings) -> list[Found]:
     """List the files that may be solutions of the problem in this file, each once."""
     name, beside = problem.stem, problem.resolve().parent
     folders = [place.parent if place.suffix == ".py" else place for place in settings.paths]
-    near = (beside / name, beside / "solutions" / name, beside.parent / "solutions" / name)
+    here = Path("solutions") / name  # where `kbench new solution` writes for a problem by name
+    near = (beside / name, beside / "solutions" / name, beside.parent / "solutions" / name, here)
     places: list[Found] = [(_PACKAGE / "solutions" / name, "kbench")]
     places += [(place / name, "entry point") for place in _entry_point_places("kbench.solutions")]
     places += [(each, "settings") for folder in folders for each in (folder / "solutions" / name, folder / name)]
@@ -66,6 +68,29 @@ def as_path(name_or_path: str | Path) -> Path | None:
     text = str(name_or_path)
     looks_like_path = isinstance(name_or_path, Path) or text.endswith(".py") or "/" in text or "\\" in text
     return Path(name_or_path).expanduser() if looks_like_path else None
+
+
+def provider_of(text: str) -> tuple[str, str]:
+    """Split `file.py:function` and `package.module:function`; the second part is empty for anything else."""
+    place, _, attribute = text.rpartition(":")
+    if not place or not attribute.isidentifier() or Path(text).exists():
+        return text, ""
+    is_module = all(part.isidentifier() for part in place.split("."))
+    return (place, attribute) if is_module or as_path(place) is not None else (text, "")
+
+
+def module_file(dotted: str) -> Path | None:
+    """Return the file of a module in the current folder or an installed package; nothing is imported."""
+    parts = dotted.split(".")
+    spec = None
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(parts[0])
+    found = spec.submodule_search_locations if spec is not None else None
+    roots = [Path.cwd(), *(Path(folder).parent for folder in found or ())]
+    roots += [Path(spec.origin).parent] if spec is not None and spec.origin and not found else []
+    places = [root.joinpath(*parts) for root in roots]
+    files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
+    return next((file for file in files if file.is_file()), None)
 
 
 def named_entry_points(problem: str) -> Iterator[tuple[str, Path]]:

@@ -12,10 +12,11 @@ from typing import Any
 from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.constant_folding import bound
-from kbench.plugins.script import unimportable
+from kbench.plugins.constant_text import fitted
+from kbench.plugins.script import last_line, unimportable
 
-OVERRIDES = "__kbench_overrides__"
-"""Name of the table with overridden constants: not every value (inf, nan) has a literal."""
+OVERRIDE = "__kbench_override__"
+"""Name of the function that returns a constant's new value, given the file's own: not every value has a literal."""
 MODULE_PREFIX = "kbench_problem_"
 """How the names of modules begin that problems' files are imported as."""
 
@@ -28,7 +29,7 @@ def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     assert spec is not None, "a .py path always has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    module.__dict__[OVERRIDES] = dict(overrides)
+    module.__dict__[OVERRIDE] = lambda constant, own: fitted(own, overrides[constant])
     try:
         source = importlib.util.decode_source(path.read_bytes())
         code = compile(_override(source, str(path), overrides), str(path), "exec")
@@ -40,7 +41,7 @@ def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     except ImportError as error:
         raise PluginError(unimportable(error, path)) from error
     except Exception as error:
-        raise PluginError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{last_line(error, path)}: {type(error).__name__}: {error}") from error
     return module
 
 
@@ -55,7 +56,7 @@ def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
         body.append(statement)
         for name in sorted(_assigned(statement) & set(overrides)):
             missing.discard(name)
-            value = ast.parse(f"{name} = {OVERRIDES}[{name!r}]").body[0]
+            value = ast.parse(f"{name} = {OVERRIDE}({name!r}, {name})").body[0]
             body.append(ast.copy_location(value, statement))
     if missing:
         known = sorted({name for statement in tree.body for name in _assigned(statement)})

@@ -12,7 +12,17 @@ from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.core.model import Failed, Status
 from kbench.core.printable import printable
 from kbench.plugins import source
-from kbench.plugins.places import BUILTINS, Found, Origin, as_path, named_entry_points, problem_files, solution_files
+from kbench.plugins.places import (
+    BUILTINS,
+    Found,
+    Origin,
+    as_path,
+    module_file,
+    named_entry_points,
+    problem_files,
+    provider_of,
+    solution_files,
+)
 from kbench.plugins.small_case import SMALL, size_roles, small_constants
 from kbench.plugins.source import Source
 from kbench.storage.runfiles import shown_path
@@ -43,7 +53,10 @@ class Entry:
     builtin: str | None = None
     """The key in `BUILTINS` of a solution without a file; its `path` is the problem's."""
     attribute: str = DEFAULT_ENTRY
-    """The judged entry of a solution's file: a class, or a function that is the forward itself."""
+    """The judged entry of a solution's file: a class, or a function that is the forward itself.
+
+    `package.module:function` where the file is imported as that module.
+    """
 
     def unsupported_on(self, device: str, problem: "Entry") -> Failed | None:
         """Return why a solution of a problem is not judged on a kind of device; None if it is."""
@@ -66,6 +79,13 @@ class Entry:
     def recorded_path(self) -> str:
         """Path of its file for a results file, relative if below the working folder; empty if shipped."""
         return "" if self.origin == "kbench" else shown_path(self.path)
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Prefixes that make its name unique: the folders, and for a function its file."""
+        real = self.path.resolve()
+        is_part = self.builtin is None and real.stem not in {self.name, "__init__"}
+        return (*real.parts[1:-1], *([real.stem] if is_part else []))
 
     @property
     def variant(self) -> str:
@@ -122,15 +142,23 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     raise _unknown(f"no problem named `{name}`", "problem", name, [Path(f"{name}.py")], known, listing)
 
 
+def as_problem(path: Path) -> Entry:
+    """Return the problem in a file. Raises what `find_problem` does."""
+    return _read_problem(path, "path")
+
+
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
     """Find the solution of that name, or in that file. Raises what `find_problem` does.
 
     Judged is `entry`, else what the file's head comment names, else the settings' entry if defined, else `ModelNew`.
     """
+    name = str(name_or_path)
+    place, attribute = provider_of(name)
+    if attribute:
+        return _provider(place, attribute, problem, settings)
     path = as_path(name_or_path)
     if path is not None:
         return _read_solution(path, "path", problem, settings, entry)
-    name = str(name_or_path)
     if name in BUILTINS:
         return builtin(problem, name)
     if (found := _only(name, "solution", solution_files(problem.path, settings))) is not None:
@@ -141,21 +169,48 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
             return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
     message = f"`{problem.name}` has no solution named `{name}`"
     listing = f"`kbench list {problem.typed}` shows its solutions"
+    if "." in name and module_file(name) is not None:
+        listing = f"name the function or class of the module: `{name}:FUNCTION`"
     file = f"{name}.py"
     places = [Path(file), Path(problem.typed).parent / file, Path("solutions", problem.name, file)]
     raise _unknown(message, "solution", name, places, known, listing)
+
+
+def _provider(place: str, attribute: str, problem: Entry, settings: Settings) -> Entry:
+    """Return the solution `file.py:function`, or `package.module:function`, under the name of the function."""
+    path = as_path(place)
+    target = attribute if path is not None else f"{place}:{attribute}"
+    path = path or module_file(place)
+    if path is None:
+        raise UsageError(f"no module `{place}`", _nearest_module(place))
+    found = _read_solution(path, "path", problem, settings, target)
+    if attribute in {DEFAULT_ENTRY, *OTHER_ENTRIES}:
+        attribute = found.name if attribute == DEFAULT_ENTRY else f"{found.name}.{attribute}"
+    return replace(found, name=attribute)
+
+
+def _nearest_module(place: str) -> str:
+    """Return a hint for a module that is not there: one with a name like it, or where modules are looked for."""
+    parts, folder, known = place.split("."), Path.cwd(), list[str]()
+    while parts[len(known) + 1 :] and (package := module_file(".".join([*known, parts[len(known)]]))) is not None:
+        known, folder = [*known, parts[len(known)]], package.parent
+    beside = [file.stem for file in folder.glob("*.py")] + [file.parent.name for file in folder.glob("*/__init__.py")]
+    near = difflib.get_close_matches(parts[len(known)], beside, n=1)
+    if near:
+        return f"did you mean `{'.'.join([*known, near[0], *parts[len(known) + 1 :]])}`?"
+    return "modules are looked for in the current folder and in installed packages; a path ends in `.py`"
 
 
 def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return each file once with a unique name: `a.my` and `b.my` for two `my`, with as many folders as needed."""
     unique: dict[tuple[Path, str], Entry] = {}
     for entry in entries:
-        unique.setdefault((entry.path.resolve(), entry.variant), entry)
+        unique.setdefault((entry.path.resolve(), entry.variant.rpartition(":")[2]), entry)
     found = list(unique.values())
     for number, entry in enumerate(unique.values()):
         others = [other for other in unique.values() if other is not entry and other.name == entry.name]
-        dotted = [".".join((*other.path.resolve().parts[:-1], other.name)) for other in others]
-        folders = list(entry.path.resolve().parts[:-1])
+        dotted = [".".join((*other.owners, other.name)) for other in others]
+        folders = [*entry.owners]
         name = entry.name
         while folders and any(other.endswith(f".{name}") for other in dotted):
             name = f"{folders.pop()}.{name}"
@@ -211,21 +266,28 @@ def _parse(path: Path, kind: EntryKind) -> Source:
 
 def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Settings, asked: str | None) -> Entry:
     parsed = _parse(path, "solution")
-    attribute = asked or _attribute(parsed, settings.entry)
-    if attribute in parsed.names:
-        return _entry(parsed, "solution", origin, attribute)
+    target = asked or _attribute(parsed, settings.entry)
+    attribute = target.rpartition(":")[2]
+    if attribute in parsed.names or (asked and parsed.imports_all):
+        if (value := parsed.constants().get(attribute)) is not None:
+            raise PluginError(f"`{attribute}` in {path} is {value!r}, not a function or a class", _offered(parsed))
+        return _entry(parsed, "solution", origin, target)
     own = path.exists() and path.samefile(problem.path)
     usual = [name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names]
     others = [name for name in usual or parsed.modules or parsed.functions if not (own and name == "Model")]
-    hint = None
-    if len(others) > 1:
-        hint = f"name the solution: {', or '.join(f'`--entry {name}`' for name in others[:MOST_OFFERED])}"
-    elif others:
-        hint = f"`--entry {others[0]}` judges its `{others[0]}`"
-    elif asked is None and attribute == DEFAULT_ENTRY:
-        hint = "`kbench new solution PROBLEM NAME` writes a file to start from"
-    kind, swapped = ("class ", _swapped(parsed, "problem")) if attribute == DEFAULT_ENTRY else ("", "")
-    raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
+    if attribute != DEFAULT_ENTRY:
+        near = did_you_mean(attribute, [*parsed.functions, *parsed.classes], listing=_offered(parsed))
+        raise PluginError(f"{path} defines no `{attribute}`", near)
+    hint = "`kbench new solution PROBLEM NAME` writes a file to start from"
+    if others:
+        hint = f"name the solution: {', or '.join(f'`{path}:{name}`' for name in others[:MOST_OFFERED])}"
+    swapped = _swapped(parsed, "problem")
+    raise PluginError(f"{path} defines no class `{DEFAULT_ENTRY}`, so it is not a solution{swapped}", hint)
+
+
+def _offered(parsed: Source) -> str:
+    known = [*parsed.functions, *parsed.classes][:MOST_OFFERED]
+    return f"it has {', '.join(f'`{name}`' for name in known)}" if known else "it has no function and no class"
 
 
 def _swapped(parsed: Source, other: EntryKind) -> str:
@@ -236,7 +298,10 @@ def _attribute(parsed: Source, wanted: str | None) -> str:
     """Return the judged entry of a file, if the command line names none."""
     if parsed.entry is not None:
         return parsed.entry
-    return wanted if wanted is not None and wanted in parsed.names else DEFAULT_ENTRY
+    if wanted is not None and wanted in parsed.names:
+        return wanted
+    is_model = parsed.classes == ["Model"] and not parsed.names & {DEFAULT_ENTRY, "kernel_function", "get_inputs"}
+    return "Model" if is_model else DEFAULT_ENTRY
 
 
 def _read_problem(path: Path, origin: Origin) -> Entry:
@@ -271,8 +336,9 @@ def _nearest_file(path: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return the name of what a file holds: its stem, on one line, whatever characters a stranger put there."""
-    return printable(" ".join(path.stem.split()))
+    """Return the name of what a file holds: its stem or its package, printable and on one line."""
+    stem = path.absolute().parent.name if path.stem == "__init__" else path.stem
+    return printable(" ".join(stem.split()))
 
 
 def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = None) -> Entry | None:

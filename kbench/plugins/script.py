@@ -8,6 +8,7 @@ import ast
 import contextlib
 import importlib
 import importlib.machinery
+import importlib.util
 import os
 import sys
 import time
@@ -28,10 +29,10 @@ IMPORT_SYSTEM = ("<frozen importlib", str(Path(importlib.__file__).parent), __fi
 class Script:
     """A problem's or a solution's file; the process works for one at a time, which has its folders on the path."""
 
-    def __init__(self, path: Path, caller: Path, also: tuple[Path, ...] = ()):
+    def __init__(self, path: Path, caller: Path, also: tuple[Path, ...] = (), root: Path | None = None):
         real = Path(os.path.realpath(path)).parent
         self.path = path
-        self.folders = tuple(dict.fromkeys([real, path.absolute().parent]))
+        self.folders = tuple(dict.fromkeys([real, path.absolute().parent])) if root is None else (root,)
         self.roots = tuple(dict.fromkeys([*self.folders, caller]))
         self._sources = also
         self._argv, self.path_before = sys.argv, [*sys.path]
@@ -93,6 +94,21 @@ class Script:
     def shows(self, folder: str) -> bool:
         """Return whether the code that imports may find modules in one of these folders."""
         return folder in self._open or self.has(_importing_file())
+
+    def imported(self, name: str) -> ModuleType:
+        """Import a module of the first of these folders by its dotted name, as code in them would."""
+        top = name.partition(".")[0]
+        if top not in sys.modules:
+            finder = importlib.machinery.FileFinder(
+                str(self.folders[0]), (SourceLoader, importlib.machinery.SOURCE_SUFFIXES)
+            )
+            if (spec := finder.find_spec(top)) is None:
+                raise ModuleNotFoundError(f"No module named {top!r}", name=top)
+            self.found[top] = spec.origin or ""
+            sys.modules[top] = module = importlib.util.module_from_spec(spec)
+            if spec.loader is not None:  # a folder without `__init__.py` has none
+                spec.loader.exec_module(module)
+        return importlib.import_module(name)
 
     def _finder(self, folder: str) -> "Neighbours":
         """Return the finder of one of these folders or of one below: an entry for `sys.path_hooks`."""
@@ -165,15 +181,16 @@ def close(files: Iterable[str]) -> None:
     _Process.closed = frozenset(map(os.path.realpath, files))
 
 
-def begin(path: Path, also: tuple[Path, ...] = ()) -> Script:
+def begin(path: Path, also: tuple[Path, ...] = (), root: Path | None = None) -> Script:
     """Work for a file from now on, and import its modules anew unless it is the present one.
 
-    Modules in the folders `also` are compiled from their sources, too, whatever is cached.
+    Modules in the folders `also` are compiled from their sources, too, whatever is cached. A file that is a module of a
+    package has the folder of that package, its `root`, on the import path in place of its own.
     """
     present = _Process.script
     if present is None or present.path != path or present.is_stale():
         leave()
-        _switch(Script(path, caller_folder(), also))
+        _switch(Script(path, caller_folder(), also, root))
     assert _Process.script is not None, "just begun"
     return _Process.script
 
@@ -274,7 +291,11 @@ def import_advice(error: ImportError) -> str:
 
 def unimportable(error: ImportError, path: Path) -> str:
     """Return a message about a file that cannot be imported: the line that imports, and what to do."""
-    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
-    where = f"{path}, line {lines[-1]}" if lines else str(path)
     advice = import_advice(error)
-    return f"{where}: {type(error).__name__}: {error}{f'; {advice}' if advice else ''}"
+    return f"{last_line(error, path)}: {type(error).__name__}: {error}{f'; {advice}' if advice else ''}"
+
+
+def last_line(error: Exception, path: Path) -> str:
+    """Return a file and its last line that an exception came through: `softmax.py, line 12`."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) == path]
+    return f"{path}, line {lines[-1]}" if lines else str(path)

@@ -4,6 +4,7 @@ import ast
 import codecs
 import errno
 import io
+import math
 import os
 import re
 import reprlib
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import PluginError, did_you_mean
+from kbench.plugins.computed_cases import computed
 from kbench.plugins.constant_folding import Folded, bound, fold
 
 DEVICES = ("cuda", "cpu")
@@ -26,6 +28,8 @@ MAX_SOURCE_BYTES = 4 * 2**20
 ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
 """Accepted encodings of a file: some of Python's decoders take hours, and some do not produce text."""
 MAX_SUMMARY = 200
+WEIGHT = "weight"
+"""Name in a case that says how often it occurs, in a file without such a constant."""
 ENCODING_HINT = "save it as UTF-8, or name its encoding in the first line: `# -*- coding: latin-1 -*-`"
 _NATIVE = "`kbench new solution PROBLEM NAME` writes a file whose `ModelNew` can load this one"
 OTHER_LANGUAGES = {
@@ -57,6 +61,17 @@ class Source:
     def names(self) -> frozenset[str]:
         """Every name that the module binds at its top level: classes, functions, imports, assignments."""
         return frozenset(name for statement in top_level(self.tree.body) for name in bound(statement))
+
+    @property
+    def classes(self) -> list[str]:
+        """Classes at the top level, in the order of the file."""
+        return [node.name for node in self.tree.body if isinstance(node, ast.ClassDef)]
+
+    @property
+    def imports_all(self) -> bool:
+        """True if the file has `from MODULE import *`: `names` lacks what that binds."""
+        imports = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
+        return any(alias.name == "*" for node in imports for alias in node.names)
 
     @property
     def modules(self) -> list[str]:
@@ -108,23 +123,46 @@ class Source:
     @property
     def cases(self) -> dict[str, dict[str, Any]]:
         """`CASES` of the file: overrides of module constants by case name; one empty `default` without it."""
-        statement = _assignment(self.tree.body, "CASES")
-        if statement is None:
+        own = () if WEIGHT in self.names else (WEIGHT,)
+        return {
+            name: {constant: value for constant, value in overrides.items() if constant not in own}
+            for name, overrides in self._table().items()
+        }
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of each case that has one, unless the file has a constant of that name."""
+        own = () if WEIGHT in self.names else (WEIGHT,)
+        table = self._table()
+        return {case: float(values[name]) for case, values in table.items() for name in own if name in values}
+
+    @property
+    def cases_are_literal(self) -> bool:
+        """True if the text alone gives `CASES`: one assignment from literals, and no change after it."""
+        return "CASES" not in self.names or ("CASES" in self._folded() and len(self._mentions()) == 1)
+
+    def _table(self) -> Mapping[str, Mapping[str, Any]]:
+        if "CASES" not in self.names:
             return {"default": {}}
-        found = self._folded().get("CASES")
-        if found is None:
-            raise PluginError(
-                f"{self.path}, line {statement.lineno}: CASES is not a literal",
-                "write the values out: kbench reads CASES without running the file",
-            )
-        self._check_cases(found.value, found.line)
-        return {name: dict(overrides) for name, overrides in found.value.items()}
+        line = min(self._mentions(), default=1)
+        table = self._folded()["CASES"].value if self.cases_are_literal else computed(self.path, line)
+        self._check_cases(table, f"{self.path}, line {line}: CASES")
+        checked: Mapping[str, Mapping[str, Any]] = table
+        return checked
+
+    def _mentions(self) -> list[int]:
+        """Return the lines at the top level that name `CASES`: those of functions change nothing before they run."""
+        skipped = ast.FunctionDef | ast.ClassDef
+        statements = [one for one in self.tree.body if not isinstance(one, skipped) and not is_main_guard(one)]
+        nodes = [node for statement in statements for node in ast.walk(statement)]
+        named = [node.lineno for node in nodes if isinstance(node, ast.Name) and node.id == "CASES"]
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        return named + [node.lineno for node in imports if any(alias.name == "CASES" for alias in node.names)]
 
     def _folded(self) -> dict[str, Folded]:
         return fold(top_level(self.tree.body))
 
-    def _check_cases(self, table: object, line: int) -> None:
-        where = f"{self.path}, line {line}: CASES"
+    def _check_cases(self, table: object, where: str) -> None:
         if not isinstance(table, dict) or not table:
             raise PluginError(f"{where} is not a dictionary of cases", 'write `CASES = {"default": {}}`')
         for case, overrides in table.items():
@@ -133,8 +171,12 @@ class Source:
                     f"{where}: {reprlib.repr(case)} does not map constants to values",
                     'write `CASES = {"default": {}, "small": {"batch_size": 4}}`',
                 )
-            for name in overrides:
-                if name not in self.names:
+            for name, value in overrides.items():
+                if name == WEIGHT and name not in self.names:
+                    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                        what = f"the weight of case `{case}` is {reprlib.repr(value)}, not a positive number"
+                        raise PluginError(f"{where}: {what}", 'write for example `"weight": 3`')
+                elif name not in self.names:
                     shown = name if isinstance(name, str) else reprlib.repr(name)
                     raise PluginError(
                         f"{where}: case `{case}` sets `{shown}`, which the file does not define",
@@ -212,10 +254,6 @@ def is_main_guard(statement: ast.stmt) -> bool:
         ):
             return v == "__main__" and not statement.orelse
     return False
-
-
-def _assignment(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:
-    return next((s for s in top_level(body) if isinstance(s, ast.Assign | ast.AnnAssign) and name in bound(s)), None)
 
 
 def read_head(path: Path, most_bytes: int) -> bytes:

@@ -29,18 +29,14 @@ WORDS = {
 
 APART = 1.1
 """Chosen. Ratios that differ by this factor are told apart."""
-BAR_WIDTH = 41
 
 
 def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write a comparison for a terminal; verbosity -1 keeps the summary, 1 draws the intervals."""
+    """Write a comparison for a terminal; verbosity -1 keeps the summary only."""
     summary = summary_line(comparison)
     if verbosity < 0:
         return summary
-    blocks = [heading(comparison), table_of(comparison).text(width=width)]
-    if verbosity > 0:
-        blocks.append(_bars(comparison.cases))
-    blocks.append(note_on_times(comparison))
+    blocks = [heading(comparison), table_of(comparison).text(width=width), note_on_times(comparison)]
     return "\n\n".join([*(block for block in blocks if block), summary, *hints(comparison)])
 
 
@@ -136,7 +132,7 @@ def summary_line(comparison: Comparison) -> str:
             named = f" of {label}" if len(_others(comparison)) > 1 else ""
             sides = [side for case in judged if case.label == label for side in (case.old, case.new)]
             weak = any(side is not None and side.measurement.weak for side in sides)
-            text += f" · geometric mean{named} {in_words(mean, weak=weak)}"
+            text += f" · {comparison.mean_name}{named} {in_words(mean, weak=weak)}"
     return text
 
 
@@ -244,30 +240,13 @@ def table_of(comparison: Comparison) -> Table:
         }
         for case in cases
     ]
-    return table(rows, wraps={"reason"}, spare={"level", "of limit", ""})
+    return table(rows, wraps={"reason"}, spare={"level": 1, "of limit": 1, "": 1})
 
 
 def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
     if side is None or side.time_ns is None:
         return units.ABSENT
     return units.time_cell(side.time_ns, unit, side.shown_half_width_ns)
-
-
-def _bars(cases: Sequence[ComparedCase]) -> str:
-    """Draw every interval on one scale: dashes from bound to bound, `|` for no change, `o` where the ratio is."""
-    known = [(case, case.verdict) for case in cases if case.verdict and case.verdict.low and case.verdict.high]
-    reach = max((abs((end or 1) - 1) for _, verdict in known for end in (verdict.low, verdict.high)), default=0) or 1e-6
-    scale = f"−{100 * reach:.2g} %".ljust(BAR_WIDTH - 6) + f"+{100 * reach:.2g} %"
-    middle = BAR_WIDTH // 2
-    rows = []
-    for case, verdict in known:
-        ratios = (verdict.low, verdict.ratio, verdict.high)
-        low, centre, high = (middle + round(((ratio or 1.0) - 1) / reach * middle) for ratio in ratios)
-        cells = ["─" if low <= cell <= high else " " for cell in range(BAR_WIDTH)]
-        cells[middle], cells[centre] = "|", "o"
-        drawn = "".join(cells).rstrip()
-        rows.append({"solution": case.solution, "case": case.case, "of": case.label, scale: drawn})
-    return table(rows).text() if rows else ""
 
 
 def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:

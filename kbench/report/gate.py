@@ -14,7 +14,7 @@ from kbench.core.verdict import Answer
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
 from kbench.report.document import render_document, render_lines
-from kbench.report.saved_run import condition_options, set_options
+from kbench.report.saved_run import condition_options, set_options, solution_word
 from kbench.report.table import Table, escape_markdown, one_line, table
 from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings
@@ -172,10 +172,10 @@ def _arguments(case: GatedCase) -> str:
     if case.new is None:
         return shlex.join([case.problem, case.solution, "--case", case.case])
     problem, solution, entry = case.new.place
-    words = [problem or case.problem, solution or case.solution, "--case", case.case]
+    words = [problem or case.problem, solution_word(solution, case.solution, entry), "--case", case.case]
     conditions = case.new.measurement.conditions
     given = set_options(words[0], case.case, conditions.overrides, Settings())  # a problem of other places has a path
-    return shlex.join([*words, *given, *condition_options(conditions, entry, evaluates=conditions.evaluates)])
+    return shlex.join([*words, *given, *condition_options(conditions, evaluates=conditions.evaluates)])
 
 
 def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:

@@ -19,7 +19,7 @@ LEFT_OUT = {"solution", "kernels", "counters", "notes"}
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
 FIGURES = ("launches", "time_ns", "share", "blocks", "threads", "registers", "shared_bytes", "stack_bytes")
-SPARE = {"blocks × threads", "registers", "shared", "stack"}
+SPARE = dict.fromkeys(("blocks × threads", "registers", "shared", "stack"), 1)
 
 
 def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0, width: int | None = None) -> str:

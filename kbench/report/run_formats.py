@@ -8,6 +8,7 @@ from kbench.core.events import Judged
 from kbench.core.model import Passed, ResultRow, Sample, Timing
 from kbench.report import document, units
 from kbench.report.document import render_document
+from kbench.report.pivot import pivot_of
 from kbench.report.shown import remarks, remarks_of, rows_of, shown, stack_of, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import escape_markdown, table
@@ -20,8 +21,10 @@ FIGURES = (
 """Columns of the summary that are numbers."""
 
 
-def render_json(run: RunSummary, judged: Sequence[Judged], *, exit_code: int, command: str = "run") -> str:
-    """Write a run as one document, with all measurements."""
+def render_json(
+    run: RunSummary, judged: Sequence[Judged], *, exit_code: int, command: str = "run", samples: bool = False
+) -> str:
+    """Write a run as one document; with `samples`, which are nine tenths of it, it has every timed call."""
     return render_document(
         command,
         status=run.status,
@@ -38,19 +41,24 @@ def render_json(run: RunSummary, judged: Sequence[Judged], *, exit_code: int, co
         problem=run.problem,
         environment=run.environment,
         csv=run.csv_path,
+        pivot=pivot.records() if (pivot := pivot_of(run)) is not None else None,
         results=[
             {
                 **plain(case),
-                "timings": [_timing(t) for t in one.outcome.timings] if isinstance(one.outcome, Passed) else [],
+                "timings": [_timing(timing, samples) for timing in _timings(one)],
             }
             for case, one in zip(run.cases, judged, strict=True)
         ],
     )
 
 
-def _timing(timing: Timing) -> dict[str, Any]:
-    """One process; samples are columns, which take a third of the size of records."""
-    names = [field.name for field in dataclasses.fields(Sample)]
+def _timings(one: Judged) -> tuple[Timing, ...]:
+    return one.outcome.timings if isinstance(one.outcome, Passed) else ()
+
+
+def _timing(timing: Timing, samples: bool) -> dict[str, Any]:
+    """Return one process; samples are columns, which take a third of the size of records."""
+    names = [field.name for field in dataclasses.fields(Sample)] if samples else []
     columns = {name: [plain(getattr(sample, name)) for sample in timing.samples] for name in names}
     return {**plain(dataclasses.replace(timing, samples=())), "samples": columns}
 
@@ -70,6 +78,7 @@ def render_markdown(run: RunSummary) -> str:
         f"### {escape_markdown(run.problem)}: {escape_markdown(run.status)}",
         escape_markdown(stack_of(run.environment)),
         table(rows_of(run, walls_apart=True)).markdown() if run.cases else "",
+        pivot.markdown() if (pivot := pivot_of(run)) is not None else "",
         *(f"- {escape_markdown(line)}" for line in lines),
     ]
     return "\n\n".join(block for block in blocks if block)

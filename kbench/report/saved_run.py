@@ -15,6 +15,7 @@ from kbench.core.values import worst
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.plugins import case_selection, registry
+from kbench.plugins.constant_text import text_of
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
@@ -91,7 +92,14 @@ def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Ju
         raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
     else:
         outcome = Passed(correctness=correctness, timings=run.timings(rows), own_share=row.own_share, **common)
-    return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=told.stage_s)
+    return Judged(
+        solution=row.solution,
+        case=row.case,
+        outcome=outcome,
+        rows=tuple(rows),
+        stage_s=told.stage_s,
+        weight=told.weight,
+    )
 
 
 def _correctness(row: ResultRow) -> Correctness | None:
@@ -111,24 +119,28 @@ def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
     """Write a `kbench run`; options that rows do not hold, such as numbers of processes, are left out."""
     first = rows[0]
     words = ["kbench", "run", first.problem_path or first.problem]
-    words += dict.fromkeys(row.solution_path or row.solution for row in rows)
+    words += dict.fromkeys(solution_word(row.solution_path, row.solution, row.entry) for row in rows)
     for case in dict.fromkeys(row.case for row in rows):
         words += ["--case", case]
     words += set_options(first.problem_path or first.problem, first.case, first.overrides, settings)
     words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
     for code in first.accepted.split():
         words += ["--accept", code]
-    return shlex.join([*words, *condition_options(first, first.entry, evaluates=evaluates(first))])
+    return shlex.join([*words, *condition_options(first, evaluates=evaluates(first))])
 
 
-def condition_options(conditions: ResultRow | Conditions, entry: str, *, evaluates: bool) -> list[str]:
+def solution_word(path: str, name: str, entry: str) -> str:
+    """Return what names a row's solution on a command line: `file.py:function`, a path, a module's function, a name."""
+    return entry if ":" in entry else f"{path}:{entry}" if path and entry else path or name
+
+
+def condition_options(conditions: ResultRow | Conditions, *, evaluates: bool) -> list[str]:
     """Return the options of `kbench run` that measure under the same conditions."""
     return [
         *(["--device", "cpu"] if is_timed_by_host(conditions.device) else []),
         *(["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []),
         *(["--allow-tf32"] if conditions.tf32 else []),
         *(["--eval"] if evaluates else []),
-        *(["--entry", entry] if entry else []),
     ]
 
 
@@ -139,4 +151,4 @@ def set_options(problem: str, case: str, overrides: str, settings: Settings) -> 
         by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides) or {})
     except (KbenchError, OSError):
         return []
-    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={value!r}")]
+    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={text_of(value)}")]

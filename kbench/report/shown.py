@@ -1,5 +1,6 @@
 """What every report prints of a run: figures that agree to the digit, remarks with what to do, and a sentence."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,11 @@ from kbench.report.table import one_line
 from kbench.report.units import TimeUnit
 from kbench.storage.runfiles import LATEST
 
+WORST_FIRST = (
+    *("beats_limit", "limit_too_low", "fallback", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
+    *("interference", "attestation_weak", "throttled", "unstable"),
+)
+"""Flags by how much they change the use of a result; others come last."""
 MOST_NAMED = 5
 """Solutions of a case that a line names, unless `-v` asks for all: a sweep has hundreds."""
 
@@ -93,10 +99,12 @@ def headline(run: RunSummary) -> str:
     counted = f"{everyone if len(passed) == len(run.cases) else f'{len(passed)} of {len(run.cases)}'} pass"
     if not timed:
         return f"{counted}."
+    if len(run.problems) < 2 and len(run.solutions) == 1 and run.speedup is not None:
+        return f"{counted}: {run.shown_speedup_of(run.solutions[0])} the reference's speed ({run.mean_name})."
     best, name = max(timed, key=lambda each: each[0].speedup or 0.0)
-    where = f" on case {best.case}" if len({case.case for case in run.cases}) > 1 else ""
+    at = f" on case {best.case}" if len({case.case for case in run.cases}) > 1 else ""
     named = f"The fastest is {name}" if len(timed) > 1 else name
-    return f"{counted}. {named}{where}: {_measured(best)}"
+    return f"{counted}. {named}{at}: {_measured(best)}"
 
 
 def sentence(case: CaseSummary) -> str:
@@ -136,24 +144,76 @@ class Remark:
 
 
 def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
-    """Return a line for each finding and flag, with its cases, and each advice once at the end; `-v` tells all."""
+    """Return one line of warnings for each solution, and one hint at most; `-v` gives each with its cases."""
+    return _every_remark(run) if verbosity > 0 else _warnings(run)
+
+
+def _every_remark(run: RunSummary) -> list[Remark]:
+    """Return a line for each finding and flag, with its cases, and each advice once at the end."""
     found: dict[Remark, list[tuple[str, str]]] = {}
-    advised: dict[str, list[str]] = {}
     for case, name in zip(run.cases, run.names, strict=True):
-        for remark in _said_of(case, verbosity):
+        for remark in _said_of(case, 1):
             found.setdefault(remark, []).append((name, case.case))
-        told = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
-        codes = [code for code in case.advice if code not in told]
+    lines = [replace(remark, text=f"{_where(cases, None)}: {remark.text}") for remark, cases in found.items()]
+    return lines + [
+        Remark(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in _advice(run, run.cases).items()
+    ]
+
+
+def _warnings(run: RunSummary) -> list[Remark]:
+    """Say the worst of each solution in words and the rest by code; solutions with the same worst share a line."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for case, name in zip(run.cases, run.names, strict=True):
+        found.setdefault(name, []).extend(dict(_warned(case)).items())
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, warned in found.items():
+        if warned:
+            alike.setdefault(min(warned, key=lambda one: _rank(one[0])), []).append(name)
+    lines = []
+    for (code, text), names in alike.items():
+        counts = Counter(other for name in names for other, _ in found[name])
+        of = sum(name in names for name in run.names)
+        count = counts.pop(code)
+        first = f"{code}, {count} of {of} results" if of > 1 else code
+        more = [f"{other} ({count})" if of > 1 else other for other, count in counts.most_common()]
+        also = f"; also {', '.join(more)}" if more else ""
+        lines.append(Remark(kind="warning", text=f"{_joined(names, MOST_NAMED)}: {text} [{first}]{also}"))
+    advice = [] if run.failing else [*_advice(run, run.cases).items()][:1]
+    return lines + [Remark(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in advice]
+
+
+def _rank(code: str) -> int:
+    return WORST_FIRST.index(code) if code in WORST_FIRST else len(WORST_FIRST)
+
+
+def _warned(case: CaseSummary) -> list[tuple[str, str]]:
+    """Return codes and texts of what changes the use of a result, the worst first."""
+    findings = [
+        (finding.code, one_line(finding.message))
+        for finding in case.findings
+        if finding.kind is not FindingKind.NOTE and finding.code not in case.lacks and not finding.fatal
+    ]
+    return [*findings, *((flag, flag_text(flag)) for flag in sorted(case.warnings, key=_rank))]
+
+
+def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> dict[str, list[str]]:
+    """Return what to do about the codes of these cases, with the codes, but for those of a failure itself."""
+    advised: dict[str, list[str]] = {}
+    for case in cases:
+        failure = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
+        codes = [code for code in case.advice if code not in failure]
         for code in (code for code in codes if CAUSES.get(code, frozenset()).isdisjoint(codes)):
             known = explain(code)
-            named = advised.setdefault(known.fix, []) if known is not None else []
+            named = advised.setdefault(_typed(known.fix, run), []) if known is not None else []
             named += [code] if code not in named else []
-    most = MOST_NAMED if verbosity < 1 else None
-    lines = [replace(remark, text=f"{_where(cases, most)}: {remark.text}") for remark, cases in found.items()]
-    return lines + [
-        Remark(kind="hint", text=f"{', '.join(codes)}: {fix.replace(LATEST, run.typed)}")
-        for fix, codes in advised.items()
-    ]
+    return advised
+
+
+def _typed(fix: str, run: RunSummary) -> str:
+    """Return an advice with the name of this run in place of the latest one; one that is not saved has none."""
+    if run.csv_path is None and run.typed == LATEST:
+        fix = fix.partition(f"; `kbench show {LATEST}")[0].rstrip(".") + "."
+    return fix.replace(LATEST, run.typed)
 
 
 def remarks_of(case: CaseSummary) -> list[Remark]:
@@ -182,13 +242,28 @@ def _where(cases: Sequence[tuple[str, str]], most: int | None) -> str:
     solutions: dict[str, list[str]] = {}
     for solution, case in cases:
         solutions.setdefault(case, []).append(solution)
-    texts = []
-    for case, names in solutions.items():
-        if most is not None and len(names) > most:
-            names[most - 1 :] = [f"{len(names) - most + 1} more"]
-        *first, last = names
-        texts.append((f"{', '.join(first)} and {last}" if first else last) + f", case {case}")
-    return "; ".join(texts)
+    return "; ".join(f"{_joined(names, most)}, case {case}" for case, names in solutions.items())
+
+
+def where(failed: Sequence[CaseSummary], names: Sequence[str], run: RunSummary) -> str:
+    """Name the solutions and cases of failures that are alike: `a and b, all 12 cases`, `a (3 cases), b (1 case)`."""
+    if len(failed) <= 2:
+        return _where([(name, case.case) for name, case in zip(names, failed, strict=True)], MOST_NAMED)
+    counts, totals = Counter(names), Counter(run.names)
+    if all(counts[name] == totals[name] for name in counts) and len({*counts.values()}) == 1:
+        return (
+            f"{_joined([*counts], MOST_NAMED)}, {f'all {n} cases' if (n := max(counts.values())) > 1 else 'the case'}"
+        )
+    named = [f"{name} ({n} case{'s' * (n > 1)})" for name, n in counts.items()]
+    return _joined(named, MOST_NAMED)
+
+
+def _joined(names: Sequence[str], most: int | None) -> str:
+    names = [*names]
+    if most is not None and len(names) > most:
+        names[most - 1 :] = [f"{len(names) - most + 1} more"]
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def flag_text(flag: str) -> str:

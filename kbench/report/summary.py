@@ -11,13 +11,15 @@ from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
 from kbench.core.noise import of_one_process
-from kbench.core.stats import pair_log_ratios
+from kbench.core.stats import pair_log_ratios, weighted_mean
 from kbench.report import units
 from kbench.storage.rows import constants_of
 from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 """Not a warning: the wall time is printed beside the device time."""
+ONE_PROCESS = "one_process"
+"""Not a warning: the heading says it."""
 IMPRECISE = "imprecise"
 """The finding says all that the flag does, and what to type."""
 
@@ -61,6 +63,8 @@ class CaseSummary:
     ref_wall_ns: float | None = None
     attestation: str = "none"
     """`weak` if that of any process is."""
+    weight: float = 1.0
+    """Number of times that the case counts in means over several cases."""
     noise: float | None = None
     """Of a single process: half the width of the range of its speed-up, as a share; it limits the printed digits."""
 
@@ -90,7 +94,7 @@ class CaseSummary:
     @property
     def alone(self) -> bool:
         """Whether it was timed in one process, which has no interval."""
-        return "one_process" in self.flags
+        return ONE_PROCESS in self.flags
 
     @property
     def shown_speedup(self) -> str:
@@ -112,9 +116,9 @@ class CaseSummary:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The flags that are warnings, and that no finding tells better."""
-        told = {HOST_BOUND, *(IMPRECISE for finding in self.findings if finding.code == IMPRECISE)}
-        return tuple(flag for flag in self.flags if flag not in told)
+        """The flags that are warnings, and that neither a finding nor the heading expresses better."""
+        elsewhere = {HOST_BOUND, ONE_PROCESS, *(IMPRECISE for finding in self.findings if finding.code == IMPRECISE)}
+        return tuple(flag for flag in self.flags if flag not in elsewhere)
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -142,6 +146,10 @@ class RunSummary:
     elapsed_s: float | None = None
     peaks: Peaks | None = None
     command: str = ""
+    baseline: str = ""
+    """The solution that the others are compared with in the table of cases and solutions; empty: the reference."""
+    unjudged: int = 0
+    """Number of the problem's cases that were left out because none was named."""
     typed: str = LATEST
     """The word that names it on a command line."""
     error: KbenchError | None = None
@@ -218,7 +226,13 @@ class RunSummary:
         """Geometric mean of a solution's speed-ups; None if it failed any case: that is no speed-up."""
         cases = [case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED]
         values = [case.speedup for case in cases if case.passed and case.speedup is not None]
-        return statistics.geometric_mean(values) if values and len(values) == len(cases) else None
+        weights = [case.weight for case in cases]
+        return weighted_mean(values, weights) if values and len(values) == len(cases) else None
+
+    @property
+    def mean_name(self) -> str:
+        """Name of the mean over its cases, which names weights if there are any."""
+        return "weighted geometric mean" if len({case.weight for case in self.cases}) > 1 else "geometric mean"
 
     def shown_speedup_of(self, solution: str) -> str:
         """Write the mean with the confirmed digits of its least certain case."""
@@ -250,7 +264,7 @@ def summarise(judged: Judged) -> CaseSummary:
     speedups = [row.speedup for row in timed if row.speedup is not None]
     first = timed[0] if timed else None
     attestation = first.attestation if first else "none"
-    one_process = ("one_process",) if len(timed) == 1 else ()
+    one_process = (ONE_PROCESS,) if len(timed) == 1 else ()
     return CaseSummary(
         solution=judged.solution,
         case=judged.case,
@@ -279,6 +293,7 @@ def summarise(judged: Judged) -> CaseSummary:
         wall_ns=_median(row.wall_ns for row in timed),
         ref_wall_ns=_median(row.ref_wall_ns for row in timed),
         attestation="weak" if any(row.attestation == "weak" for row in timed) else attestation,
+        weight=judged.weight,
         noise=_noise(judged, first) if one_process and first is not None else None,
     )
 

@@ -60,7 +60,8 @@ def figures(summary: SweepSummary) -> dict[str, str]:
         "fast_p": " · ".join(
             f"p = {p:g}: {100 * share.share:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
             for p, share in summary.fast.items()
-        ),
+        )
+        + (" · weighted" if any(share.weighted is not None for share in summary.fast.values()) else ""),
         "speed-up": _mean(summary),
         "trivial": f"{summary.trivial} pass tasks that zeros or other wrong answers pass too: in no figure above"
         if summary.trivial
@@ -213,8 +214,8 @@ def _mean(summary: SweepSummary) -> str:
     if mean is None:
         return ""
     shown = units.speedup(mean.value, mean.low, mean.high, alone=mean.count == 1)
-    interval = "" if mean.count == 1 else f" ({units.interval(mean.low, mean.high)})"
-    return f"geometric mean {shown}{interval} of {mean.count}, {summary.held} confirmed by the judge's clock"
+    interval = "" if mean.low is None else f" ({units.interval(mean.low, mean.high)})"
+    return f"{mean.name} {shown}{interval} of {mean.count}, {summary.held} confirmed by the judge's clock"
 
 
 def _broken_off(summary: SweepSummary) -> str:

@@ -17,7 +17,7 @@ NOT_JUDGED = {*(status.value for status in NOT_EVALUATED), "error", "no_row"}
 """Statuses that are not verdicts; the last two occur in published tables."""
 OF_A_CASE = (
     *("solution", "case", "constants", "reason", "lacks", "percent_of_limit"),
-    *("speedup", "speedup_low", "speedup_high", "shown_speedup"),
+    *("speedup", "speedup_low", "speedup_high", "shown_speedup", "weight"),
 )
 OF_A_PUBLISHED_ROW = ("status", "reason", "level", "speedup", "speedup_low", "speedup_high")
 
@@ -43,6 +43,7 @@ class SweptLine:
     trivial: bool = False
     """Whether it passes a task that wrong answers pass as well."""
     constants: str = ""
+    weight: float = 1.0
 
     @property
     def name(self) -> str:
@@ -89,7 +90,10 @@ class SweptTable:
     @property
     def _scores(self) -> list[Score]:
         judged = [line for line in self.lines if line.status not in NOT_JUDGED]
-        return [Score(passed=x.passed, speedup=x.speedup if x.passed else None, trivial=x.trivial) for x in judged]
+        return [
+            Score(passed=x.passed, speedup=x.speedup if x.passed else None, trivial=x.trivial, weight=x.weight)
+            for x in judged
+        ]
 
 
 def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, notes: Sequence[Remark]) -> SweptTable:

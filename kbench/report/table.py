@@ -19,8 +19,8 @@ class Column:
     title: str
     right: bool = False
     wraps: bool = False
-    spare: bool = False
-    """May be left out: the rightmost spare column goes first."""
+    spare: int = 0
+    """Rank at which it may be left out, 0 for never: rank 1 goes first, and the rightmost of a rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,8 @@ class Table:
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
+    strong: Collection[tuple[int, int]] = frozenset()
+    """Row and column of the cells that Markdown writes in bold."""
 
     def text(self, *, indent: str = "  ", width: int | None = None) -> str:
         """Align the cells below their headings; columns that are empty in every row are left out.
@@ -52,8 +54,14 @@ class Table:
         """Write the table for Markdown; cells are escaped, because names and messages are untrusted text."""
         heads = "| " + " | ".join(column.title for column in self.columns) + " |"
         rule = "|" + "|".join(" ---: " if column.right else " --- " for column in self.columns) + "|"
-        body = ["| " + " | ".join(escape_markdown(cell) for cell in row) + " |" for row in self.rows]
+        body = [
+            "| " + " | ".join(self._written(i, k) for k in range(len(row))) + " |" for i, row in enumerate(self.rows)
+        ]
         return "\n".join([heads, rule, *body])
+
+    def _written(self, row: int, column: int) -> str:
+        text = escape_markdown(self.rows[row][column])
+        return f"**{text}**" if (row, column) in self.strong else text
 
     def csv(self) -> str:
         """Write the table as CSV, with its headings."""
@@ -70,13 +78,13 @@ def table(
     *,
     titles: Sequence[str] = (),
     wraps: Collection[str] = (),
-    spare: Collection[str] = (),
+    spare: Mapping[str, int] | None = None,
 ) -> Table:
     """Make a table of cells by heading (`titles`, if it may have no row); `>` before one aligns to the right."""
 
     def column(name: str) -> Column:
         title = name.removeprefix(">")
-        return Column(title=title, right=name != title, wraps=title in wraps, spare=title in spare)
+        return Column(title=title, right=name != title, wraps=title in wraps, spare=(spare or {}).get(title, 0))
 
     names = [*titles] or [*(rows[0] if rows else ())]
     return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows])
@@ -98,7 +106,7 @@ def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[
     def excess() -> int:
         return sum(fitted.values()) + 2 * (len(fitted) - 1) - room
 
-    for i in [i for i in reversed(widths) if columns[i].spare]:
+    for i in sorted((i for i in widths if columns[i].spare), key=lambda i: (columns[i].spare, -i)):
         if excess() > 0:
             del fitted[i]
     texts = [i for i in fitted if columns[i].wraps]

@@ -1,14 +1,21 @@
 """A run as plain text: a table that needs no colour, then failures and what to do."""
 
+import re
+
 from kbench.core.explain import explain
 from kbench.core.model import ResultRow, Status
 from kbench.core.printable import printable
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.shown import headline, remarks, rows_of, shown, unit_of
+from kbench.report.pivot import pivot_of
+from kbench.report.shown import headline, remarks, rows_of, shown, unit_of, where
 from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
 from kbench.report.table import one_line, table
 
+MOST_CONSTANTS = 3
+"""Cases whose constants the heading names; `-v` and `kbench list --cases` name all."""
+VARYING = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?|\binf\b|\bnan\b|\b\w+(?=\(\))")
+"""Parts of a reason that may differ between equal failures: numbers, and names of functions."""
 LOG_LINES = 12
 """Lines of a build or crash log that are shown without `-v`."""
 LOG_COLUMNS = 160
@@ -21,16 +28,19 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
     """Write a run as text; verbosity -1: verdicts, 1: whole logs, stages; `printed`: what solutions printed."""
     if verbosity < 0:
         return "\n".join([*map(_verdict_line, run.cases, run.names), *_closing(run)])
-    blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
-    named = list(zip(run.cases, run.names, strict=True))
-    blocks += [failure(case, name, verbosity) for case, name in named if not case.passed]
+    pivot = pivot_of(run)
+    blocks = [_heading(run, verbosity)] if run.cases else []
+    blocks += [_table(run, verbosity, width)] if run.cases and (pivot is None or verbosity > 0) else []
+    blocks += [pivot.text(intervals=verbosity > 0, width=width)] if pivot is not None else []
+    blocks += failures(run, verbosity)
     blocks.append("\n".join(remark.line for remark in remarks(run, verbosity)))
     if verbosity > 0 or printed:
         logs = [case for case in run.cases if case.passed and case.log]
         blocks += ["\n".join([f"printed by {c.solution}, case {c.case}", *_log_lines(c, verbosity)]) for c in logs]
     if verbosity > 0 and run.cases:
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
-    blocks += [headline(run)] if any(case.speedup is not None for case in run.cases) else []
+    if any(case.speedup is not None for case in run.cases):
+        blocks.append(pivot.sentence() if pivot is not None and pivot.wins else headline(run))
     blocks.append("\n".join(_closing(run)))
     return "\n\n".join(block for block in blocks if block)
 
@@ -47,22 +57,25 @@ def _verdict_line(case: CaseSummary, name: str) -> str:
     return f"passed  {name}  {case.case}{measured}{level}"
 
 
-def _heading(run: RunSummary) -> str:
+def _heading(run: RunSummary, verbosity: int) -> str:
     if not run.rows:
         return run.problem
     parts = [run.problem, stack_line(run.rows[0])]
     timed = [row for case in run.timed for row in case.rows if row.time_ns_median is not None]
     if timed:
         counts = {len({row.process for row in case.rows}) for case in run.timed}
-        plural = "process" if counts == {1} else "processes"
-        parts.append(f"{' or '.join(map(str, sorted(counts)))} {plural}")
+        alone = counts == {1}
+        parts.append("1 process, no interval" if alone else f"{' or '.join(map(str, sorted(counts)))} processes")
         cache = "" if timed[0].l2 in {"", "none"} else f", L2 {timed[0].l2}"
         timers = " or ".join(dict.fromkeys(row.timer for row in timed))
         parts.append(f"{timers} timer, {timed[0].mode}{cache}")
     lines = [" · ".join(part for part in parts if part)]
-    if timed and is_timed_by_host(timed[0].device):
-        lines.append("CPU timing: measured with the host's clock, no GPU took part")
-    lines += [f"case {one_line(case)}: {one_line(constants)}" for case, constants in run.constants.items()]
+    if len(run.constants) <= MOST_CONSTANTS or verbosity > 0:
+        named = {case: text for case, text in run.constants.items() if case != text.replace(", ", ",")}
+        lines += [f"case {one_line(case)}: {one_line(constants)}" for case, constants in named.items()]
+    if run.unjudged:
+        judged = len({case.case for case in run.cases})
+        lines.append(f"{judged} of {judged + run.unjudged} cases judged; `--case '*'` judges all")
     return "\n".join(lines)
 
 
@@ -84,20 +97,47 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
     ]
     for name in run.solutions:
         if sum(case.solution == name for case in run.cases) > 1 and run.speedup_of(name) is not None:
-            mean = {"solution": name, "case": "geometric mean", ">speed-up": run.shown_speedup_of(name)}
+            mean = {"solution": name, "case": run.mean_name, ">speed-up": run.shown_speedup_of(name)}
             rows.append(dict.fromkeys(rows[0], "") | mean)
-    spare = [title.removeprefix(">") for title in rows[0] if title.startswith((">reference", ">worst"))]
-    return table(rows, spare={"", *spare}).text(width=width)
+    spare = {title.removeprefix(">"): 1 for title in rows[0] if title.startswith((">reference", ">worst"))}
+    return table(rows, wraps={"level"}, spare={"": 1, **spare, "of limit": 2, "95 % interval": 2}).text(width=width)
 
 
-def failure(case: CaseSummary, name: str, verbosity: int = 0) -> str:
-    """Write how one case failed: the reason, its diagnosis, an excerpt of the log, and what to do."""
-    lines = [f"{case.status.value}: {name}, case {case.case}: {one_line(case.reason)}"]
+def failures(run: RunSummary, verbosity: int) -> list[str]:
+    """Write each kind of failure once, with the solutions and cases that have it; with `-v` each failure by itself."""
+    groups: dict[tuple[str, ...], list[tuple[CaseSummary, str]]] = {}
+    for case, name in zip(run.cases, run.names, strict=True):
+        if not case.passed:
+            key = (name, case.case) if verbosity > 0 else _kind_of(case)
+            groups.setdefault(key, []).append((case, name))
+    blocks = []
+    for number, group in enumerate(groups.values()):
+        cases, names = zip(*group, strict=True)
+        blocks.append(failure(cases[0], where(cases, names, run), verbosity, hint=verbosity > 0 or not number))
+    return blocks
+
+
+def _kind_of(case: CaseSummary) -> tuple[str, ...]:
+    """Return what makes failures alike: the reason but for its numbers and the name of the solution."""
     if case.diagnosis is not None:
-        lines.append(f"diagnosis: {one_line(case.diagnosis.evidence)} [{case.diagnosis.code}]")
+        return case.status.value, case.diagnosis.code
+    reason = re.sub(rf"\b{re.escape(case.solution)}\b", "#", case.reason)
+    return case.status.value, VARYING.sub("#", reason)
+
+
+def failure(case: CaseSummary, who: str, verbosity: int = 0, *, hint: bool = True) -> str:
+    """Write how a case failed: the reason, its evidence, an excerpt of the log, and what to do."""
+    lines = [f"{case.status.value}: {who}: {one_line(case.reason)}"]
+    code = case.status.value
+    if case.diagnosis is not None:
+        code = case.diagnosis.code
+        lines.append(f"diagnosis: {one_line(case.diagnosis.evidence)} [{code}]")
+    if case.status is Status.BELOW_LEVEL and (fatal := [one for one in case.findings if one.fatal]):
+        code = fatal[0].code
+        lines += [f"level: {one_line(fatal[0].message)} [{code}]"] if case.diagnosis is None else []
     lines += _log_lines(case, verbosity)
-    known = explain(case.status.value if case.diagnosis is None else case.diagnosis.code)
-    if known is not None and case.status is not Status.SKIPPED:
+    known = explain(code)
+    if hint and known is not None and case.status is not Status.SKIPPED:
         lines.append(f"hint: {known.fix}")
     return "\n".join(lines)
 

@@ -80,14 +80,15 @@ def speedup(
 ) -> str:
     """Write a speed-up with the digits that its interval supports: `1.972×`; a weak one with two at most: `~1.9×`.
 
-    Where not even the first digit means anything, both ends are written: `~0.50 … 3.5×`, or `< 1.3×`.
+    Where not even the first digit means anything, both ends are written, `~0.50 … 3.5×`, or if there is no lower end,
+    one digit with a `~`.
     """
     if value is None:
         return ABSENT
     half = None if low is None or high is None else (high - low) / 2
     if (alone or weak) and low is not None and high is not None and (high - low) / 2 > _TWO_ENDS_FROM * value:
         if low <= 0:
-            return f"< {confirmed(high, None, _UNCONFIRMED_DIGITS)}×"
+            return f"~{confirmed(value, None, 1)}×"
         return f"{'~' if weak else ''}{interval(low, high, weak=True)}×"
     if weak:
         text = confirmed(value, half, _UNCONFIRMED_DIGITS)

@@ -82,7 +82,9 @@ class CaseState:
 
     def judged(self, case: str, rows: tuple[ResultRow, ...]) -> Judged:
         """Return the event of a finished case, by the name that it was judged under."""
-        return Judged(solution=self.entry.name, case=case, outcome=self.outcome, rows=rows, stage_s=dict(self.stage_s))
+        weight, stage_s = self.case.weight, dict(self.stage_s)
+        name = self.entry.name
+        return Judged(solution=name, case=case, outcome=self.outcome, rows=rows, stage_s=stage_s, weight=weight)
 
     @property
     def estimates(self) -> list[float]:

@@ -30,6 +30,8 @@ class CaseDetails:
     log: str = ""
     """The tail of what the solution printed."""
     stage_s: dict[str, float] = field(default_factory=dict)
+    weight: float = 1.0
+    """Number of times that the case counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,11 @@ class RunDetails:
     def of(self, solution: str, case: str) -> CaseDetails | None:
         """Return the details of a solution on a case."""
         return next((one for one in self.cases if (one.solution, one.case) == (solution, case)), None)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weight of each case that has one."""
+        return {one.case: one.weight for one in self.cases if one.weight != 1}
 
 
 def details_path(csv_path: Path) -> Path:
@@ -67,7 +74,8 @@ def read(csv_path: Path, started_utc: str) -> RunDetails | None:
         found: RunDetails = reader_of(RunDetails).validate_python(_harmless(content))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if found.started_utc == started_utc else None
+    fits = found.started_utc == started_utc and all(one.weight > 0 for one in found.cases)
+    return found if fits else None
 
 
 def _harmless(value: Any, key: str = "") -> Any:

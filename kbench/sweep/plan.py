@@ -122,7 +122,7 @@ def _solution(
 
 def _named_apart(taken: dict[str, Entry], solution: Entry) -> Entry:
     """Return a solution with a unique name in its problem: prefixed by its folder, else with a number."""
-    folders = [*solution.path.resolve().parts[1:-1]]
+    folders = [*solution.owners]
     name, number = solution.name, 1
     own = solution.path.resolve(), solution.variant
     while name in taken and (taken[name].path.resolve(), taken[name].variant) != own:

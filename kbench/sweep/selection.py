@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from kbench.core.errors import NothingSelectedError, UsageError
 from kbench.plugins import registry
-from kbench.plugins.places import BUILTINS
+from kbench.plugins.places import BUILTINS, provider_of
 from kbench.storage import csvfile
 from kbench.storage.settings import Settings
 
@@ -215,8 +215,10 @@ def _number(value: Any, where: str) -> float | None:
 
 
 def _placed(name: str, folder: Path) -> str:
-    looks_like_path = name.endswith(".py") or "/" in name
-    return str(folder / Path(name).expanduser()) if looks_like_path else name
+    place, function = provider_of(name)
+    if not place.endswith(".py") and "/" not in place:
+        return name
+    return str(folder / Path(place).expanduser()) + (f":{function}" if function else "")
 
 
 def keep_text(text: str, name: str, sources: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from kbench.core.errors import KbenchError
 from kbench.core.model import Environment, Passed, Status
-from kbench.core.stats import process_estimate, ratio_interval, timings_interval
+from kbench.core.stats import process_estimate, ratio_interval, timings_interval, weighted_mean
 from kbench.sweep.journal import Record
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict
@@ -27,15 +27,17 @@ SLOWEST = 3
 class Share:
     """A share of a count, with Wilson's 95 % band."""
 
-    hits: int
-    of: int
+    hits: float
+    of: float
     low: float
     high: float
+    weighted: float | None = None
+    """The share by the weights of the cases, where they differ."""
 
     @property
     def share(self) -> float:
         """The share itself."""
-        return self.hits / self.of
+        return self.hits / self.of if self.weighted is None else self.weighted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,13 @@ class Mean:
     low: float | None
     high: float | None
     count: int
+    weighted: bool = False
+    """True if cases have weights: then there is no interval."""
+
+    @property
+    def name(self) -> str:
+        """Name of the mean, which names weights if there are any."""
+        return "weighted geometric mean" if self.weighted else "geometric mean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +66,8 @@ class Score:
     """None if it did not pass or was not timed."""
     trivial: bool = False
     """Whether zeros, one value or the answer to other inputs pass the task as well. Passing it proves nothing."""
+    weight: float = 1.0
+    """Number of times that the case counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +122,15 @@ def speedup_of(verdict: TaskVerdict) -> float | None:
     return math.exp(-process_estimate(outcome.timings[0]))
 
 
-def wilson(hits: int, of: int) -> Share:
-    """Return a share with Wilson's 95 % band, which holds for small counts and for 0 and 1 too."""
+def wilson(hits: float, of: float, weights: Sequence[float] = (), hit_weights: Sequence[float] = ()) -> Share:
+    """Return a share with Wilson's 95 % band, which holds for small counts and for 0 and 1 too.
+
+    Where `weights` differ, the share is that of the weights, and the band that of as many equal ones as they amount to.
+    """
+    if len(set(weights)) > 1:
+        share, alike = sum(hit_weights) / sum(weights), sum(weights) ** 2 / sum(weight**2 for weight in weights)
+        band = wilson(share * alike, alike)
+        return Share(hits=hits, of=of, low=band.low, high=band.high, weighted=share)
     share, z2 = hits / of, Z_95**2 / of
     middle = (share + z2 / 2) / (1 + z2)
     half = Z_95 / (1 + z2) * math.sqrt(share * (1 - share) / of + z2 / (4 * of))
@@ -124,18 +142,28 @@ def fast_p(scores: Sequence[Score]) -> dict[float, Share]:
     scores = [one for one in scores if not one.trivial]
     if not scores:
         return {}
-    shares = {FASTER_THAN[0]: wilson(sum(one.passed for one in scores), len(scores))}
+    weights = [one.weight for one in scores]
+
+    def shared(right: Sequence[Score]) -> Share:
+        return wilson(len(right), len(scores), weights, [one.weight for one in right])
+
+    shares = {FASTER_THAN[0]: shared([one for one in scores if one.passed])}
     if any(one.speedup is not None for one in scores):
         for threshold in FASTER_THAN[1:]:
-            shares[threshold] = wilson(sum((one.speedup or 0.0) > threshold for one in scores), len(scores))
+            shares[threshold] = shared([one for one in scores if (one.speedup or 0.0) > threshold])
     return shares
 
 
 def mean_speedup(scores: Sequence[Score]) -> Mean | None:
     """Return the geometric mean of the speed-ups of tasks that are not trivial; two give an interval."""
-    speedups = [one.speedup for one in scores if one.speedup is not None and not one.trivial]
+    counted = [one for one in scores if one.speedup is not None and not one.trivial]
+    speedups = [one.speedup for one in counted if one.speedup is not None]
+    weights = [one.weight for one in counted]
     if not speedups:
         return None
+    if len(set(weights)) > 1:
+        value = weighted_mean(speedups, weights)
+        return Mean(value=value, low=None, high=None, count=len(speedups), weighted=True)
     if len(speedups) == 1:
         return Mean(value=speedups[0], low=None, high=None, count=1)
     found = ratio_interval([-math.log(value) for value in speedups]).as_speedup()
@@ -180,7 +208,8 @@ def summarise(
 def _score(verdict: TaskVerdict) -> Score:
     passed = [result.outcome for result in verdict.results if isinstance(result.outcome, Passed)]
     trivial = any(finding.code == TRIVIAL for outcome in passed for finding in outcome.findings)
-    return Score(passed=verdict.status is Status.PASSED, speedup=speedup_of(verdict), trivial=trivial)
+    passes, weight = verdict.status is Status.PASSED, verdict.task.case.weight
+    return Score(passed=passes, speedup=speedup_of(verdict), trivial=trivial, weight=weight)
 
 
 class Collector:

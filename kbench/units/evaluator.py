@@ -15,11 +15,11 @@ from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Statu
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.host import health, sanitizer
+from kbench.host import health, listing, sanitizer
 from kbench.host.builder import built, keep_manifest, keep_problem_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase, reference_build, spec_of
-from kbench.plugins import case_selection, registry
+from kbench.plugins import case_selection, computed_cases, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
@@ -36,6 +36,8 @@ MOST_UNITS = 64
 """Chosen. Units of one problem that a judge serves before a fresh one replaces it."""
 MOST_GROWTH_BYTES = 4 << 30
 """Chosen. Bytes of host memory by which a judge may grow after its first unit."""
+
+computed_cases.compute_by(listing.computed)  # in every process that judges, also on another host
 
 
 def key_of(case: Case) -> str:

@@ -106,6 +106,11 @@ class Worker:
         self._timer = backend(self._device).timer(message["mode"])
         self._originals = Originals()
 
+    def do_cases(self, message: Message) -> Message:
+        """Run a problem's file, and answer with its `CASES`."""
+        self._observed.begin(message)
+        return {"cases": solution.cases_of(Path(message["path"]), self._device)}
+
     def do_load(self, message: Message) -> Message:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""
         self._observed.begin(message)
@@ -176,16 +181,13 @@ class Worker:
             if message.get("eval_mode") and isinstance(model, torch.nn.Module):
                 self._model.eval()
             self._model = solution.builtin(message["builtin"], self._model)
-            if not callable(self._model):
-                raise TypeError(f"{message['entry']} is not callable")
 
     def _constructor(self, message: Message) -> Any:
-        path = Path(message["path"])
         if message["builtin"]:
             return solution.problem_of(message, self._device).module.Model
         with Stage("import"):
             if self._module is None:
-                self._module = solution.import_solution(path)
+                self._module = solution.import_solution(Path(message["path"]), message["entry"])
             return solution.constructor_of(self._module, message["entry"])
 
     def do_report(self, _message: Message) -> None:
@@ -368,18 +370,16 @@ class Worker:
         for parameter in wanted:
             parameter.grad = None
         with torch.enable_grad(), Stage("forward"):
-            seeds = self._outputs[slot][: message["first_gradient"]]
-            pairs = differentiable(self._model(*owned(arguments)), seeds)
+            pairs = differentiable(self._model(*owned(arguments)), self._outputs[slot][: message["first_gradient"]])
             if pairs:
                 torch.autograd.backward([output for output, _ in pairs], [seed.clone() for _, seed in pairs])
         given = []
         for leaf, target in zip(wanted, self._outputs[slot][message["first_gradient"] :], strict=True):
-            gradient, leaf.grad = leaf.grad, None
-            if gradient is not None and gradient.shape == target.shape:
+            gradient: Any = leaf.grad
+            leaf.grad = None
+            given.append(gradient is not None and gradient.shape == target.shape)
+            if given[-1]:
                 target.copy_(gradient)
-                given.append(True)
-            else:
-                given.append(False)
         backend(self._device).synchronize()
         return {"given": given}
 

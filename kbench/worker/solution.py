@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import importlib
 import importlib.util
 import inspect
 import json
@@ -12,9 +13,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.build.interpreter import kernels_of
+from kbench.core.errors import PluginError
+from kbench.plugins.constant_text import named_dtypes
 from kbench.plugins.device_first import device_first, moved
 from kbench.plugins.script import SourceLoader, begin, returning
-from kbench.wire.channel import Message, decode_constants, decode_tree
+from kbench.wire.channel import Message, decode_constants, decode_tree, encode_constants
 from kbench.wire.shared_memory import TensorSpec, layout_of
 
 if TYPE_CHECKING:
@@ -24,14 +27,17 @@ CLASSES = ("Model", "ModelNew")
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
 
-def import_solution(path: Path) -> ModuleType:
+def import_solution(path: Path, entry: str = "") -> ModuleType:
     """Import a solution file under its own name, with what `python file.py` would find around it.
 
+    An entry `package.module:function` has it imported as that module, whose package lies around the file.
     `kbench.kernels` is what lies beside it in its checkout, so that two commits can be measured in one run.
     """
     import kbench.kernels
 
     kbench.kernels.__path__ = [str(kernels_of(path))]
+    if module_name := entry.rpartition(":")[0]:
+        return _imported(module_name, path)
     begin(path, also=(kernels_of(path),))
     name = f"kbench_solution_{path.stem}"
     # The hashed source runs: a `__pycache__` beside it may hold other code.
@@ -41,6 +47,18 @@ def import_solution(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def _imported(name: str, path: Path) -> ModuleType:
+    """Import a module by its name, from the folder that its package lies in. Raises ImportError for another file's."""
+    depth = name.count(".") + (path.name == "__init__.py")
+    root = path.absolute().parents[depth]
+    installed = str(root) in sys.path
+    script = begin(path, also=(kernels_of(path),), root=None if installed else root)
+    module = importlib.import_module(name) if installed else script.imported(name)
+    if not path.samefile(str(module.__file__)):
+        raise ImportError(f"`{name}` is {module.__file__}, not {path}")
     return module
 
 
@@ -59,9 +77,12 @@ def constructor_of(module: ModuleType, entry: str) -> Any:
 
     A function by another name is the forward itself, whatever the constructor's arguments are.
     """
+    entry = entry.rpartition(":")[2]
     if not hasattr(module, entry):
         raise AttributeError(f"{Path(str(module.__file__)).name} defines no `{entry}`")
     found = getattr(module, entry)
+    if not callable(found):
+        raise TypeError(f"`{entry}` is a {type(found).__name__}, not a function or a class")
     if entry in CLASSES or inspect.isclass(found):
         return found
     return lambda *_arguments, **_keywords: found
@@ -82,7 +103,18 @@ def construct(
         torch.manual_seed(seed)
         return constructor(*given, **named)
 
-    return device_first(seeded, place)[0]
+    try:
+        model = device_first(seeded, place)[0]
+    except TypeError as error:
+        if not inspect.isfunction(constructor):
+            raise
+        what = "a function, which is called to construct the model; `FILE.py:FUNCTION` calls one as `forward`"
+        raise TypeError(f"{error}: it is {what}") from error
+    if not callable(model):
+        raise TypeError(
+            f"a {type(model).__name__} is not callable: a solution is a function, or a class with `forward`"
+        )
+    return model
 
 
 def forget_graphs() -> None:
@@ -204,6 +236,21 @@ def problem_of(message: Message, device: str) -> Any:
     """Load the problem that a message names, with its constants, unless it is the one that was loaded last."""
     with returning():
         return _loaded(message["problem"], json.dumps(message["overrides"]), device)
+
+
+def cases_of(path: Path, device: str) -> Any:
+    """Run a problem's file; return its `CASES` for a message, with dtypes by name. Raises PluginError."""
+    from kbench.plugins.problem import load
+
+    table = named_dtypes(load(path, {}, device).module.CASES)
+    for case, overrides in table.items() if isinstance(table, dict) else ():
+        for name, value in overrides.items() if isinstance(overrides, dict) else ():
+            try:
+                encode_constants({name: value})
+            except TypeError:
+                what = f"case `{case}` sets `{name}` to a {type(value).__name__}, which is no constant"
+                raise PluginError(f"{path}, CASES: {what}") from None
+    return encode_constants({"CASES": table})
 
 
 @functools.lru_cache(maxsize=1)

@@ -6,7 +6,8 @@ import pytest
 
 import kbench.kernels
 from kbench.build import interpreter
-from kbench.worker.solution import import_solution
+from kbench.plugins import script
+from kbench.worker.solution import constructor_of, import_solution
 
 SOLUTION = "from kbench.kernels.knob import VALUE\n\nclass ModelNew:\n    value = VALUE\n"
 
@@ -47,3 +48,23 @@ def test_elsewhere_they_are_the_installed_ones(tmp_path, other_kernels):
     solution.write_text("from kbench.kernels.native import POINTER as ModelNew\n")
     assert interpreter.kernels_of(solution) == interpreter.PACKAGE / "kernels"
     assert import_solution(solution).__name__ == "kbench_solution_plain"
+
+
+def test_a_module_of_a_package_is_imported_with_its_neighbours_and_no_other(tmp_path, other_kernels, monkeypatch):
+    """Twice the same package: two commits side by side. The current folder has the first one."""
+    script.leave()
+    for place, value in (("here", 1), ("there", 2)):
+        package = tmp_path / place / "mypackage"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "helper.py").write_text(f"VALUE = {value}\n")
+        (package / "ops.py").write_text("from .helper import VALUE\ndef f(x): return VALUE\n")
+    monkeypatch.setattr(script._Process, "caller", tmp_path / "here")
+    for place, value in (("here", 1), ("there", 2)):
+        module = import_solution(tmp_path / place / "mypackage/ops.py", "mypackage.ops:f")
+        assert (module.__name__, constructor_of(module, "mypackage.ops:f")()(None)) == ("mypackage.ops", value)
+    with pytest.raises(TypeError, match="`VALUE` is a int, not a function or a class"):
+        constructor_of(module, "mypackage.ops:VALUE")
+    with pytest.raises(ModuleNotFoundError, match="no_package"):
+        import_solution(tmp_path / "here/mypackage/ops.py", "no_package.ops:f")
+    script.leave()

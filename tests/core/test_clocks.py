@@ -16,6 +16,7 @@ from kbench.core.clocks import (
     Constant,
     InputExposure,
     QuotedClock,
+    RequestOverhead,
     Round,
     attest,
     attest_queued_single,
@@ -27,6 +28,7 @@ from kbench.core.clocks import (
     constant_of,
     measured_delays,
     per_call_ns,
+    request_overhead,
 )
 
 CONSTANT = Constant(ns=153_000.0, half_width_ns=500.0)
@@ -264,21 +266,28 @@ def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, n
 
 
 @pytest.mark.parametrize(
-    ("times_us", "empty_us", "after_us", "calls", "expected_us"),
+    ("seen_us", "own_us", "single_us", "expected_us"),
     [
-        ([100, 100, 100], [50, 50], [50, 50], 10, (100, 0)),
-        ([100, 104], [50, 50], [50, 50], 10, (102, 2)),  # too few for an interval: half of the range
-        ([100, 100], [40, 60], [50, 50], 10, (100, 1)),  # what an empty request leaves open, over the calls
-        ([100, 100], [40, 60], [50, 50], 1, (100, 10)),
-        ([100, 100], [50, 50], [90, 90], 10, (100, 4)),  # empty requests took longer at the end
-        ([100, 100], [90, 90], [50, 50], 10, (100, 4)),
-        ([100], [50], [50], 15, (100, 0)),
+        ([130, 130], [100, 100], 0, (30, 0, 0)),
+        ([130, 134], [100, 100], 0, (32, 2, 0)),  # too few for an interval: half of the range
+        ([130, 130], [100, 100], 190, (30, 0, 60)),  # one call alone
+        ([130, 130], [100, 100], 90, (30, 0, 0)),
+        ([95, 95], [100, 100], 0, (0, 0, 0)),
+        ([200, 500, 240], [100, 380, 110], 0, (120, 15, 0)),  # each with what it measured itself
     ],
 )
-def test_requests_less_empty_ones(times_us, empty_us, after_us, calls, expected_us) -> None:
-    times, empty, after = ([1e3 * us for us in values] for values in (times_us, empty_us, after_us))
-    found = attest_requests(times, empty, after, calls)
-    assert (found.ns / 1e3, found.half_width_ns / 1e3) == pytest.approx(expected_us)
+def test_the_reference_shows_what_surrounds_a_call(seen_us, own_us, single_us, expected_us) -> None:
+    found = request_overhead([1e3 * us for us in seen_us], [1e3 * us for us in own_us], 1e3 * single_us)
+    assert (found.ns / 1e3, found.half_width_ns / 1e3, found.alone_ns / 1e3) == pytest.approx(expected_us)
+
+
+OVERHEAD = RequestOverhead(ns=30e3, half_width_ns=1e3, alone_ns=100e3)
+
+
+def test_the_overhead_is_subtracted_and_a_candidate_may_have_saved_it() -> None:
+    found = attest_requests([1030e3, 1030e3], OVERHEAD)
+    assert (found.ns, found.half_width_ns) == (1000e3, 31e3)
+    assert attest_requests([20e3], OVERHEAD).ns == 1
 
 
 @pytest.mark.parametrize(
@@ -286,18 +295,17 @@ def test_requests_less_empty_ones(times_us, empty_us, after_us, calls, expected_
     [
         (1000, 1000, "held"),
         (1000, 900, "held"),
-        (1000, 1200, "held"),  # a call alone may take a tenth longer and 0.1 ms
+        (1000, 1200, "held"),  # a call alone may take a tenth longer, and what the reference's does
         (1000, 1201, "weak"),
-        (1000, 1700, "weak"),  # a pool of threads may have slept: half as long again and 0.2 ms
-        (1000, 1701, "together"),
+        (1000, 1800, "weak"),  # a pool of threads may have slept: half as long again and 0.2 ms
+        (1000, 1801, "together"),
         (5, 105, "held"),
         (5, 200, "weak"),
         (100, 1900, "together"),
-        (1, 15, "held"),
     ],
 )
 def test_one_call_alone_beside_calls_in_a_row(in_a_row_us, single_us, found) -> None:
-    assert attest_single(single_us * 1e3, in_a_row_us * 1e3) == found
+    assert attest_single(single_us * 1e3, in_a_row_us * 1e3, OVERHEAD) == found
 
 
 @pytest.mark.parametrize(

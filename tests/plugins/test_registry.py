@@ -113,7 +113,6 @@ OWN = "a file of your own needs its path"
         (None, "plus", "no problem named `plus`", f"{OWN}: `plus.py`"),
         ("plus.py", "plus", "`plus` has no solution named `plus`", f"{OWN}: `plus.py`"),
         ("near/plus.py", "mine", "`plus` has no solution named `mine`", f"{OWN}: `near/mine.py`"),
-        ("group_norm", "mine", "has no solution named `mine`", f"{OWN}: `solutions/group_norm/mine.py`"),
         (None, "notes.txt", "notes.txt is not a Python file, so it is not a problem", "its name must end in `.py`"),
         ("plus.py", "notes.txt", "is not a Python file, so it is not a solution", "its name must end in `.py`"),
     ],
@@ -121,7 +120,7 @@ OWN = "a file of your own needs its path"
 def test_what_is_not_found_is_told_with_what_is_near(tmp_path, monkeypatch, problem, of, name, message, hint):
     monkeypatch.chdir(tmp_path)
     write(Path("notes.txt"), "hello")
-    write(Path("solutions/group_norm/mine.py"), SOLUTION)
+    Path("solutions").mkdir()
     write(Path("near/plus.py"), Path("plus.py").read_text())
     write(Path("near/mine.py"), SOLUTION)
     find = registry.find_problem
@@ -181,7 +180,7 @@ def test_a_problem_given_as_a_solution_is_recognised(tmp_path):
     problem = registry.find_problem("group_norm", NO_PATHS)
     with pytest.raises(PluginError, match=r"no class `ModelNew`.*it looks like a problem") as caught:
         registry.find_solution(problem, write(tmp_path / "s.py", PROBLEM), NO_PATHS)
-    assert caught.value.hint == "`--entry Model` judges its `Model`"
+    assert caught.value.hint == f"name the solution: `{tmp_path / 's.py'}:Model`"
 
 
 ALONE = "import torch\nclass Model: pass\n"
@@ -194,13 +193,14 @@ OTHER_NAME = "import torch\nclass Config: pass\nclass FastPlus(torch.nn.Module):
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [(ALONE, "Model"), (FUNCTION, "kernel_function"), (OTHER_NAME, "FastPlus"), (SUBMISSION, "custom_kernel")],
+    [(FUNCTION, "kernel_function"), (OTHER_NAME, "FastPlus"), (SUBMISSION, "custom_kernel")],
 )
 def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_asked(tmp_path, text, name, problem):
     path = write(tmp_path / "mine.py", text)
     with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
         registry.find_solution(problem, path, NO_PATHS)
-    assert f"`--entry {name}`" in str(caught.value.hint)
+    assert f"mine.py:{name}`" in str(caught.value.hint)
+    assert registry.find_solution(problem, f"{path}:{name}", NO_PATHS).attribute == name
     assert registry.find_solution(problem, path, NO_PATHS, entry=name).attribute == name
     assert registry.find_solution(problem, path, Settings(entry=name)).attribute == name
     assert registry.find_solution(problem, write(path, f"# kbench: entry = {name}\n{text}"), NO_PATHS).attribute == name
@@ -211,7 +211,7 @@ def test_the_problem_itself_is_not_offered_as_its_solution(tmp_path):
     problem = registry.find_problem(path, NO_PATHS)
     with pytest.raises(PluginError, match="looks like a problem") as caught:
         registry.find_solution(problem, path, NO_PATHS)
-    assert "--entry" not in str(caught.value.hint)
+    assert ":Model" not in str(caught.value.hint)
 
 
 def test_a_solution_in_the_problems_own_file_comes_first(tmp_path):
@@ -229,7 +229,15 @@ def test_a_solution_in_the_problems_own_file_comes_first(tmp_path):
 def test_two_candidates_are_not_chosen_between(tmp_path, problem):
     with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
         registry.find_solution(problem, write(tmp_path / "mine.py", ALONE + FUNCTION), NO_PATHS)
-    assert caught.value.hint == "name the solution: `--entry Model`, or `--entry kernel_function`"
+    mine = tmp_path / "mine.py"
+    assert caught.value.hint == f"name the solution: `{mine}:Model`, or `{mine}:kernel_function`"
+
+
+def test_model_is_the_solution_where_it_is_the_only_class(tmp_path, problem):
+    found = registry.find_solution(problem, write(tmp_path / "mine.py", ALONE), NO_PATHS)
+    assert (found.name, found.attribute) == ("mine", "Model")
+    with pytest.raises(PluginError, match="defines no class `ModelNew`"):
+        registry.find_solution(problem, write(tmp_path / "two.py", ALONE + "class Other: pass\n"), NO_PATHS)
 
 
 def test_who_names_the_entry_wins_over_the_file_and_the_file_over_the_settings(tmp_path, problem):
@@ -245,11 +253,11 @@ def test_who_names_the_entry_wins_over_the_file_and_the_file_over_the_settings(t
 
 
 def test_a_solution_whose_head_names_its_entry_is_listed(tmp_path, problem):
-    write(tmp_path / "plus" / "alone.py", ALONE)
-    write(tmp_path / "plus" / "named.py", f"# kbench: entry = Model\n{ALONE}")
+    write(tmp_path / "plus" / "alone.py", FUNCTION)
+    write(tmp_path / "plus" / "named.py", f"# kbench: entry = kernel_function\n{FUNCTION}")
     assert "named" in [one.name for one in registry.solutions(problem, NO_PATHS)]
     assert "alone" not in [one.name for one in registry.solutions(problem, NO_PATHS)]
-    assert "alone" in [one.name for one in registry.solutions(problem, Settings(entry="Model"))]
+    assert "alone" in [one.name for one in registry.solutions(problem, Settings(entry="kernel_function"))]
 
 
 @pytest.mark.parametrize(
@@ -304,6 +312,7 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
         "shape": (16, [wide, -1.5], {"k": None}),
         "a": 1,
         "b": 2,
+        "dtype": "float32",
         "batch2": 4,
     }
 
@@ -311,14 +320,18 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("CASES = make()\n", "line 1: CASES is not a literal"),
+        ("n = 1\nCASES = make()\n", "line 2: CASES is no literal, and this process runs no file"),
+        ("from shapes import CASES\n", "line 1: CASES is no literal"),
+        ("n = 1\nCASES = {'a': {}}\nfor m in (1, 2):\n    CASES[str(m)] = {'n': m}\n", "line 2: CASES is no literal"),
+        ("n = 1\nCASES = {'a': {'n': 2, 'weight': 0}}\n", "the weight of case `a` is 0, not a positive number"),
         ("CASES = [1]\n", "CASES is not a dictionary of cases"),
         ("CASES = {}\n", "CASES is not a dictionary of cases"),
         ("CASES = {'default': 3}\n", "'default' does not map constants to values"),
         ("batch_size = 2\nCASES = {'s': {'batchsize': 1}}\n", "case `s` sets `batchsize`"),
     ],
 )
-def test_bad_cases_are_refused_with_their_line(tmp_path, text, message):
+def test_bad_cases_are_refused_with_their_line(tmp_path, monkeypatch, text, message):
+    monkeypatch.setattr("kbench.plugins.computed_cases._Process.compute", None)
     with pytest.raises(PluginError, match=message):
         _ = source.parse(write(tmp_path / "c.py", text)).cases
 

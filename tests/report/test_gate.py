@@ -80,7 +80,7 @@ def test_creep_is_named_and_hinted():
         (
             {"problem_path": "mine/scale.py", "solution_path": "b dir/fast.py", "entry": "Model"},
             Answer.SLOWER,
-            "kbench run mine/scale.py 'b dir/fast.py' --case small --entry Model --processes 12",
+            "kbench run mine/scale.py 'b dir/fast.py:Model' --case small --processes 12",
         ),
         (
             {"device": "cpu", "mode": "warm", "tf32": True},

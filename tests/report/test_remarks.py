@@ -12,18 +12,16 @@ from kbench.report.summary import RunSummary, summarise
 NOISY = "attestation_weak bimodal drift not_settled outliers"
 
 
-def lines(*judged) -> list[str]:
-    return [one.line for one in remarks(RunSummary(problem="p", cases=tuple(map(summarise, judged))))]
+def lines(*judged, verbosity=0, **fields) -> list[str]:
+    run = RunSummary(problem="p", cases=tuple(map(summarise, judged)), **fields)
+    return [one.line for one in remarks(run, verbosity)]
 
 
-def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it_has_none():
-    weak, disturbed, hint = lines(passed(flags=NOISY))
-    assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
-    assert disturbed == (
-        "warning: online, case default: times fall into two groups, by clocks or placement [bimodal]; "
-        "times move steadily during the run, by clocks, heat or memory [drift]; "
-        "times were still changing when timing began [not_settled]; "
-        "some times are far from the rest, and are kept [outliers]"
+def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
+    warning, hint = lines(passed(flags=NOISY), csv_path="results/one.csv")
+    assert warning == (
+        "warning: online: the judge's clock cannot confirm the time, so the speed-up is printed with two digits "
+        "at most and a `~` [attestation_weak]; also bimodal, drift, not_settled, outliers"
     )
     assert hint == (
         "hint: bimodal, drift, not_settled, outliers: "
@@ -31,30 +29,52 @@ def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it
     )
 
 
-def test_the_advice_on_a_saved_run_names_that_run():
+def test_verbose_output_has_a_line_for_each_cause_with_its_cases():
+    weak, disturbed, hint = lines(passed(flags=NOISY), verbosity=1)
+    assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
+    assert disturbed.startswith("warning: online, case default: times fall into two groups, by clocks or placement [")
+    assert disturbed.endswith("; some times are far from the rest, and are kept [outliers]")
+    assert hint.startswith("hint: ")
+
+
+def test_the_advice_on_a_saved_run_names_that_run_and_that_on_an_unsaved_one_none():
     case = summarise(passed(flags="drift"))
     *_, hint = remarks(RunSummary(problem="p", cases=(case,), typed="results/one.csv"))
     assert "`kbench show results/one.csv --samples`" in hint.text
+    *_, hint = remarks(RunSummary(problem="p", cases=(case,)))
+    assert hint.text == "drift: Close other programs and run again."
 
 
 def test_a_weak_time_without_a_known_cause_has_its_own_advice():
     assert lines(passed(flags="attestation_weak"))[-1].startswith("hint: attestation_weak: See the other warnings")
 
 
-def test_one_remark_for_all_cases_that_it_holds_for():
-    cases = [passed(solution, case, flags="throttled") for case in ("small", "full") for solution in ("a", "b", "c")]
-    warning, hint = lines(*cases[:4])
-    assert warning == (
-        "warning: a, b and c, case small; a, case full: the device lowered its clocks while timing [throttled]"
+def test_solutions_with_the_same_worst_warning_share_a_line_that_counts():
+    cases = [passed(solution, case, flags="throttled") for case in ("small", "full") for solution in ("a", "b")]
+    cases[0] = passed("a", "small", flags="throttled outliers")
+    cases += [passed("c", "small", flags="outliers"), passed("c", "full")]
+    throttled, outliers, hint = lines(*cases)
+    assert throttled == (
+        "warning: a and b: the device lowered its clocks while timing [throttled, 4 of 4 results]; also outliers (1)"
     )
+    assert outliers == "warning: c: some times are far from the rest, and are kept [outliers, 1 of 2 results]"
     assert hint.startswith("hint: throttled: ")
 
 
-def test_remarks_of_different_solutions_are_kept_apart():
+def test_notes_are_for_those_who_ask_and_solutions_kept_apart():
     one = passed("a", findings=(Finding.note("kernels", "own: x"),))
     other = passed("b", findings=(Finding.note("kernels", "own: y"),))
-    assert lines(one, other) == ["note: a, case default: own: x [kernels]", "note: b, case default: own: y [kernels]"]
+    assert lines(one, other) == []
+    told = ["note: a, case default: own: x [kernels]", "note: b, case default: own: y [kernels]"]
+    assert lines(one, other, verbosity=1) == told
     assert [remark.line for remark in remarks_of(summarise(one))] == ["note: a, case default: own: x [kernels]"]
+
+
+def test_a_failure_has_the_only_hint():
+    wrong = failed(Status.WRONG_VALUE, "off by one", solution="wrong")
+    run = RunSummary(problem="p", cases=tuple(map(summarise, (passed(flags="throttled"), wrong))))
+    assert [one.kind for one in remarks(run)] == ["warning"]
+    assert terminal.render_run(run).count("hint: ") == 1
 
 
 def of_a_sweep(count: int) -> RunSummary:
@@ -70,7 +90,7 @@ def test_a_sweep_names_problems_and_not_all_of_them():
     run = of_a_sweep(40)
     warning, _ = remarks(run)
     assert warning.text.startswith(
-        "0_ReLU · mine, 1_ReLU · mine, 2_ReLU · mine, 3_ReLU · mine and 36 more, case default: the device lowered"
+        "0_ReLU · mine, 1_ReLU · mine, 2_ReLU · mine, 3_ReLU · mine and 36 more: the device lowered"
     )
     assert remarks(run, verbosity=1)[0].text.count("_ReLU · mine") == 40
     lines = terminal.render_run(run).splitlines()

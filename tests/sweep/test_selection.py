@@ -36,6 +36,14 @@ def test_whose_solution_a_file_is(path, owner) -> None:
     assert owner_of(Path(path), ["19_ReLU", "1_Conv", "1_Conv_2D"]) == owner
 
 
+def test_a_manifest_names_functions_of_files_beside_it(tmp_path) -> None:
+    line = '{"problem": "p.py", "solution": "%s"}\n'
+    named = ["kernels.py:a", "fast.py", "mykernels.ops:a", "eager"]
+    pairs = read_manifest("".join(line % name for name in named), "pairs.jsonl", tmp_path, tmp_path)
+    beside = [f"{tmp_path}/kernels.py:a", f"{tmp_path}/fast.py"]
+    assert [pair.solution for pair in pairs] == [*beside, "mykernels.ops:a", "eager"]
+
+
 def test_people_count_two_before_ten() -> None:
     names = ["level2/1_a.py", "level1/10_a.py", "level1/2_a.py", "level10/1_a.py"]
     order = [str(path) for path in sorted(map(Path, names), key=natural)]
@@ -244,7 +252,7 @@ def test_a_file_of_another_form_is_refused_with_what_to_type(corpus) -> None:
     pair = SolutionPair(problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/form.py"))
     (task,), _ = tasks_of(corpus, [pair])
     assert task.refused is not None
-    assert task.refused.reason.endswith("not a solution: `--entry kernel_function` judges its `kernel_function`")
+    assert task.refused.reason.endswith(":kernel_function`")
 
 
 @pytest.mark.parametrize(

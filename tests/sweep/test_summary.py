@@ -55,6 +55,19 @@ def test_a_mean_of_speed_ups_is_geometric_with_an_interval_over_solutions() -> N
     assert mean_speedup([]) is None
 
 
+def test_a_case_counts_as_often_as_its_weight_says() -> None:
+    often, once = Score(passed=True, speedup=2.0, weight=3.0), Score(passed=True, speedup=0.5)
+    found = mean_speedup([often, once])
+    assert (found.value, found.low, found.name) == (pytest.approx(2**0.5), None, "weighted geometric mean")
+    share = fast_p([often, once])[1.0]
+    assert (share.hits, share.of, share.share) == (1, 2, 0.75)
+    # Weights of 3 and 1 amount to 1.6 equal ones: 1.2 of 1.6.
+    assert (share.low, share.high) == pytest.approx((wilson(1.2, 1.6).low, wilson(1.2, 1.6).high))
+    alike = [Score(passed=True, speedup=2.0, weight=5.0), Score(passed=True, speedup=0.5, weight=5.0)]
+    assert fast_p(alike)[1.0] == wilson(1, 2)
+    assert mean_speedup(alike).name == "geometric mean"
+
+
 def test_a_task_that_wrong_answers_pass_too_is_in_no_figure() -> None:
     """2/80 of KernelBench is zero whatever its inputs: who returns zeros is right, and 30,000 times as fast."""
     nothing = Score(passed=True, speedup=30_000.0, trivial=True)

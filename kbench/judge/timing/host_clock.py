@@ -1,21 +1,23 @@
-"""The clock on a CPU: the judge's own, around requests of calls in a row, less an empty request.
+"""The clock on a CPU: the judge's own, around requests of calls in a row, less what surrounds the reference's.
 
 Both arms are called in workers of their own, by the same requests; each is stopped while the other is called.
 """
 
-import math
+import itertools
 import secrets
 import statistics
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 
 from kbench.core.clocks import (
     BATCHED_NS,
     HELD_WITHIN,
     REFUTED_BELOW,
-    Attested,
     attest_requests,
     attest_single,
     claim_is_quoted,
+    request_overhead,
 )
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.timing.fetched_results import fetch
@@ -30,8 +32,7 @@ REST_S = 2e-3
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Upper bound of the random number of requests before the request that ends in the kill."""
-EMPTY_REQUESTS = 6
-SINGLES = 30
+SINGLES = {"reference": 6, "candidate": 30}
 """Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 
 
@@ -45,42 +46,48 @@ class HostClock:
         self._trials = {"candidate": candidate, "reference": reference}
         self._calls = 1
         self._conclusion: Conclusion | None = None
-        self._empty: list[float] = []
         self._times: dict[str, list[float]] = {arm: [] for arm in self._trials}
+        """Times per call, by the judge's clock."""
+        self._own: list[float] = []
+        """Times of the reference's calls, by its worker's clock."""
         self._fetches = fetches
         """True if results are read from the worker's memory, outside the timed request; else the workers copy them."""
 
     def prepare(self) -> None:
-        """Find the number of calls of one sample, and the time of a request without calls.
+        """Find the number of calls of one sample.
 
         This method and those below raise UnfetchableError if results cannot be read from the worker's memory.
         """
-        self._empty = self._empty_requests()
         times = {arm: [self.read(arm).judge_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}
         fastest = min(statistics.median(of_arm) for of_arm in times.values())
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
-        self._empty = self._empty_requests()
-        self._times = {arm: [] for arm in self._trials}
+        self._times, self._own = {arm: [] for arm in self._trials}, []
 
     def read(self, arm: str) -> ArmSample:
         """Time a few calls of an arm in a row, each on fresh inputs."""
         reply = self._ask(arm, self._timed_slots())
-        judge_ns = max(1.0, (reply.wall_ns - statistics.median(self._empty)) / self._calls)
+        judge_ns, event_ns = reply.wall_ns / self._calls, max(1, reply.event_ns)
         self._times[arm].append(judge_ns)
-        event_ns = max(1, reply.event_ns)
+        if arm == "reference":
+            self._own.append(event_ns)
         return ArmSample(event_ns=event_ns, judge_ns=round(judge_ns), submit_ns=reply.submit_ns, calls=self._calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:
         """Compare the candidate's calls in the last `pairs` with single calls, and its claim with the judge's time."""
         # The answer to a request that is not timed reports replaced functions.
         self._trials["candidate"].candidate.report()
-        after = self._empty_requests()
-        attested = attest_requests(self._times["candidate"][-pairs:], self._empty, after, self._calls)
-        alone = "held"
+        alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
+        single_ns = min(self._singles_ns("reference")) if self._calls > 1 else 0.0
+        overhead = request_overhead(theirs, self._own, single_ns)
+        attested = attest_requests(mine, overhead)
         if self._calls > 1:
-            alone, single_ns = self._single(attested.ns)
-            if alone == "together":
-                attested = Attested(ns=single_ns, half_width_ns=attested.half_width_ns)
+            in_a_row_ns = statistics.median(mine)
+            for single_ns in itertools.accumulate(self._singles_ns("candidate"), min):
+                alone = attest_single(single_ns, in_a_row_ns, overhead)
+                if alone == "held":
+                    break
+        if alone == "together":
+            attested = replace(attested, ns=max(attested.ns, single_ns - overhead.alone_ns - overhead.ns))
         vague = attested.half_width_ns > HELD_WITHIN * attested.ns or attested.ns < BATCHED_NS
         attestation = "weak" if vague or alone != "held" or not self._fetches else "held"
         flags = {"claims_less"} if event_ns < REFUTED_BELOW * (attested.ns - attested.half_width_ns) else set()
@@ -92,31 +99,11 @@ class HostClock:
             flags=frozenset(flags if self._fetches else {*flags, "copies_results"}),
         )
 
-    def _empty_requests(self) -> list[float]:
-        """Time requests without calls in the reference's worker, since a candidate could lengthen its own.
-
-        Each comes after as many draws as a request with calls, which leave caches as cold. Long calls need none,
-        because a request takes only 1 ms.
-        """
-        reference = self._trials["reference"].reference
-        draws = self._calls if self._calls > 1 else 0
-        times = []
-        for _ in range(EMPTY_REQUESTS):
-            for _ in range(draws):
-                reference.expect(reference.arguments(secret_seed()))
-            times.append(float(self._ask("reference", []).wall_ns))
-        return times
-
-    def _single(self, in_a_row_ns: float) -> tuple[str, float]:
-        """Return the verdict about calls in a row by single calls, and the shortest single call."""
-        empty_ns, single_ns, found = statistics.median(self._empty), math.inf, ""
-        for _ in range(SINGLES):
-            slots = [self._trials["candidate"].arena.random_slot()]
-            single_ns = min(single_ns, self._ask("candidate", slots).wall_ns - empty_ns)
-            found = attest_single(single_ns, in_a_row_ns)
-            if found == "held":
-                break
-        return found, single_ns
+    def _singles_ns(self, arm: str) -> Iterator[float]:
+        """Time requests of one call."""
+        for _ in range(SINGLES[arm]):
+            slots = [self._trials[arm].arena.random_slot()]
+            yield self._ask(arm, slots).wall_ns
 
     def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
         """Return the conclusion that was reached while the candidate lived."""

@@ -167,13 +167,21 @@ class Pairing:
     def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
         """Return the samples with the times that the row quotes: the judge's, if the events are not believed.
 
-        Hidden time that the judge found is part of each of the candidate's samples.
+        The candidate's then have the median that the judge attests: on a GPU at least, where both arms have the judge's
+        times; on a CPU the reference's worker runs trusted code, and keeps its own.
         """
         if conclusion.clock not in {"gate", "judge"} or conclusion.attested is None:
             return tuple(self._samples)
         seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
-        hidden_ns = {"candidate": max(0, round(conclusion.attested.ns - seen_ns)), "reference": 0}
-        return tuple(replace(s, t_event_ns=s.t_wall_ns + hidden_ns[s.arm]) for s in self._samples)
+        shift_ns = round(conclusion.attested.ns - seen_ns)
+        if conclusion.clock == "gate":
+            shift_ns = max(0, shift_ns)
+        return tuple(
+            replace(s, t_event_ns=max(1, s.t_wall_ns + shift_ns))
+            if s.arm == "candidate"
+            else replace(s, t_event_ns=s.t_wall_ns if conclusion.clock == "gate" else s.t_event_ns)
+            for s in self._samples
+        )
 
     def _suffice(self, until: float) -> bool:
         """Return whether the pairs so far suffice: they agree so well that more do not help, or the time is up."""

@@ -11,6 +11,7 @@ from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.html import page, samples, speed
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around
+from kbench.report.pivot import pivot_of
 from kbench.report.shown import Remark, headline, remarks, sentence, shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import table
@@ -31,6 +32,7 @@ def render_run(
     """Write a run as one HTML file; `repeat` is the command, `notes` are on the file `source`. Raises MachineError."""
     unit = unit_of(run.cases)
     rows = run.rows
+    pivot = pivot_of(run)
     several_cases = len({case.case for case in run.cases}) > 1
     lacking = dict.fromkeys(code for case in run.cases for code in case.lacks)
     return page.render(
@@ -38,7 +40,10 @@ def render_run(
         title=run.problem,
         stack=stack_line(rows[0]),
         on_cpu=is_timed_by_host(rows[0].device),
-        headline=headline(run),
+        headline=pivot.sentence() if pivot is not None and pivot.wins else headline(run),
+        pivot=pivot,
+        grid=pivot.table(pivot.solutions) if pivot is not None else None,
+        over_cases=speed.over_cases(pivot) if pivot is not None and pivot.wins else None,
         run=run,
         sentence=sentence,
         explain=explain,

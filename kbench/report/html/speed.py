@@ -8,6 +8,7 @@ from kbench.core.roofline import arithmetic_peaks
 from kbench.report import units
 from kbench.report.html import charts
 from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around
+from kbench.report.pivot import Pivot
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
 from kbench.report.swept_table import SweptLine
@@ -74,6 +75,30 @@ def times(cases: Sequence[CaseSummary]) -> Chart:
         )
     key = tuple((kind, name) for kind, name in NAMES.items() if kind in kinds)
     return Chart(rows=rows, scale=scale, axis="time of a call, shorter is better", key=key)
+
+
+def over_cases(pivot: Pivot) -> charts.Plane:
+    """Draw the time of each solution over the cases, in their order, joined by lines."""
+    of_case = [{name: cell.case.time_ns for name, cell in row.items()} for row in pivot.cells.values()]
+    known = [time for row in of_case for time in row.values() if time is not None]
+    y, unit = charts.time_scale(known)
+    x = Scale(low=0.5, high=len(of_case) + 0.5, whole=True)
+    lines, dots = [], []
+    ends: dict[str, tuple[float, float]] = {}
+    for name in pivot.solutions:
+        for place, (case, row) in enumerate(zip(pivot.cells, of_case, strict=True), start=1):
+            if (time := row.get(name)) is None:
+                ends.pop(name, None)
+                continue
+            here = x.at(place), y.down(time / unit.size_ns)
+            if (before := ends.get(name)) is not None:
+                lines.append(charts.Line(x1=before[0], y1=before[1], x2=here[0], y2=here[1], kind="series"))
+            dots.append(charts.Dot(x=here[0], y=here[1], title=f"{name}, case {case}: {units.duration(time)}"))
+            ends[name] = here
+    labels = zip(ends.items(), spread_labels([end[1] for end in ends.values()]), strict=True)
+    dots += [charts.Dot(x=end[0], y=end[1], label=name, label_y=label_y, title=name) for (name, end), label_y in labels]
+    order = "case, by its place in the table"
+    return charts.Plane(dots=dots, lines=lines, x=x, y=y, x_axis=order, y_axis="time of a call")
 
 
 NAMES = {

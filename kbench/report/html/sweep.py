@@ -58,7 +58,7 @@ def headline(swept: SweptTable) -> str:
     if mean.count == 1:
         return f"{text}. The {'other ' if swept.trivial else ''}one that was timed has {shown} the reference's speed."
     which = f"{mean.count} others" if swept.trivial else str(mean.count)
-    return f"{text}. Over the {which} that were timed the geometric mean is {shown} the reference's speed{interval}."
+    return f"{text}. Over the {which} that were timed the {mean.name} is {shown} the reference's speed{interval}."
 
 
 def _fast(swept: SweptTable) -> Chart:

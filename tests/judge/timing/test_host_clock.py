@@ -134,15 +134,16 @@ def test_honest_claims(call_us: float, reference_us: float, attestation: str) ->
     assert (found.clock, found.attestation, found.flags) == ("host", attestation, frozenset())
     assert found.attested is not None
     assert found.attested.ns == pytest.approx(1e3 * call_us, abs=1)
-    assert found.attested.half_width_ns == pytest.approx(0, abs=1)
-    assert found.wall_ns == pytest.approx({"candidate": 1e3 * call_us, "reference": 1e3 * reference_us})
+    around_ns = 1e3 * REQUEST_US / calls_of_a_sample(1e3 * (min(call_us, reference_us) + REQUEST_US), 16)
+    assert found.attested.half_width_ns == pytest.approx(around_ns, abs=1), "the request's share may have been saved"
+    assert found.wall_ns["candidate"] == pytest.approx(1e3 * call_us + around_ns, abs=1)
 
 
 @pytest.mark.parametrize("slots", [1, 16])
 @pytest.mark.parametrize(
     ("share", "clock", "flags"),
     [(1.0, "host", set()), (0.98, "host", set()), (0.95, "judge", set())]
-    + [(share, "judge", {"claims_less"}) for share in (0.88, 0.7, 0.1, 0.0)]
+    + [(share, "judge", {"claims_less"}) for share in (0.8, 0.7, 0.1, 0.0)]
     + [(1.1, "judge", set())],
 )
 def test_a_claim_decides_nothing(share: float, clock: str, flags: set[str], slots: int) -> None:
@@ -162,16 +163,17 @@ def test_a_busy_machine_refuses_nobody_and_shortens_no_time(call_us: float, clai
     found = proved(candidate, Worker(call_us, busy=itertools.cycle([1, 2, 1, 1, 6]).__next__))
     assert found.attested is not None
     assert found.attested.ns >= 1e3 * call_us
-    assert found.clock == "judge"
-    assert set(found.wall_ns) == {"candidate", "reference"}, "both arms by the same clock"
+    assert found.attestation == "weak"
 
 
 @pytest.mark.parametrize("padding_us", [0.0, 40.0])
-def test_what_surrounds_a_call_is_part_of_both_arms_times(padding_us: float) -> None:
+def test_what_surrounds_a_call_is_subtracted_and_uncertain(padding_us: float) -> None:
     arms = [Worker(2000, delivery_us=padding_us, fetches=False) for _ in range(2)]
     found = proved(*arms)
     assert (found.attestation, found.flags) == ("weak", {"copies_results"}), "a copy may have been saved"
-    assert found.wall_ns == pytest.approx(dict.fromkeys(("candidate", "reference"), 1e3 * (2000 + padding_us)))
+    assert found.attested is not None
+    around_us = padding_us + REQUEST_US / calls_of_a_sample(1e3 * (2000 + padding_us + REQUEST_US), 16)
+    assert (found.attested.ns, found.attested.half_width_ns) == pytest.approx((2e6, 1e3 * around_us), abs=1)
 
 
 @pytest.mark.parametrize("aliased", [False, True])
@@ -202,7 +204,7 @@ def test_results_that_cannot_be_read_end_the_timing(fetches: bool, monkeypatch: 
 
 @pytest.mark.parametrize(
     ("alone_us", "attestation", "reported_us"),
-    [(4000, "weak", 4000), (1650, "weak", 1000), (1150, "held", 1000)],
+    [(4000, "weak", 4000), (1650, "weak", 1000), (1100, "held", 1000)],
 )
 def test_calls_that_are_computed_as_one_count_as_one_alone(
     alone_us: float, attestation: str, reported_us: float
@@ -212,17 +214,6 @@ def test_calls_that_are_computed_as_one_count_as_one_alone(
     assert found.attested is not None
     assert found.attested.ns == pytest.approx(1e3 * reported_us, rel=2e-3)
     assert ("claims_less" in found.flags) is (reported_us == 4000)
-
-
-@pytest.mark.parametrize(("call_us", "draws"), [(2000, 10), (15_000, 0), (25_000, 0)])
-def test_an_empty_request_comes_after_as_many_draws_as_one_with_calls(call_us: float, draws: int) -> None:
-    """Else caches are warm. Long calls need none: a request takes 1 ms beside them."""
-    reference = Worker(call_us)
-    clock, claim_ns = timed(Worker(call_us), reference)
-    reference.asked.clear()
-    clock.prove(claim_ns, PAIRS)
-    asked = [what for what in reference.asked if what in {"drawn", ()}]
-    assert asked == [*["drawn"] * draws, ()] * host_clock.EMPTY_REQUESTS
 
 
 def test_the_last_request_looks_like_others_and_every_result_is_checked() -> None:
@@ -240,8 +231,6 @@ def test_the_last_request_looks_like_others_and_every_result_is_checked() -> Non
     assert "report" in candidate.asked, "timed requests do not tell what a solution replaced"
     asked = [slot for slots in candidate.asked if isinstance(slots, tuple) for slot in slots]
     assert candidate.checked == len(asked)
-    assert () not in candidate.asked, "one that lengthens its empty requests seems to take less for a call"
-    assert () in reference.asked
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""`CASES` that is no literal: a sandboxed child runs the file once, and the answer is kept by its manifest."""
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kbench.build import cache, manifest
+from kbench.children.child import WORKER, Child
+from kbench.children.child_error import ChildError
+from kbench.core.errors import PluginError
+from kbench.core.events import RunOptions
+from kbench.core.model import Status
+from kbench.devices import selection
+from kbench.host import nursery_process
+from kbench.host.builder import Builder
+from kbench.host.context import RunContext
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.sandbox import hidden_paths, removal, rung_probe
+from kbench.storage.settings import cache_dir
+from kbench.wire.channel import Message, WireError, decode_constants
+from kbench.wire.observed import Observed
+
+VARIANT = "CASES"
+"""Key of the manifest of what computes the cases, beside the manifest of what a judge reads."""
+TIMEOUT_S = 60.0
+"""Limit for running the file once, as long as the default limit of an import."""
+HINT = "kbench runs the file once to read CASES: correct that line, or write the cases out"
+SLOW_HINT = "put what takes long below `if __name__ == '__main__':` or into `get_inputs`, or write the cases out"
+
+
+def computed(path: Path) -> Any:
+    """Return `CASES` as the file computes it, from the cache where everything that it read is as it was.
+
+    Raises PluginError for a file that raises, or does not end in time.
+    """
+    kept = _place(manifest.identity(path, VARIANT))
+    with contextlib.suppress(OSError, ValueError, WireError, KeyError):
+        return decode_constants(json.loads(kept.read_text()))["CASES"]
+    answer, observed = _Listing(registry.as_problem(path)).run()
+    try:
+        table = decode_constants(answer["cases"])["CASES"]
+    except (WireError, KeyError, TypeError) as error:
+        raise PluginError(f"{path}: CASES came back as nonsense: {error}", HINT) from error
+    with contextlib.suppress(OSError):
+        known = manifest.record(path, VARIANT, observed.files, observed.folders)
+        kept = _place(known.digest(path, VARIANT))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(json.dumps(answer["cases"]))
+    return table
+
+
+def _place(identity: str) -> Path:
+    return cache_dir() / manifest.FOLDER / "cases" / f"{identity}.json"
+
+
+class _Listing(Builder):
+    """Runs a problem's file in a worker on the CPU, which may start no program and write nothing of the user's."""
+
+    def __init__(self, problem: Entry):
+        device = selection.choose("cpu")
+        scratch = Path(tempfile.mkdtemp(prefix="kbench-cases-"))
+        rung = int(rung_probe.reached(device.kind, cache_dir()))
+        super().__init__(problem, RunContext(options=RunOptions(), device=device, rung=rung, scratch=scratch))
+
+    def run(self) -> tuple[Message, Observed]:
+        """Run the file; return the worker's answer, and what the file read."""
+        home, path = self._context.scratch, self._problem.path
+        temporary, closed = cache.furnish(home / "cache"), self._hidden(self._problem)
+        around = hidden_paths.surroundings(temporary, own=[home], files=[path], hidden=closed)
+        try:
+            with nursery_process.nursery():
+                child = Child(self._launch(WORKER, {}, home, around), nursery_process.present())
+                try:
+                    self._set_up(child, [home], str(temporary), closed, allow_exec=False)
+                    return child.request({"op": "cases", "path": str(path)}, timeout_s=TIMEOUT_S), child.observed
+                finally:
+                    child.kill()
+        except ChildError as error:
+            raise self._explained(error) from error
+        finally:
+            removal.remove(home)
+
+    def _explained(self, error: ChildError) -> PluginError:
+        path = self._problem.path
+        if error.status is Status.CALL_TIMEOUT:
+            return PluginError(f"{path}: running it for its CASES took longer than {TIMEOUT_S:.0f} s", SLOW_HINT)
+        reason = error.reason.removeprefix("PluginError: ")
+        return PluginError(reason if str(path) in reason else f"{path}: {reason}", HINT)

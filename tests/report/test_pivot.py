@@ -1,0 +1,151 @@
+"""The table of cases and solutions: which one is the fastest where, compared with whom, and failures that are alike."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import failed, passed
+
+from kbench.core.model import Status
+from kbench.report import run_formats, terminal
+from kbench.report.html import speed
+from kbench.report.pivot import pivot_of
+from kbench.report.summary import RunSummary, summarise
+
+TIMES = {
+    "a": {"small": 50.0, "large": 400.0},
+    "b": {"small": 100.0, "large": 200.0},
+    "other": {"small": 90.0, "large": 900.0},
+}
+"""Microseconds; the reference takes 200 and 400."""
+REFERENCE = {"small": 200.0, "large": 400.0}
+
+
+def timed(solution, case, weight=1.0):
+    one = summarise(passed(solution, case))
+    us, speedup = TIMES[solution][case], REFERENCE[case] / TIMES[solution][case]
+    ends = {"speedup_low": speedup * 0.99, "speedup_high": speedup * 1.01}
+    return replace(one, time_ns=us * 1e3, speedup=speedup, weight=weight, **ends)
+
+
+def run_of(*cases, **fields):
+    return RunSummary(problem="softmax", cases=cases, **fields)
+
+
+def grid(*solutions, weight=1.0, **fields):
+    chosen = solutions or tuple(TIMES)
+    cases = [timed(name, case, weight if case == "small" else 1.0) for case in REFERENCE for name in chosen]
+    return run_of(*cases, **fields)
+
+
+def test_a_run_over_cases_and_solutions_ends_with_a_pivot_in_place_of_the_long_table():
+    text = terminal.render_run(grid())
+    lines = text.splitlines()
+    start = lines.index("time in µs, and speed-up over the reference; * is the fastest of its case")
+    assert [line.split() for line in lines[start + 1 : start + 5]] == [
+        ["case", "a", "b", "other"],
+        ["small", "50.0", "4.00×*", "100.0", "2.000×", "90.0", "2.222×"],
+        ["large", "400", "1.000×", "200.0", "2.000×*", "900", "0.444×"],
+        ["geometric", "mean", "2.00×", "2.00×", "0.994×"],
+    ]
+    assert "a is the fastest in 1 of 2 cases." in text
+    assert "verdict" not in text
+    assert "verdict" in terminal.render_run(grid(), verbosity=1)
+    assert "(3.96 … 4.04)" in terminal.render_run(grid(), verbosity=1)
+
+
+def test_a_solution_may_be_the_baseline():
+    pivot = pivot_of(grid(baseline="b"))
+    assert pivot.title.startswith("time in µs, and speed-up over b;")
+    assert {name: cell.speedup for name, cell in pivot.cells["small"].items()} == pytest.approx(
+        {"a": 2.0, "b": 1.0, "other": 100 / 90}
+    )
+    small = pivot.cells["small"]["a"]
+    assert (small.low, small.high) == pytest.approx((2 / 1.0143, 2 * 1.0143), rel=1e-3)  # of both, in quadrature
+    assert pivot.means["b"] == "1.00×"
+    assert {one["baseline"] for one in pivot.records()} == {"b"}
+
+
+def test_weights_count_and_are_said():
+    pivot = pivot_of(grid("a", "b", weight=3.0))
+    assert pivot.mean_name == "weighted geometric mean"
+    assert pivot.means == {"a": "2.83×", "b": "2.00×"}  # 4 ** (3/4) * 1 ** (1/4)
+    assert "weighted geometric mean" in terminal.render_run(grid("a", weight=3.0))
+    assert "Weighted geometric means over the reference: a 2.83×" in pivot.sentence()
+
+
+def test_markdown_has_the_fastest_in_bold_and_json_a_record_each():
+    assert "| small | **50.0 4.00×** | 100.0 2.000× | 90.0 2.222× |" in run_formats.render_markdown(grid())
+    records = pivot_of(grid()).records()
+    assert [(one["case"], one["solution"]) for one in records if one["fastest"]] == [("small", "a"), ("large", "b")]
+
+
+def test_the_page_draws_the_time_of_each_solution_over_the_cases():
+    plane = speed.over_cases(pivot_of(grid()))
+    assert len(plane.lines) == 3, "two cases are joined by one line for each solution"
+    titles = [dot.title for dot in plane.dots if "case" in dot.title]
+    assert titles[:2] == ["a, case small: 50.0 µs", "a, case large: 400 µs"]
+    assert [dot.label for dot in plane.dots if dot.label] == ["a", "b", "other"]
+    (rising, falling) = [line.y2 - line.y1 for line in plane.lines[:2]]
+    assert rising < falling < 0, "above is slower, and `a` grows more from case to case"
+
+
+def test_a_case_that_failed_breaks_the_line():
+    cases = [timed(name, case) for case in REFERENCE for name in ("a", "b")]
+    broken = summarise(failed(Status.WRONG_VALUE, "off", solution="a", case="large"))
+    assert len(speed.over_cases(pivot_of(run_of(*cases[:2], broken, cases[3]))).lines) == 1
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_a_narrow_terminal_gets_the_solutions_in_several_tables(width):
+    cases = [replace(timed("a", case), solution=f"solution_{n}") for case in REFERENCE for n in range(12)]
+    lines = pivot_of(run_of(*cases)).text(width=width).splitlines()[1:]
+    assert max(map(len, lines)) <= width
+    assert sum(line.count("solution_") for line in lines) == 12
+    assert sum(line.split()[:1] == ["case"] for line in lines) > 1
+
+
+def test_one_solution_or_one_case_or_several_problems_have_none():
+    assert pivot_of(grid("a")) is None
+    assert pivot_of(run_of(timed("a", "small"), timed("b", "small"))) is None
+    cases = grid().cases
+    other = replace(cases[0], rows=tuple(replace(row, problem="other") for row in cases[0].rows))
+    assert pivot_of(run_of(other, *cases[1:])) is None
+
+
+def same_mistake(case, solution):
+    reason = f"TypeError: {solution}() missing 1 required positional argument: 'x'"
+    return failed(Status.INIT_FAILED, reason, solution=solution, case=case, log=reason)
+
+
+def test_equal_failures_of_many_cases_are_one():
+    cases = [summarise(same_mistake(f"c{n}", name)) for n in range(12) for name in ("a", "b", "c")]
+    lines = terminal.render_run(run_of(*cases)).splitlines()
+    assert len(lines) <= 15
+    assert ["all", "12", "cases", "INIT_FAILED", "INIT_FAILED", "INIT_FAILED"] in [line.split() for line in lines]
+    assert (
+        sum(line.startswith("init_failed: a, b and c, all 12 cases: TypeError: a() missing 1") for line in lines) == 1
+    )
+    verbose = terminal.render_run(run_of(*cases), verbosity=1)
+    assert verbose.count("init_failed: ") == 36
+
+
+def test_failures_that_differ_in_more_than_numbers_are_told_one_by_one():
+    at = (
+        "output[0]: got 1, want 2",
+        "output[7]: got 3, want 9e-5",
+        "output[7]: got nan, want 1",
+        "never writes the tail",
+    )
+    cases = [summarise(failed(Status.WRONG_VALUE, reason, solution="a", case=f"c{n}")) for n, reason in enumerate(at)]
+    lines = [line for line in terminal.render_run(run_of(*cases)).splitlines() if line.startswith("wrong_value: ")]
+    assert lines == [
+        "wrong_value: a (3 cases): output[0]: got 1, want 2",
+        "wrong_value: a, case c3: never writes the tail",
+    ]
+
+
+def test_what_was_left_out_is_said():
+    assert "1 of 12 cases judged; `--case '*'` judges all" in terminal.render_run(
+        run_of(timed("a", "small"), unjudged=11)
+    )
+    assert "judges all" not in terminal.render_run(grid())
