@@ -211,7 +211,7 @@ class RequestOverhead:
 def request_overhead(seen_ns: Sequence[float], worker_ns: Sequence[float], single_ns: float) -> RequestOverhead:
     """Return the overhead of the reference's requests.
 
-    Its calls take `seen_ns` by the judge's clock and `worker_ns` by its worker's. Its quickest request of one call takes
+    Its calls take `seen_ns` by the judge's clock and `worker_ns` by its worker's. Its quickest request of one takes
     `single_ns`. Raises ValueError without requests.
     """
     around = [seen - own for seen, own in zip(seen_ns, worker_ns, strict=True)]
