@@ -5,7 +5,7 @@ On a GPU a round of K calls is queued behind a gate that the judge opens, and en
 in rounds without a call, with the reference's worker. On an H200 it is 153 µs and varies by 0.5 µs (docs/timing.md).
 
 On a CPU the judge's clock runs around each request of calls in a row: `wall = K * (time per call + overhead)`. The
-overhead is measured on the reference's worker. What a candidate's worker claims decides nothing.
+overhead is measured on the reference's worker. A claim of the candidate's worker decides nothing.
 """
 
 import math
@@ -196,7 +196,7 @@ def attest_queued_single(single_ns: float, in_a_row: Attested) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOverhead:
-    """What requests to the reference's worker show, which runs trusted code: how far the judge's clock is from its own.
+    """Difference of the judge's clock and the reference's worker's own, which runs trusted code.
 
     `ns` is for each call of a request, with its share of the request; one call alone takes `alone_ns` longer.
     """
@@ -206,13 +206,13 @@ class RequestOverhead:
     alone_ns: float
 
 
-def request_overhead(seen_ns: Sequence[float], own_ns: Sequence[float], single_ns: float) -> RequestOverhead:
+def request_overhead(seen_ns: Sequence[float], worker_ns: Sequence[float], single_ns: float) -> RequestOverhead:
     """Return the overhead of the reference's requests.
 
-    Its calls take `seen_ns` by the judge's clock and `own_ns` by its worker's. Its quickest request of one call takes
-    `single_ns`. Raises ValueError for no request.
+    Its calls take `seen_ns` by the judge's clock and `worker_ns` by its worker's. Its quickest request of one takes
+    `single_ns`. Raises ValueError without requests.
     """
-    around = [seen - own for seen, own in zip(seen_ns, own_ns, strict=True)]
+    around = [seen - own for seen, own in zip(seen_ns, worker_ns, strict=True)]
     return RequestOverhead(
         ns=max(0.0, median(around)),
         half_width_ns=median_half_width(around),

@@ -132,7 +132,7 @@ def task_key(unit: Unit, device: DeviceChoice) -> str:
     The identities of the result cover all that the files read; a resumed run compares (`is_of`).
     """
     files = unit.problem.path, unit.solution.path
-    hashes = [f"{manifest.own_hash(path)} {path.absolute().parent}" for path in files]
+    hashes = [f"{manifest.file_hash(path)} {path.absolute().parent}" for path in files]
     case = {"name": unit.case.name, "overrides": encode_constants(unit.case.overrides)}
     options = {
         name: value for name, value in dataclasses.asdict(unit.options).items() if name not in OPTIONS_NOT_HASHED

@@ -144,7 +144,7 @@ def source_of(fixture: Fixture, staged: Path) -> str:
     """Return a hash of a fixture's file, its helpers and its problem."""
     file = staged / fixture.source
     paths = [file, *sorted(file.parent.glob("_*.py")), problem_path(staged, fixture.problem)]
-    return "-".join(manifest.own_hash(path)[:12] for path in paths)
+    return "-".join(manifest.file_hash(path)[:12] for path in paths)
 
 
 def judge_twice(bench: "FixtureRunner", fixtures: Sequence[Fixture], jobs: int) -> Iterator[Checked]:

@@ -44,7 +44,7 @@ class Worker:
             count=slots,
             random_slot=lambda: slots - 1,
             outputs=lambda _slot: [result],
-            spoil_inputs=lambda _slot, but: self.asked.append("spoiled"),
+            overwrite_inputs=lambda _slot, but: self.asked.append("spoiled"),
         )
         self.reference = SimpleNamespace(
             arguments=lambda _seed: (),
@@ -63,16 +63,16 @@ class Worker:
         self.asked: list[Any] = []
         self.checked = 0
 
-    def call(self, _expected: Any, *, slots: list[int], poison: bool, told: bool, kill: bool) -> Reply:
+    def call(self, _expected: Any, *, slots: list[int], poison: bool, kept: bool, kill: bool) -> Reply:
         assert not poison, "the reference's poison would be part of what surrounds its calls"
-        assert not (told and kill), "what is dead can be read no more"
+        assert not (kept and kill), "what is dead can be read no more"
         self.asked.append(tuple(slots))
         if kill:
             self.candidate.kill()
         each_us = self.in_a_row_us if len(slots) > 1 else self.call_us
         times_us = [each_us * self.busy() for _ in slots]
         claims_us = [self.claimed(us) for us in times_us]
-        delivery_us = 0.0 if told else self.delivery_us
+        delivery_us = 0.0 if kept else self.delivery_us
         wall_us = REQUEST_US * self.busy() + sum(us + delivery_us for us in times_us)
         median_ns = round(1e3 * statistics.median(claims_us or [0]))
         return Reply(
