@@ -31,6 +31,8 @@ VALUES = {
     "_arguments(case)": "PROBLEM SOLUTION --case CASE",
     "_arguments(unclear[0])": "PROBLEM SOLUTION --case CASE",
     "more": "12",
+    "record.header.command": "sweep",
+    "name": "run",
 }
 """What stands for a placeholder that takes no word of any kind."""
 
@@ -131,7 +133,7 @@ def test_named_options_exist():
     ]
 
 
-@pytest.mark.parametrize("line", ["kbench run", "kbench verify PROBLEM --sanitise", "kbench rnu PROBLEM"])
+@pytest.mark.parametrize("line", ["kbench profile", "kbench verify PROBLEM --sanitise", "kbench rnu PROBLEM"])
 def test_a_line_that_cannot_be_typed_is_found(line):
     with pytest.raises(Exception, match=r"Missing parameter|No such option|No such command"):
         typed(line)
