@@ -38,6 +38,8 @@ REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is false: honest events agree within a percent. On a CPU a warning."""
 BATCHED_NS = 1_000_000
 """Chosen. Shortest `held` time on a CPU: what surrounds a call takes up to 0.1 ms."""
+SLOWER_BESIDE = 1.1
+"""Chosen. Factor from which, on a CPU, a reference that was slower beside the candidate was slowed."""
 GROSS = 2.0
 """Excess over a claim, as a factor, that a disturbance cannot explain."""
 
@@ -248,3 +250,9 @@ def claim_is_quoted(claim_ns: float, attested: Attested, attestation: str) -> bo
     """Return whether a worker's own time is reported, which agrees with the judge's; a weak row has the longer one."""
     above_ns = claim_ns - attested.ns
     return claim_ns >= QUOTED_FROM * attested.ns and (above_ns <= attested.half_width_ns or attestation == "weak")
+
+
+def is_slower_beside(beside_ns: Sequence[float], alone_ns: Sequence[float]) -> bool:
+    """Return whether the reference's requests on a CPU took longer while the candidate lived, beyond their noise."""
+    open_ns = median_half_width(beside_ns) + median_half_width(alone_ns)
+    return median(beside_ns) - open_ns > SLOWER_BESIDE * median(alone_ns)

@@ -17,6 +17,7 @@ from kbench.core.clocks import (
     attest_requests,
     attest_single,
     claim_is_quoted,
+    is_slower_beside,
     request_overhead,
 )
 from kbench.judge.exchange import Trial, secret_seed
@@ -32,6 +33,8 @@ REST_S = 2e-3
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Fewer than this many requests come before the one that ends in the kill; the number is random."""
+ALONE_REQUESTS = 6
+"""Requests of the reference after the candidate's death: the fewest whose median has an interval."""
 SINGLES = {"reference": 6, "candidate": 30}
 """Most requests of one call that are compared with calls in a row: other programs lengthen one, and shorten none."""
 
@@ -50,6 +53,8 @@ class HostClock:
         """Per call, by the judge's clock."""
         self._own: list[float] = []
         """The reference's, by its worker's clock."""
+        self._alone: list[float] = []
+        """The reference's requests of one call."""
         self._fetches = fetches
         """Whether results are read where they lie, which takes no time of a request; else the workers copy them."""
 
@@ -77,7 +82,8 @@ class HostClock:
         # Any request that is not timed reports what was replaced meanwhile.
         self._trials["candidate"].candidate.report()
         alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
-        single_ns = min(self._singles_ns("reference")) if self._calls > 1 else 0.0
+        self._alone = [*self._singles_ns("reference")] if self._calls > 1 else []
+        single_ns = min(self._alone, default=0.0)
         overhead = request_overhead(theirs, self._own, single_ns)
         attested = attest_requests(mine, overhead)
         if self._calls > 1:
@@ -123,8 +129,16 @@ class HostClock:
             self._ask("candidate", slots, kill=last)
 
     def slower_beside(self, paired_ns: float) -> bool:  # noqa: ARG002
-        """Return False: on a CPU the candidate is stopped while the reference is called."""
-        return False
+        """Return whether the reference was slower beside the candidate than it is alone, afterwards.
+
+        What is stopped can still have the kernel work for it, as with timers that go off.
+        """
+        pairs, singles, reference = [*self._times["reference"]], self._alone, self._trials["reference"]
+        reference.candidate.push_weights(reference.reference)  # those of the last requests
+        after = [self.read("reference").judge_ns for _ in range(ALONE_REQUESTS)]
+        # Whose single calls may take longer, may compute those of a request together.
+        slower_alone = bool(singles) and is_slower_beside(singles, [*self._singles_ns("reference")])
+        return slower_alone or is_slower_beside(pairs, after)
 
     def doubts_the_reference(self) -> Doubt:
         """Doubt nothing: no claim is refused on a CPU."""

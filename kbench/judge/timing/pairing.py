@@ -168,12 +168,14 @@ class Pairing:
         """Return the samples with the times that the row quotes: where events are not believed, the judge's.
 
         The candidate's then have the median that the judge attests: on a GPU at least, where both arms have the judge's
-        times; on a CPU the reference's worker runs trusted code, and keeps its own.
+        times; on a CPU the reference's worker runs trusted code, and keeps its own. There a claim that is believed is
+        that of a median alone: of claims that scatter at will, ratios to the reference have any median.
         """
-        if conclusion.clock not in {"gate", "judge"} or conclusion.attested is None:
+        if conclusion.clock not in {"gate", "judge", "host"} or conclusion.attested is None:
             return tuple(self._samples)
         seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
-        shift_ns = round(conclusion.attested.ns - seen_ns)
+        quoted_ns = self._median_ns("candidate") if conclusion.clock == "host" else conclusion.attested.ns
+        shift_ns = round(quoted_ns - seen_ns)
         if conclusion.clock == "gate":
             shift_ns = max(0, shift_ns)
         return tuple(
