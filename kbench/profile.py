@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import itertools
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,14 +21,15 @@ from kbench.devices import peaks, selection
 from kbench.devices.admission import Admission, others_using
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
+from kbench.engine.run import sandbox_rung
 from kbench.host import health, nursery_process
 from kbench.host.builder import Builder, built, job_of
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
+from kbench.host.work_folder import work_folder
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
-from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 
@@ -69,7 +69,7 @@ def profile(
         raise UsageError(f"a profile covers one case, and these match: {names}", f"`--case {cases[0].name}`")
     rung = sandbox_rung(options, device.kind)
     with contextlib.ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
+        scratch = stack.enter_context(work_folder())
         stack.enter_context(nursery_process.nursery())
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
         session = ProfileSession(problem, cases[0], context)

@@ -32,9 +32,9 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed
 from kbench.core.stats import needs_more_processes
 from kbench.core.verdict import Measurement
+from kbench.engine import run as running
 from kbench.gate.rule import Contest, GatedCase, GateOutcome, decide
 from kbench.plugins import registry
-from kbench.run import session as running
 from kbench.storage.results import CaseKey, Run, read_run
 from kbench.storage.settings import GateSettings, Settings
 

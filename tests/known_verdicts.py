@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.model import Passed
+from kbench.engine import run as running
 from kbench.plugins import registry, shapes
-from kbench.run import session as running
 from kbench.storage.settings import Settings
 
 COLUMNS = ("problem", "solution", "status", "contract", "oracle_ratio", "findings", "reason")

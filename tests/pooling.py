@@ -9,9 +9,9 @@ from sweeping import PROBLEM, FakeJudge, failed, passed
 from kbench.api.judge import Judge
 from kbench.core.events import StageEvent
 from kbench.core.model import Case, Status
+from kbench.engine.unit import TimeLeft, Unit, UnitResult
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.units.unit import TimeLeft, Unit, UnitResult
 
 CASES = f"CASES = {{'default': {{}}, 'small': {{'n': 2}}, 'ragged': {{'n': 3}}}}\nn = 4\n{PROBLEM}"
 """A problem that lists its shapes, so that nobody has to look for them."""

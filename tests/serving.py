@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx
 from pooling import CASES, Pool, solution
 
+from kbench.engine.task import Budgets
 from kbench.serve.server import make_server
 from kbench.serve.service import ServerOptions
-from kbench.sweep.task import Budgets
+from kbench.serve.store import TaskStore
 
 TOKEN = "a-token-for-these-tests"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -21,8 +22,9 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 class Running:
     """A server in a thread, and a client of it."""
 
-    def __init__(self, port: int, pool: Pool):
+    def __init__(self, port: int, pool: Pool, store: TaskStore):
         self.port = port
+        self.store = store
         self.pool = pool
         self.url = f"http://127.0.0.1:{port}"
         self.client = httpx.Client(base_url=self.url, headers=HEADERS, timeout=30)
@@ -47,7 +49,7 @@ def serving(
         thread.start()
         while not server.started and thread.is_alive():
             time.sleep(0.01)
-        running = Running(port, pool)
+        running = Running(port, pool, store)
         try:
             yield running
         finally:

@@ -10,11 +10,11 @@ from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
 from kbench.devices.selection import cpu
+from kbench.engine.task import Task, TaskVerdict
+from kbench.engine.unit import TimeLeft, Unit, UnitResult
 from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.sweep.task import Task, TaskVerdict
-from kbench.units.unit import TimeLeft, Unit, UnitResult
 
 OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
 PROBLEM = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
@@ -82,6 +82,9 @@ class FakeJudge:
 
     def derive(self, expected: Sequence[Entry], case: Case) -> Derived:
         return Derived(cases=[{"n": 5, **case.overrides}])
+
+    def explain(self, failed: Failed, solution: Entry, case: Case) -> Failed:
+        return failed
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
         return None

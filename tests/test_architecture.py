@@ -35,9 +35,8 @@ MAY_CATCH_EVERYTHING = {
     "kbench/serve/service.py": "tells a defect to the client that asked, and goes on",
     "kbench/cluster/executor.py": "carries what a thread raised to the one that asked",
     "kbench/cluster/supervisor.py": "carries what a thread raised to the driver",
-    "kbench/sweep/builds.py": "carries what a thread raised to the one that asked",
-    "kbench/sweep/crew.py": "carries what a thread raised to the one that asked",
-    "kbench/selftest/session.py": "carries what a thread raised to the one that asked",
+    "kbench/engine/builds.py": "carries what a thread raised to the one that asked",
+    "kbench/engine/crew.py": "carries what a thread raised to the one that asked",
 }
 MAY_PRINT = {
     "kbench/cli/output.py": "the streams of a command",

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.events import Judged, RunOptions
+from kbench.engine.run import run
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.run.session import run
 from kbench.storage.settings import Settings
 
 

@@ -8,9 +8,9 @@ from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import Judged
 from kbench.core.model import Environment, Failed, ResultRow, Status
 from kbench.core.verdict import NOT_EVALUATED
-from kbench.sweep.summary import speedup_of
-from kbench.sweep.task import TaskVerdict
-from kbench.units.unit import OutcomeProperties
+from kbench.engine.summary import speedup_of
+from kbench.engine.task import TaskVerdict
+from kbench.engine.unit import OutcomeProperties
 
 RewardPolicy = Literal["correct", "speedup", "speedup_low"]
 """Reward of a solution that passed. `correct`: 1. `speedup`: the measured speed-up. `speedup_low`: the lower end of its

@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import os
 import queue
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -20,16 +19,18 @@ from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
 from kbench.devices import selection
+from kbench.engine.builds import default_jobs
+from kbench.engine.crew import Crew, MakeEvaluator, SweepOptions, default_lanes
+from kbench.engine.options import fit_to
+from kbench.engine.plan import make_tasks
+from kbench.engine.run import sandbox_rung
+from kbench.engine.selection import SolutionPair, keep_text
+from kbench.engine.task import Budgets, Finished, Task, TaskVerdict
 from kbench.host import sanitizer
+from kbench.host.work_folder import work_folder
 from kbench.plugins import registry
-from kbench.run.plan import fit_to
-from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine, settings
 from kbench.storage.results import RunWriter
-from kbench.sweep.crew import Crew, MakeEvaluator, SweepOptions, default_jobs, default_lanes
-from kbench.sweep.plan import make_tasks
-from kbench.sweep.selection import SolutionPair, keep_text
-from kbench.sweep.task import Budgets, Finished, Task, TaskVerdict
 
 SourceLike = str | Path
 """Text of a Python file (a string with a line break), a path, or a name as on the command line."""
@@ -104,7 +105,8 @@ class Judge:
         self._waiting: dict[str, _Waiting] = {}
         self._crew: Crew | None = None
         self._listener: threading.Thread | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
+        self._closing = contextlib.ExitStack()
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -117,13 +119,12 @@ class Judge:
         """End all judges; waiting calls raise MachineError."""
         with self._lock:
             self._closed = True
-            crew, listener, folder = self._crew, self._listener, self._folder
+            crew, listener = self._crew, self._listener
         if crew is not None:
             crew.stop()
         if listener is not None:
             listener.join()
-        if folder is not None:
-            folder.cleanup()
+        self._closing.close()
 
     def evaluate(
         self, problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
@@ -256,8 +257,8 @@ class Judge:
     @property
     def _home(self) -> Path:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)
-        return Path(self._folder.name)
+            self._folder = self._closing.enter_context(work_folder())
+        return self._folder
 
     def _ready(self) -> Crew:
         """Return the crew; start a new one first if there is none or a defect ended it."""
@@ -303,7 +304,7 @@ class Judge:
                 found = MachineError(f"a source no longer exists: {error}", "keep files until they are judged")
             path = verdict.task.solution.path
             used = (other.task.solution.path == path for other in self._waiting.values())
-            if self._folder is not None and path.is_relative_to(self._folder.name) and not any(used):
+            if self._folder is not None and path.is_relative_to(self._folder) and not any(used):
                 path.unlink(missing_ok=True)
         for future in waiting.futures:
             if isinstance(found, MachineError):

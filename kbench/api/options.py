@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.levels import require_codes
-from kbench.run.plan import options_from
+from kbench.engine.options import options_from
 from kbench.storage.settings import Settings, out_of_range
 
 NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})

@@ -33,7 +33,7 @@ FORMAT = 4
 RECORD = "built.json"
 BUILDS = "builds"
 MOST_FILES, MOST_BYTES, DEEPEST, LONGEST = 50_000, 2 << 30, 60, 1_000
-"""Of one build's artefacts, which every worker copies; the last is of bytes in a path below the entry."""
+"""Limits of one build's artefacts, which every worker copies; the last one is bytes in a path below the entry."""
 ENVIRONMENT_FOLDERS = {
     "TORCH_EXTENSIONS_DIR": "extensions",
     "TRITON_CACHE_DIR": "triton",
@@ -44,11 +44,11 @@ ENVIRONMENT_FOLDERS = {
     "CUDA_CACHE_PATH": "cuda",
     "HOME": "home",
 }
-"""Where compilers are told to keep what they make, relative to an entry; those that ask nobody, in the home folder."""
+"""Folders for the caches of compilers, relative to an entry; compilers without a variable use the home folder."""
 LANGUAGE_CACHES = ("TRITON_CACHE_DIR", "CUTE_DSL_CACHE_DIR", "TILELANG_CACHE_DIR", "HELION_CACHE_DIR")
-"""Those of languages for kernels."""
+"""Variables of languages for kernels."""
 TEMPORARY_FOLDER = "tmp"
-"""What a process that compiles, or loads what was compiled, has for /tmp, where the sandbox can give it one."""
+"""Folder used as /tmp by a process that builds, or loads builds, if the sandbox gives it a /tmp of its own."""
 
 
 @functools.cache
@@ -85,7 +85,7 @@ class CacheEntry:
 
     @property
     def is_built(self) -> bool:
-        """Whether the build finished at some time."""
+        """True if a build of this entry has finished."""
         with self.locked(fcntl.LOCK_SH):
             return (self.folder / RECORD).exists()
 
@@ -96,7 +96,7 @@ class CacheEntry:
 
     @property
     def compiler(self) -> str:
-        """What the solution was seen to compile with in its calls, for which it may start programs; empty for none."""
+        """Compiler that the solution used in its calls, for which it may start programs; empty if none."""
         return str(self._record().get("compiler", ""))
 
     def _record(self) -> Mapping[str, Any]:
@@ -124,7 +124,7 @@ class CacheEntry:
         return staging
 
     def publish(self, staging: Path, rehearsed: Iterable[str], compiler: str) -> None:
-        """Rename a filled staging folder into place; of two builders that race, the last one stays.
+        """Rename a filled staging folder into place; if two builders race, the last one wins.
 
         A builder's files are untrusted: only plain ones stay. Raises UnfitArtefactsError where there are too many.
         """
@@ -236,7 +236,7 @@ LACKS_CUDA = {
     "cusparse.h: No such file": "torch's headers for a GPU need those of CUDA's libraries: here is the compiler alone",
     "CUDA_HOME environment variable is not set": "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
 }
-"""What is said of the machine in words that do not say so."""
+"""Clearer texts for messages of torch about a missing compiler."""
 
 
 def first_error(log: str) -> str | None:

@@ -1,12 +1,12 @@
-"""How `torch.utils.cpp_extension` builds in a process of kbench: what is loaded is what its sources say now.
+"""Hooks of `torch.utils.cpp_extension`, so that a loaded extension always matches its present sources.
 
 Both `load` and `load_inline` go through two private functions of torch: one that is given the build folder, and below
-it one that writes the ninja file and runs it. Those are the places to hook. What they do around them (naming,
-importing) stays torch's.
+it one that writes the ninja file and runs it. kbench hooks these two; naming and importing
+stay torch's.
 
-Each extension is built in a folder of its own for the digest of its name, flags and sources, with the hashes of the
-files that these include, as the compilers report them in ninja's dependency log. At use both are compared with the
-files that lie there: another extension is built, never loaded as the old one.
+Each extension is built in a folder named by the digest of its name, flags and sources. The hashes of included files,
+which the compilers list in ninja's dependency log, are stored there. Both are compared with the present files at use:
+if a file has changed, the extension is built again.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ class BuildError(RuntimeError):
 
 
 WITHOUT_A_DEVICE = "9.0a"
-"""What nvcc compiles for where no GPU tells: with Hopper's own instructions, so that no source is refused for one."""
+"""Target of nvcc without a GPU: Hopper with all its instructions, so that no source is refused for one."""
 MODULE = "torch.utils.cpp_extension"
 HOOK = "_write_ninja_file_and_build_library"
 FOLDER_HOOK = "_jit_compile"
@@ -59,7 +59,7 @@ class ExtensionBuilds:
 
     @property
     def may_compile(self) -> bool:
-        """Whether extensions may be compiled in this process."""
+        """True if extensions may be compiled in this process."""
         return self._on_compile is not None
 
     def install(self) -> None:
@@ -113,7 +113,7 @@ class ExtensionBuilds:
         setattr(cpp_extension, HOOK, build)
 
     def _digest(self, arguments: Mapping[str, Any], root: Path) -> str:
-        """Return what tells an extension from all others that a file may build, wherever the file lies."""
+        """Return a digest that no other extension of the same file has, wherever the file lies."""
         found = hashlib.sha256()
         for name, value in sorted(arguments.items()):
             text = "" if name in NO_PART else repr(value)
@@ -155,8 +155,8 @@ def included_files(folder: Path) -> set[str]:
         return set()
     command = [ninja, "-C", str(folder), "-t", "deps"]
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        told = subprocess.run(command, capture_output=True, timeout=NINJA_TIMEOUT_S, check=False).stdout
-        lines = os.fsdecode(told).splitlines()
+        printed = subprocess.run(command, capture_output=True, timeout=NINJA_TIMEOUT_S, check=False).stdout
+        lines = os.fsdecode(printed).splitlines()
         # A file's name stands alone on a line of four spaces; `target: #deps ...` begins each list.
         return {os.path.normpath(folder / line[4:]) for line in lines if line.startswith("    ")}
     return set()
@@ -191,9 +191,9 @@ class _AtImport(importlib.abc.MetaPathFinder):
 
 
 def _offer_nvcc() -> None:
-    """Have CUDA sources compiled without a GPU, and for a torch without CUDA, as far as that goes.
+    """Let nvcc compile CUDA sources without a GPU, and for a torch without CUDA, as far as possible.
 
-    Torch refuses before nvcc speaks. What nvcc says of a source helps its author more.
+    Torch alone would refuse before nvcc runs. An author needs nvcc's errors about the source.
     """
     import torch
     from torch.utils import cpp_extension

@@ -1,4 +1,4 @@
-"""What a file's words suggest: whether to build ahead of a device. They decide neither identity nor rights.
+"""A guess from a file's text: whether to build it before it gets a device. It decides neither identity nor rights.
 
 A wrong guess costs time only: a solution that is built for nothing, or one that comes back from its worker to be built
 (`kbench.build.observation`).

@@ -16,13 +16,13 @@ from kbench.storage.settings import cache_dir
 
 FOLDER = "bytecode"
 PACKAGE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py", ".json")
-"""Of the files that kbench itself consists of."""
+"""Suffixes of kbench's own files."""
 PACKAGE = Path(__file__).resolve().parent.parent
 """The folder of kbench itself."""
 
 
-def own_environment() -> dict[str, str]:
-    """Return the environment of a child that runs nothing of a solution: the caller's, whatever its PYTHONPATH."""
+def child_environment() -> dict[str, str]:
+    """Return the environment of a child that runs no solution: the caller's, with kbench's folder in PYTHONPATH."""
     return {**os.environ, "PYTHONPATH": search_path(), **bytecode(writes=True)}
 
 
@@ -66,7 +66,7 @@ def kernels_of(path: Path) -> Path:
 
 @functools.cache
 def package_sha256(*, left_out: Path | None = None) -> str:
-    """Return one hash over kbench's own sources, which tells checkouts of one version apart; `left_out`: a folder."""
+    """Return one hash over kbench's sources except those in `left_out`: checkouts of one version may differ."""
     found = hashlib.sha256()
     for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in PACKAGE_SUFFIXES and path.is_file()):
         if left_out is None or not path.is_relative_to(left_out):

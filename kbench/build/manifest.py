@@ -41,7 +41,7 @@ class Manifest:
 
     @classmethod
     def taken(cls, path: Path, files: Iterable[str], folders: Iterable[str]) -> Self:
-        """Hash what a process observed, given as absolute paths. What lies elsewhere and is gone is left out."""
+        """Hash the observed paths, which are absolute. A missing file outside the folder of `path` is left out."""
         start, home = os.path.abspath(path), os.path.dirname(os.path.abspath(path))
         real = os.path.realpath(start)
         hashes = {file: content_hash(file) for file in files if file not in {start, real}}
@@ -71,7 +71,7 @@ class Manifest:
     def digest(self, path: Path, variant: str = "") -> str:
         """Return the identity of a file with this manifest, of which `variant` is judged; moves of all keep it."""
         found = hashlib.sha256(variant.encode())
-        found.update(bytes.fromhex(own_hash(path)))
+        found.update(bytes.fromhex(file_hash(path)))
         for kind in (self.files, self.folders):
             for place, content in kind.items():
                 found.update(f"{len(place)} {place} {content} ".encode(errors="surrogateescape"))
@@ -84,7 +84,7 @@ class Manifest:
 
 
 NOTHING = Manifest(files={}, folders={})
-"""Of a file that depends on nothing else, or of which nothing is known."""
+"""Manifest of a file that depends on no other, or about which nothing is known."""
 
 
 def current(path: Path, variant: str = "") -> Manifest:
@@ -126,7 +126,7 @@ def latest(path: Path, variant: str = "") -> list[Path]:
     return [path]
 
 
-def own_hash(path: Path) -> str:
+def file_hash(path: Path) -> str:
     """Return the hash of the file itself. Raises OSError where it cannot be read."""
     found = content_hash(os.path.abspath(path))
     if found == ABSENT:
@@ -163,7 +163,7 @@ def names_hash(path: str) -> str:
 
 
 def _place(path: Path, variant: str) -> Path:
-    key = hashlib.sha256(f"{own_hash(path)} {variant}".encode()).hexdigest()
+    key = hashlib.sha256(f"{file_hash(path)} {variant}".encode()).hexdigest()
     return cache_dir() / FOLDER / f"{key[:40]}.json"
 
 
@@ -181,7 +181,7 @@ def _manifest(fields: Mapping[str, Any]) -> Manifest:
 
 
 def _write(place: Path, manifests: Sequence[Manifest]) -> None:
-    """Replace a file as a whole; of two writers, the last one stays. Where there is no cache, nothing is kept."""
+    """Replace the manifest file as a whole; if two writers race, the last one wins. Needs a cache."""
     text = json.dumps([{"files": {**one.files}, "folders": {**one.folders}} for one in manifests])
     with contextlib.suppress(OSError):
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""What this process reads, lists and starts, observed while it happens: Python's audit events, and the kernel's count.
+"""Observation of the files that this process reads, the folders it lists and the programs it starts.
 
 A process that runs a solution or a problem records what that code opens, which folders it lists, which libraries it
 loads and which programs it starts. Python raises an audit event for each (PEP 578, `sys.addaudithook`); the kernel
-counts the page faults of children that ended, whoever started them (getrusage(2), RUSAGE_CHILDREN). The files become
-its manifest (`kbench.build.manifest`), and a worker may start programs if these observations say that it has to.
+counts the page faults of all children that ended (getrusage(2), RUSAGE_CHILDREN). The files become its manifest
+(`kbench.build.manifest`), and a worker may start programs if these observations show that the solution needs it.
 Standard library only.
 """
 
@@ -52,7 +52,7 @@ class Observation:
 
     def __init__(self) -> None:
         self.may_start = False
-        """Whether programs may be started here; else each start is something that a build is needed for."""
+        """True if programs may be started here; otherwise each start is recorded as a need for a build."""
         self.home = ""
         self._installed = installed_folders()
         self._private: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Observation:
 
     @property
     def started_programs(self) -> bool:
-        """Whether any process was started, builds of extensions apart; also one that no audit event names."""
+        """True if any process was started, except builds of extensions; also one without an audit event."""
         return bool(self._starts) or _children_faults() != self._faults_apart or _has_children()
 
     def add_files(self, paths: Sequence[str]) -> None:
@@ -217,7 +217,7 @@ HANDLERS: dict[str, Callable[[Observation, tuple[Any, ...]], None]] = {
     "os.fork": Observation._forked,  # noqa: SLF001
     "os.forkpty": Observation._forked,  # noqa: SLF001
 }
-"""What is taken of each audit event (https://docs.python.org/3/library/audit_events.html); others are passed over."""
+"""Handler of each audit event (https://docs.python.org/3/library/audit_events.html); others are ignored."""
 
 
 def _named_sources(words: Sequence[str], folder: str) -> Iterator[str]:

@@ -66,7 +66,7 @@ def main(flags: _CalibrateFlags) -> int:
 
 def reference_against_itself(device: str, settings: Settings) -> "Measure":
     """Make the measurement that calibration asks for: `eager` as the solution, whose true ratio is 1."""
-    from kbench.run import session
+    from kbench.engine import run as session
 
     def measure(subject: "Subject", processes: int) -> Iterable[Timing]:
         problem = registry.find_problem(subject.problem, settings)

@@ -95,8 +95,8 @@ def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> 
 
 def _against_commit(flags: _GateFlags, settings: Settings, output: Output) -> "GateReport":
     from kbench.cli.progress import progress_for
+    from kbench.engine.options import choose_solutions, options_from
     from kbench.gate import against, rule
-    from kbench.run.plan import choose_solutions, options_from
 
     if not flags.targets:
         raise UsageError("`--against` needs a problem to measure", "`kbench gate PROBLEM [SOLUTION]... --against REV`")

@@ -33,8 +33,8 @@ def main(flags: _ProfileFlags) -> int:
     """Explain why a solution is slow: kernels, limits, bottleneck."""
     from kbench import profile as verb  # imports much that completion does not need
     from kbench.cli.progress import progress_for
+    from kbench.engine.options import choose_solutions, options_from
     from kbench.report import profile as rendering
-    from kbench.run.plan import choose_solutions, options_from
 
     output, settings = flags.output(), flags.settings()
     options = options_from(

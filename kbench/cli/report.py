@@ -49,13 +49,13 @@ def main(flags: _ReportFlags) -> int:
 
 def page_of(path: Path, settings: Settings) -> str:
     """Write the page of a results file or a published table."""
+    from kbench.engine import journal
     from kbench.report.html.run import render_run
     from kbench.report.html.sweep import render_sweep
     from kbench.report.saved_run import command_of, recall
     from kbench.report.shown import Remark
     from kbench.report.swept_table import of_published, of_run
     from kbench.report.terminal import stack_line
-    from kbench.sweep import journal
 
     if published.is_published(path):
         return render_sweep(of_published(path.stem, published.read_published(path)), shown_path(path))
@@ -64,13 +64,16 @@ def page_of(path: Path, settings: Settings) -> str:
     missing = not run.samples and any(row.samples_sha256 for row in run.rows)
     notes = [Remark(kind="warning", text=NO_SAMPLES)] if missing else []
     written = path.with_name(path.stem + journal_file.SUFFIX)
-    if not written.is_file() and len({row.problem for row in run.rows}) == 1:
-        repeat = command_of(run.rows, settings)
-        return render_run(summary, judged, repeat=repeat, notes=notes, source=shown_path(path))
+    told, is_sweep = None, len({row.problem for row in run.rows}) > 1
     try:
         told = journal.read(written) if written.is_file() else None
+        is_sweep = is_sweep or (told is not None and told.header.command == "sweep")
     except KbenchError as error:
-        told, notes = None, [*notes, Remark(kind="warning", text=f"claims and rates are not shown: {error.message}")]
+        is_sweep = True
+        notes = [*notes, Remark(kind="warning", text=f"claims and rates are not shown: {error.message}")]
+    if not is_sweep:
+        repeat = command_of(run.rows, settings)
+        return render_run(summary, judged, repeat=repeat, notes=notes, source=shown_path(path))
     return render_sweep(of_run(run.name, summary, stack_line(run.rows[0]), told, notes), shown_path(path))
 
 

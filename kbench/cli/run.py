@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
+from kbench.cli.resume import arguments_of, started_with
 from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, did_you_mean
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
@@ -21,10 +22,12 @@ from kbench.core.model import Status
 from kbench.plugins import registry
 from kbench.plugins.constant_text import grid_cases, parse_grid, parse_overrides
 from kbench.plugins.registry import Entry
+from kbench.storage import journal_file
 from kbench.storage.runfiles import run_files
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
+    from kbench.engine.journal import Record
     from kbench.report.summary import RunSummary
 
 CLOCK_STEP_S = 0.02
@@ -37,7 +40,7 @@ INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "
 class VerifyFlags(OutputFlags):
     """Flags of `kbench verify`."""
 
-    problem: str = shared_flags.problem()
+    problem: str = shared_flags.problem(default="")
     solutions: list[str] | None = argument(
         "SOLUTION",
         "Solutions: names or paths (default: all that run on the device)",
@@ -73,6 +76,7 @@ class VerifyFlags(OutputFlags):
     eval_mode: bool = switch("--eval", "Run both sides in eval mode")
     name: str | None = option("--name NAME", "Name of the saved run")
     no_save: bool = switch("--no-save", "Write no files")
+    resume: str | None = option("--resume RUN", "Continue what was broken off, by name or `@latest`; verdicts are kept")
     results: Path | None = shared_flags.results()
     help_all: bool = switch("--help-all", "Show all options and exit", is_eager=True, callback=show_all)
     strict: bool = shared_flags.strict()
@@ -103,19 +107,21 @@ class RunFlags(VerifyFlags):
 @command(RunFlags)
 def run(flags: RunFlags) -> int:
     """Verify, then time, one or more solutions of a problem."""
-    return _judge("run", flags, timing=flags)
+    return _judge("run", flags)
 
 
 @command(VerifyFlags)
 def verify(flags: VerifyFlags) -> int:
     """Verify only."""
-    return _judge("verify", flags, timing=None)
+    return _judge("verify", flags)
 
 
-def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
-    from kbench.run.plan import choose_solutions
+def _judge(name: str, flags: VerifyFlags) -> int:
+    from kbench.engine.options import choose_solutions
 
     output, settings = flags.output(), flags.settings()
+    flags, record = _resumed(name, flags, settings)
+    timing = flags if isinstance(flags, RunFlags) else None
     options = make_options(flags, timing, settings)
     problem = _problem(name, flags, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
@@ -124,7 +130,8 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     if baseline and baseline not in names:
         hint = did_you_mean(baseline, names, listing=f"solutions of this run: {', '.join(names)}")
         raise UsageError(f"`--baseline {baseline}` is no solution of this run", hint)
-    judged, summary = _follow(problem, chosen, options, output)
+    kept = {"arguments": arguments_of(flags), "resumed": record}
+    judged, summary = _follow(problem, chosen, options, output, kept)
 
     from kbench.report import run_formats, terminal
     from kbench.report.saved_run import details_of
@@ -145,7 +152,23 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     )
     if summary.error is not None and not output.wants_json:
         output.error(summary.error)
+    if summary.csv_path is not None and Path(summary.csv_path).with_suffix(journal_file.SUFFIX).exists():
+        output.note(f"not all is judged: `kbench {name} --resume {Path(summary.csv_path).stem}` goes on")
     return code
+
+
+def _resumed(command: str, flags: VerifyFlags, settings: Settings) -> "tuple[VerifyFlags, Record | None]":
+    """Return the flags of a command that was broken off, with what its journal holds, or the present flags."""
+    if flags.resume is None:
+        if not flags.problem:
+            raise UsageError("Missing argument 'PROBLEM'", "`kbench list` shows the problems")
+        return flags, None
+    from kbench.engine import journal
+
+    if flags.no_save:
+        raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
+    _, record = journal.find(command, flags.resume, flags.results or settings.results)
+    return started_with(flags, record.header, record.header.run), record
 
 
 def _problem(command: str, flags: VerifyFlags, settings: Settings) -> Entry:
@@ -177,7 +200,7 @@ def _own_age_s() -> float:
 
 def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
     """Combine flags, settings and defaults, in this order; flags with the name of an option are copied."""
-    from kbench.run.plan import options_from
+    from kbench.engine.options import options_from
 
     told = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
     limits = shared_flags.given(
@@ -220,12 +243,12 @@ def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
 
 
 def _follow(
-    problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
+    problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output, kept: Mapping[str, Any]
 ) -> "tuple[tuple[Judged, ...], RunSummary]":
     from kbench.cli.progress import progress_for
+    from kbench.engine import run as session
     from kbench.report import terminal  # noqa: F401 - while torch is imported beside it, not after the verdict
     from kbench.report.summary import RunSummary, summarise
-    from kbench.run import session
 
     saved: Saved | None = None
     asked: tuple[str, ...] = ()
@@ -235,7 +258,7 @@ def _follow(
     reference_s: dict[str, dict[str, float]] = {}
     began = time.time() - CLOCK_STEP_S
     try:
-        with progress_for(output) as show, closing(session.run(problem, chosen, options)) as events:
+        with progress_for(output) as show, closing(session.run(problem, chosen, options, **kept)) as events:
             for event in events:
                 show(event)
                 asked = event.solutions if isinstance(event, Planned) else asked

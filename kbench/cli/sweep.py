@@ -1,34 +1,32 @@
 """`kbench sweep`: many problems by many solutions."""
 
-import json
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.options import NAME, argument, command, option, switch
+from kbench.cli.options import argument, command, option, switch
 from kbench.cli.output import Output
+from kbench.cli.resume import OPTIONS_OF_RESUMING, arguments_of, started_with
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Status
+from kbench.engine.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 from kbench.report.document import render_records
 from kbench.storage import csvfile, journal_file
 from kbench.storage.results import default_stem, safe_stem
 from kbench.storage.settings import Settings
-from kbench.sweep.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 
 if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.devices.selection import DeviceChoice
-    from kbench.sweep.crew import SweepOptions
-    from kbench.sweep.journal import Header, Record
-    from kbench.sweep.session import MakeExecutor, Work
-    from kbench.sweep.summary import Collector
+    from kbench.engine.crew import SweepOptions
+    from kbench.engine.journal import Header, Record
+    from kbench.engine.summary import Collector
+    from kbench.engine.sweep import MakeExecutor, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +54,14 @@ class SweepFlags(RunFlags):
     jobs: int | None = option("--jobs N", "Parallel builds (default: one per processor)", min=1)
     verify_limit: float | None = shared_flags.seconds("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
     time_limit: float | None = shared_flags.seconds("--time-limit SECONDS", "Timeout for measuring (default 300s)")
-    resume: str | None = option("--resume RUN", "Continue a sweep; finished verdicts are kept")
     retry_failed: bool = switch("--retry-failed", "With --resume: judge again what did not pass")
     only: list[str] | None = option("--only STATUS", "With --resume: judge again what has this status; repeatable")
     max_failures: int | None = option("--max-failures N", "End after this many failures", min=1)
     junit: Path | None = shared_flags.junit()
 
 
-OF_THIS_COMMAND = frozenset(
-    {
-        *("resume", "retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device"),
-        *("executor", "address"),
-        *("format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"),
-    }
+OF_THIS_COMMAND = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
+    {"retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device", "executor", "address"}
 )
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""
 
@@ -77,12 +70,12 @@ OF_THIS_COMMAND = frozenset(
 def main(flags: SweepFlags) -> int:
     """Judge many solutions of many problems; resumable."""
     from kbench.devices.selection import choose_devices
+    from kbench.engine.crew import Crew
+    from kbench.engine.ladder import unfinished
+    from kbench.engine.plan import make_tasks
+    from kbench.engine.summary import Collector
+    from kbench.engine.sweep import Work
     from kbench.report import swept
-    from kbench.sweep.crew import Crew
-    from kbench.sweep.ladder import unfinished
-    from kbench.sweep.plan import make_tasks
-    from kbench.sweep.session import Work
-    from kbench.sweep.summary import Collector
 
     output, settings = flags.output(), flags.settings()
     with ExitStack() as stack:
@@ -90,7 +83,9 @@ def main(flags: SweepFlags) -> int:
         if flags.no_save:
             if flags.resume is not None:
                 raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
-            results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-sweep-")))
+            from kbench.host.work_folder import work_folder
+
+            results = stack.enter_context(work_folder())
         flags, header, journal, record = _begin(flags, results)
         asked = flags.device or settings.run.device
         with ExitStack() as executing:
@@ -141,8 +136,8 @@ def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence
 
 def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path, Record | None]":
     """Begin a sweep, or resume one: its flags, its header, its journal, and what is in that."""
-    from kbench.sweep import journal
-    from kbench.sweep.journal import Header
+    from kbench.engine import journal
+    from kbench.engine.journal import Header
 
     if flags.resume is None:
         if flags.retry_failed or flags.only:
@@ -156,52 +151,24 @@ def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path,
             raise UsageError(f"a run named `{run}` exists already", "choose another `--name`")
         if flags.problem == "-":
             flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
-        told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
-        arguments = {"folder": str(Path.cwd()), **told}
+        arguments = arguments_of(flags, OF_THIS_COMMAND)
         header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=arguments)
         return flags, header, path, None
-    path = journal_file.find("sweep", flags.resume, results)
-    record = journal.read(path)
-    flags = _again(flags, record.header)
+    path, record = journal.find("sweep", flags.resume, results)
+    flags = started_with(flags, record.header, record.header.run, OF_THIS_COMMAND)
     unknown = [name for name in flags.only or () if name not in {*Status}]
     if unknown:
         raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
     return flags, record.header, path, record
 
 
-def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
-    told = dict(header.arguments)
-    folder = str(told.pop("folder", ""))
-    if folder != str(Path.cwd()):
-        raise UsageError(f"this sweep started in {folder}, and its paths are relative to it", f"cd {folder}")
-    known = {f.name for f in fields(SweepFlags)} - OF_THIS_COMMAND
-    values = {name: value for name, value in told.items() if name in known}
-    _require_same(flags, values)
-    if values.get("level") is not None:
-        values["level"] = Level(values["level"])
-    return replace(flags, **values)
-
-
-def _require_same(flags: SweepFlags, started: Mapping[str, Any]) -> None:
-    for each in fields(flags):
-        given = json.loads(json.dumps(getattr(flags, each.name), default=str))
-        if each.name not in started or given in (each.default, started[each.name]):
-            continue
-        if each.name in {"problem", "solutions"}:
-            told = f"`--resume {flags.resume}` judges what that sweep was started with, and other names are given"
-            raise UsageError(told, "leave out the names, or start another sweep with `--name`")
-        name, was = each.metadata[NAME], started[each.name]
-        before = "without it" if was in (None, False) else f"with `{name} {was}`"
-        told = f"`{name}` is given, and the sweep `{flags.resume}` was started {before}"
-        raise UsageError(told, "leave it out, or start another sweep with `--name`")
-
-
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":
+    from kbench.engine.builds import default_jobs
+    from kbench.engine.crew import SweepOptions, default_lanes
+    from kbench.engine.options import fit_to
+    from kbench.engine.run import sandbox_rung
+    from kbench.engine.task import Budgets
     from kbench.host import sanitizer
-    from kbench.run.plan import fit_to
-    from kbench.run.session import sandbox_rung
-    from kbench.sweep.crew import SweepOptions, default_jobs, default_lanes
-    from kbench.sweep.task import Budgets
 
     timed = flags.until != "verify"
     kind = devices[0].kind
@@ -246,9 +213,9 @@ def _follow(
     work: "Work", options: "SweepOptions", make: "MakeExecutor", output: Output, followed: "Collector"
 ) -> ExitCode:
     from kbench.cli.sweep_progress import progress_for
-    from kbench.sweep import journal
-    from kbench.sweep.session import recorded
-    from kbench.sweep.session import sweep as judge_all
+    from kbench.engine import journal
+    from kbench.engine.sweep import recorded
+    from kbench.engine.sweep import sweep as judge_all
 
     code = ExitCode.OK
     try:

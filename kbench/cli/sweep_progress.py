@@ -10,9 +10,9 @@ from kbench.cli.output import Output, fitted
 from kbench.cli.progress import shown
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Status
+from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned
 from kbench.report import swept, units
 from kbench.report.shown import render_waiting
-from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned
 
 
 class Pace:

@@ -14,16 +14,16 @@ from typing import Any
 
 from kbench.cluster import membership, parcels
 from kbench.cluster.membership import Member
-from kbench.cluster.supervisor import Over, Supervisor, TaskDone, Told, UnitDone
+from kbench.cluster.supervisor import Over, Supervisor, Told, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Finding, Status
 from kbench.devices import selection
 from kbench.devices.backend import backend
-from kbench.sweep.crew import SweepOptions
-from kbench.sweep.dispatch import Write
-from kbench.sweep.ladder import counts_as_failure, halted, is_done, next_batch
-from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, Task, TaskVerdict
-from kbench.units.unit import UnitResult
+from kbench.engine.crew import SweepOptions
+from kbench.engine.dispatch import Dispatcher, Write
+from kbench.engine.ladder import next_batch
+from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, Task
+from kbench.engine.unit import UnitResult
 
 REACH_S = 10.0
 """Chosen. Timeout in seconds for a TCP connection to the cluster's address."""
@@ -139,20 +139,19 @@ class Cluster:
     """The executor of a sweep on several hosts; the thread that reads `events` makes all decisions."""
 
     def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
-        self._options, self._posts, self._write, self._ray = options, posts, write, _ray()
+        self._options, self._posts, self._ray = options, posts, _ray()
+        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=options.lanes * len(posts))
         self._news: queue.SimpleQueue[tuple[RemoteDevice, Told | Exception]] = queue.SimpleQueue()
         self._waiting: list[Task] = []
-        self._results: dict[str, tuple[UnitResult, ...]] = {}
         self._lost_with: dict[str, list[str]] = {}
         """Hosts that died while they judged a task, by its key."""
         self._parcels: dict[Path, tuple[str, Any]] = {}
-        self._failures = 0
         self._halted = ""
 
     @property
     def reason(self) -> str:
         """Why it ended early; empty if it did not."""
-        return self._halted or ("no device is left" if self._results else "")
+        return self._halted or ("no device is left" if self._dispatcher.left else "")
 
     def start(self) -> None:
         """Start judges on all nodes. Raises MachineError if one does not start."""
@@ -165,9 +164,8 @@ class Cluster:
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
         """Add tasks, with the results of units that are not judged again."""
-        for task in tasks:
-            self._results[task.key] = tuple((known or {}).get(task.key, ()))
-            self._waiting.append(task)
+        self._dispatcher.add(tasks, known)
+        self._waiting += tasks
 
     def finish(self) -> None:
         """Do nothing: all tasks are known before `events` is read."""
@@ -175,7 +173,7 @@ class Cluster:
     def events(self) -> Iterator[SweepEvent]:
         """Yield events until all tasks have verdicts, no supervisor is left, or the limit of failures is reached."""
         self._assign()
-        while (self._results or self._halted) and not all(post.is_gone for post in self._posts):
+        while (self._dispatcher.left or self._halted) and not all(post.is_gone for post in self._posts):
             post, told = self._news.get()
             yield from self._take(post, told)
             self._assign()
@@ -210,7 +208,7 @@ class Cluster:
         new = [reference for sha256, reference in packed.values() if sha256 not in post.sent]
         post.sent |= {sha256 for sha256, _ in packed.values()}
         addresses = {path: parcels.shipped(path) or packed[path][0] for path in paths}
-        post.actor.add.remote(batch, addresses, {key: self._results[key] for key in taken}, *new)
+        post.actor.add.remote(batch, addresses, {task.key: self._dispatcher.results(task) for task in batch}, *new)
 
     def _pack(self, path: Path) -> tuple[str, Any]:
         """Put a source into the cluster's store, once; every node fetches it once."""
@@ -222,66 +220,56 @@ class Cluster:
     def _take(self, post: RemoteDevice, told: Told | Exception) -> Iterator[SweepEvent]:
         name = post.member.name
         match told:
-            case UnitDone(key=key, process=process, result=result) if key in post.flying:
+            case UnitDone(key=key, result=result) if key in post.flying:
                 if hosts := self._lost_with.get(key):
                     result = replace(result, attempts=result.attempts + len(hosts))
                     message = f"judged anew here: {', '.join(hosts)} ended while it was judged there"
                     findings = (*result.outcome.findings, Finding.note("host_lost", message))
                     result = replace(result, outcome=replace(result.outcome, findings=findings))
-                self._record(post.flying[key], process, result, name)
-            case TaskDone(key=key, elapsed_s=elapsed_s) if key in post.flying:
-                yield self._verdict(post.flying.pop(key), elapsed_s)
+                yield from self._record(post.flying[key], result, post)
             case Retried(task=task) if task.key in post.flying:
                 yield replace(told, task=post.flying[task.key])
             case DeviceState():
                 yield replace(told, device=name)
             case Over(reason=reason):
-                finished, left = self._take_back(post)
-                self._waiting = [*left, *self._waiting]
+                self._waiting = [*self._take_back(post), *self._waiting]
                 if not self._halted:
                     yield DeviceState(device=name, state="gone", reason=reason)
-                yield from finished
             case Exception():
                 yield from self._lose(post, _first_line(told))
 
-    def _take_back(self, post: RemoteDevice) -> tuple[list[Finished], list[Task]]:
-        """End a member; return verdicts of tasks whose last unit it had told, and the tasks that it leaves."""
+    def _take_back(self, post: RemoteDevice) -> list[Task]:
+        """End a member; return the tasks that it leaves."""
         post.is_gone = True
         flying, post.flying = post.flying, {}
-        left = [task for task in flying.values() if not is_done(task, self._results[task.key])]
-        return [self._verdict(task, 0.0) for task in flying.values() if task not in left], left
+        return [*flying.values()]
 
     def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
-        finished, lost = self._take_back(post)
+        lost = self._take_back(post)
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.kill(post.actor)  # an unreachable one must not continue
         yield DeviceState(device=post.member.name, state="lost", reason=reason)
-        yield from finished
         for task in lost:
             hosts = self._lost_with.setdefault(task.key, [])
             hosts.append(post.member.host)
             if len(hosts) >= MOST_LOSSES:
                 died = f"kbench died on each host that judged it: {', '.join(hosts)}"
                 result = UnitResult(outcome=Failed(status=Status.CRASHED, reason=died), attempts=len(hosts))
-                self._record(task, len(self._results[task.key]), result, post.member.name)
-                yield self._verdict(task, 0.0)
+                yield from self._record(task, result, post)
             else:
                 self._waiting.append(task)
                 yield Retried(task=task, attempt=len(hosts), reason=reason)
 
-    def _record(self, task: Task, process: int, result: UnitResult, device: str) -> None:
-        self._write(task, process, result, device)
-        self._results[task.key] = (*self._results[task.key], result)
-
-    def _verdict(self, task: Task, elapsed_s: float) -> Finished:
-        verdict = TaskVerdict(task=task, results=self._results.pop(task.key))
-        self._failures += counts_as_failure(verdict.last)
-        if not self._halted and (reason := halted(self._failures, self._options.max_failures)):
+    def _record(self, task: Task, result: UnitResult, post: RemoteDevice) -> Iterator[Finished]:
+        verdict = self._dispatcher.record(task, result, post.member.name)
+        if verdict.is_done:
+            post.flying.pop(task.key, None)
+            yield Finished(verdict=verdict, elapsed_s=sum(verdict.stage_s.values()))
+        if not self._halted and (reason := self._dispatcher.why_stopped()):
             self._halted = reason
-            for post in self._posts:
-                if not post.is_gone:
-                    post.actor.halt.remote(reason)
-        return Finished(verdict=verdict, elapsed_s=elapsed_s)
+            for other in self._posts:
+                if not other.is_gone:
+                    other.actor.halt.remote(reason)
 
 
 def _first_line(error: Exception) -> str:

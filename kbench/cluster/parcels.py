@@ -11,8 +11,8 @@ from kbench.build import manifest
 from kbench.build.interpreter import PACKAGE
 from kbench.build.observation import SOURCE_SUFFIXES
 from kbench.core.errors import MachineError
+from kbench.engine.task import Task
 from kbench.plugins.registry import Entry
-from kbench.sweep.task import Task
 
 MAX_FILES = 200
 """Files that are sent with a source whose manifest is not known yet."""

@@ -4,7 +4,6 @@ import contextlib
 import os
 import platform
 import queue
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +13,15 @@ from kbench.cluster.membership import Member, here
 from kbench.cluster.parcels import Parcel, settle, unpack
 from kbench.core.errors import KbenchError
 from kbench.devices import nvml, selection
+from kbench.engine.builds import default_jobs
+from kbench.engine.crew import Crew, SweepOptions
+from kbench.engine.run import sandbox_rung
+from kbench.engine.task import DeviceState, Retried, Task, TaskVerdict
+from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
-from kbench.run.session import sandbox_rung
+from kbench.host.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
-from kbench.sweep.crew import Crew, SweepOptions, default_jobs
-from kbench.sweep.task import DeviceState, Finished, Retried, Task
-from kbench.units.unit import UnitResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +29,7 @@ class UnitDone:
     """A unit of a task has a result."""
 
     key: str
-    process: int
     result: UnitResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskDone:
-    """A task needs no further unit."""
-
-    key: str
-    elapsed_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +39,7 @@ class Over:
     reason: str
 
 
-Told = UnitDone | TaskDone | Retried | DeviceState | Over
+Told = UnitDone | Retried | DeviceState | Over
 
 
 class Supervisor:
@@ -79,8 +71,8 @@ class Supervisor:
             return error.message
         jobs = min(options.jobs, max(1, default_jobs() // (1 + peers)))
         options = replace(options, devices=(self._device,), rung=rung, jobs=jobs)
-        folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True))
-        self._sources, scratch = Path(folder, "sources"), Path(folder, "run")
+        folder = self._closing.enter_context(work_folder())
+        self._sources, scratch = folder / "sources", folder / "run"
         scratch.mkdir()  # beside the sources: the sandbox hides it, and hides nothing that holds a worker's own source
         self._crew = crew = Crew(options, scratch, self._write)
         crew.start()
@@ -119,18 +111,15 @@ class Supervisor:
             self._crew.stop()
         self._closing.close()
 
-    def _write(self, task: Task, process: int, result: UnitResult, _device: str) -> None:
-        self._news.put(UnitDone(key=task.key, process=process, result=result))
+    def _write(self, verdict: TaskVerdict, _device: str) -> None:
+        self._news.put(UnitDone(key=verdict.task.key, result=verdict.last))
 
     def _follow(self, crew: Crew) -> None:
         reason = ""
         try:
             for event in crew.events():
-                match event:
-                    case Finished(verdict=verdict, elapsed_s=elapsed_s):
-                        self._news.put(TaskDone(key=verdict.task.key, elapsed_s=elapsed_s))
-                    case Retried() | DeviceState():
-                        self._news.put(event)
+                if isinstance(event, Retried | DeviceState):
+                    self._news.put(event)
             reason = crew.reason
         except BaseException as error:  # noqa: BLE001 - the driver must learn of any error
             reason = f"{type(error).__name__}: {error}"

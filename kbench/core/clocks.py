@@ -5,7 +5,7 @@ On a GPU a round of K calls is queued behind a gate that the judge opens, and en
 in rounds without a call, with the reference's worker. On an H200 it is 153 µs and varies by 0.5 µs (docs/timing.md).
 
 On a CPU the judge's clock runs around each request of calls in a row: `wall = K * (time per call + overhead)`. The
-overhead is measured on the reference's worker. What a candidate's worker claims decides nothing.
+overhead is measured on the reference's worker. A claim of the candidate's worker decides nothing.
 """
 
 import math
@@ -29,8 +29,6 @@ HELD_WITHIN = 0.2
 """Largest half-width of a `held` time, as a share of it."""
 FIRST_CALL = 1.5
 """Factor by which a call may take longer on its own: caches are cold and threads sleep; uncertainty comes on top."""
-FIRST_CALL_NS = 200_000
-"""Chosen. Largest time that waking threads adds to such a call on a CPU; a longer one is reported instead."""
 HELD_ALONE = 1.1
 """Factor by which the shortest single call of a `held` time may exceed calls in a row. On an H200, 13 published kernels
 of 11 to 930 µs took at most 1.04 times as long (results/calibration/single_calls_h200.csv)."""
@@ -40,8 +38,8 @@ BATCHED_NS = 1_000_000
 """Chosen. Shortest `held` time on a CPU: what surrounds a call takes up to 0.1 ms."""
 SLOWER_BESIDE = 1.1
 """Chosen. Factor from which, on a CPU, a reference that was slower beside the candidate was slowed."""
-GROSS = 2.0
-"""Excess over a claim, as a factor, that a disturbance cannot explain."""
+GROSS, GROSS_NS = 2.0, 1_000_000
+"""Chosen. Excess over a claim, as a factor and on a CPU in time, that a disturbance cannot explain."""
 
 
 class QuotedClock(StrEnum):
@@ -200,7 +198,7 @@ def attest_queued_single(single_ns: float, in_a_row: Attested) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOverhead:
-    """What requests to the reference's worker show, which runs trusted code: how far the judge's clock is from its own.
+    """Difference of the judge's clock and the reference's worker's own, which runs trusted code.
 
     `ns` is for each call of a request, with its share of the request; one call alone takes `alone_ns` longer.
     """
@@ -210,13 +208,13 @@ class RequestOverhead:
     alone_ns: float
 
 
-def request_overhead(seen_ns: Sequence[float], own_ns: Sequence[float], single_ns: float) -> RequestOverhead:
+def request_overhead(seen_ns: Sequence[float], worker_ns: Sequence[float], single_ns: float) -> RequestOverhead:
     """Return the overhead of the reference's requests.
 
-    Its calls take `seen_ns` by the judge's clock and `own_ns` by its worker's. Its quickest request of one call takes
-    `single_ns`. Raises ValueError for no request.
+    Its calls take `seen_ns` by the judge's clock and `worker_ns` by its worker's. Its quickest request of one takes
+    `single_ns`. Raises ValueError without requests.
     """
-    around = [seen - own for seen, own in zip(seen_ns, own_ns, strict=True)]
+    around = [seen - own for seen, own in zip(seen_ns, worker_ns, strict=True)]
     return RequestOverhead(
         ns=max(0.0, median(around)),
         half_width_ns=median_half_width(around),
@@ -237,19 +235,20 @@ def attest_single(single_ns: float, in_a_row_ns: float, overhead: RequestOverhea
     """Compare the quickest request of one call on a CPU with calls in a row: `held`, `weak` or `together`.
 
     The calls of one request are in sight together, so several may be computed as one; one call alone may not. It takes
-    longer by what the reference's does. A pool of threads that slept makes it longer still: that is `weak`. Beyond, the
-    calls are computed together.
+    longer by what the reference's does. A pool of threads that slept, or more code that is cold, makes it longer still:
+    that is `weak`. Far beyond, the calls are computed together.
     """
     more_ns = single_ns - overhead.alone_ns
     if more_ns <= HELD_ALONE * in_a_row_ns:
         return "held"
-    return "weak" if more_ns <= FIRST_CALL * in_a_row_ns + FIRST_CALL_NS else "together"
+    return "weak" if more_ns <= max(GROSS * in_a_row_ns, in_a_row_ns + GROSS_NS) else "together"
 
 
 def claim_is_quoted(claim_ns: float, attested: Attested, attestation: str) -> bool:
-    """Return whether a worker's own time is reported, which agrees with the judge's; a weak row has the longer one."""
-    above_ns = claim_ns - attested.ns
-    return claim_ns >= QUOTED_FROM * attested.ns and (above_ns <= attested.half_width_ns or attestation == "weak")
+    """Return whether a worker's own time is reported, which agrees with the judge's as far as that is known."""
+    if attestation == "weak":
+        return claim_ns >= attested.ns - attested.half_width_ns
+    return claim_ns >= QUOTED_FROM * attested.ns and claim_ns <= attested.ns + attested.half_width_ns
 
 
 def is_slower_beside(beside_ns: Sequence[float], alone_ns: Sequence[float]) -> bool:

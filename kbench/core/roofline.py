@@ -7,8 +7,8 @@ from kbench.core.model import Cost, Peaks
 
 NS_PER_S = 1e9
 SPLIT_PRODUCTS = 3
-"""Products of short parts that make one fp32 product with an error below 1e-5: the large and small part of one factor
-times those of the other, without small times small (Ootomo and Yokota, "Recovering single precision accuracy from
+"""Products of short parts that make one fp32 product with an error below 1e-5. Each factor is split into a large and a
+small part; small times small is left out (Ootomo and Yokota, "Recovering single precision accuracy from
 Tensor Cores while surpassing the FP32 theoretical peak performance", IJHPCA 2022)."""
 
 

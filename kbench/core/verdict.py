@@ -108,7 +108,9 @@ class Thresholds:
         if min(self.margin, self.between_devices, self.equivalence) < 0:
             raise UsageError("a margin cannot be negative", hint="--slower 1%")
         if not 0.5 < self.confidence < 1:
-            raise UsageError(f"a confidence of {self.confidence:g} is not between 50 % and 100 %")
+            raise UsageError(
+                f"a confidence of {self.confidence:g} is not between 50 % and 100 %", hint="--confidence 95%"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

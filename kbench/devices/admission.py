@@ -1,7 +1,7 @@
-"""Who may use a device when: a lock for verifying or timing, and room in its memory.
+"""Admission to a device: a lock for verifying or timing, and room in its memory.
 
-Everybody queues, and is admitted in the order of arrival. A process reserves memory first and takes the lock second,
-one of each at a time; asking otherwise is an error and not a deadlock. See docs/adr/0022-sharing-a-device.md.
+Processes queue, and are admitted in the order of arrival. A process reserves memory first and takes the lock second,
+one of each at a time; another order is an error and not a deadlock. See docs/adr/0022-sharing-a-device.md.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from kbench.devices.shared_folder import guarded
 
 
 class DeviceBusyError(Exception):
-    """Others used the device for longer than the caller would wait."""
+    """Other processes used the device for longer than the caller waits."""
 
     def __init__(self, holder: str):
         super().__init__(f"the device is held by {holder}")
@@ -30,18 +30,18 @@ class DeviceBusyError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """What a caller does while others use the device: it waits, and is told who they are."""
+    """A caller's wait while others use the device: its limit, and the reports of their names."""
 
     timeout_s: float | None = None
-    """Until DeviceBusyError; None waits for ever, 0 not at all."""
+    """Time until DeviceBusyError; None waits without a limit, 0 not at all."""
     on_wait: Callable[[str], None] | None = None
-    """Called with the holder's name once the wait begins; not where `timeout_s` is 0. What it raises ends the wait."""
+    """Called with the holder's name when the wait begins, unless `timeout_s` is 0. An exception ends the wait."""
     again_s: float | None = None
     """Seconds between calls of `on_wait`; None calls it once."""
 
 
 class Patience:
-    """One wait that is under way."""
+    """One wait that has begun."""
 
     def __init__(self, wait: Wait):
         self._wait = wait
@@ -58,8 +58,8 @@ class Patience:
         """Time until the wait is given up."""
         return float("inf") if self._wait.timeout_s is None else self._wait.timeout_s - self.waited_s
 
-    def tell(self, holder: str) -> None:
-        """Tell who is waited for, where that is due. Raises DeviceBusyError when the time is over."""
+    def report(self, holder: str) -> None:
+        """Report the holder, if a report is due. Raises DeviceBusyError when the time is over."""
         if self.left_s <= 0:
             raise DeviceBusyError(holder)
         if self._wait.on_wait is not None and time.monotonic() >= self._due_s:
@@ -70,28 +70,28 @@ class Patience:
 
 POLL_S = 0.05
 POLL_SHARE = 0.02
-"""Chosen. Who waits looks every 2 % of that time, 50 ms at most: each look wakes a processor (docs/adr/0022)."""
+"""Chosen. Poll interval as a share of the waiting time, 50 ms at most: each poll wakes a processor."""
 RECOUNT_S = 0.5
-"""Chosen. A process that was killed changes no folder: it is found by counting again."""
+"""Chosen. Interval between counts of the claims: a killed process changes no folder."""
 
 PATIENTLY = Wait()
 LOCKS = (ClaimKind.SHARED, ClaimKind.EXCLUSIVE)
 
 Blocking = Callable[[list[QueuePlace]], list[QueuePlace]]
-"""Of the claims that came earlier, those that must end first."""
+"""Selects the earlier claims that must end first."""
 
 _own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
-"""What this process holds or waits for: `lock` and `memory`."""
+"""Claims of this process, held or waiting: `lock` and `memory`."""
 
 
 def leases() -> Path:
-    """Return the folder of the queues: KBENCH_LEASES, else one of all users, which workers cannot see (Landlock)."""
+    """Return the folder of the queues: KBENCH_LEASES, else one for all users, which workers cannot see (Landlock)."""
     shared = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
     return Path(os.environ.get("KBENCH_LEASES") or shared).absolute()
 
 
 def in_use(uuid: str) -> bool:
-    """Return whether another kbench process holds, or waits for, anything of a device."""
+    """Return whether any kbench process holds or waits for a device."""
     try:
         return bool(ClaimQueue(leases() / uuid.replace("/", "_")).places())
     except (OSError, MachineError):
@@ -99,7 +99,7 @@ def in_use(uuid: str) -> bool:
 
 
 def others_using(uuid: str) -> str:
-    """Name the other commands that hold, or wait for, anything of a device; empty if there are none."""
+    """Name the other commands that hold or wait for a device; empty if there are none."""
     queue = ClaimQueue(leases() / uuid.replace("/", "_"))
     try:
         others = [place for place in queue.places() if not queue.describe([place]).startswith(signature())]
@@ -109,7 +109,7 @@ def others_using(uuid: str) -> str:
 
 
 def signature() -> str:
-    """Return the command of this process, for others that wait for it. A judge gets its parent's."""
+    """Return the command of this process, as others see it that wait. A judge has its parent's."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name  # `python -m kbench`
     command = " ".join([name, *sys.argv[1:]])
@@ -122,41 +122,41 @@ def signature() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """The way to one device for this process, against every other kbench process on this machine.
+    """Access of this process to one device, shared with every other kbench process on this machine.
 
-    Methods raise DeviceBusyError when the time of their `wait` is over, InternalError where this process might wait for
-    itself, MachineError where the folder cannot be used.
+    Methods raise DeviceBusyError when the time of their `wait` is over, InternalError if this process might wait for
+    itself, MachineError if the folder cannot be used.
     """
 
     uuid: str
     signature: str = field(default_factory=signature)
-    """Who those are told that wait for this process."""
+    """Name of this process in the reports of waiting processes."""
     folder: Path = field(default_factory=leases)
 
     @contextlib.contextmanager
     def shared(self, wait: Wait = PATIENTLY) -> Iterator[None]:
-        """Use the device beside others, for verifying and rehearsing; nobody times meanwhile."""
+        """Use the device beside others, for verifying and rehearsing; no process times meanwhile."""
         with self._admitted(ClaimKind.SHARED, 0, lambda earlier: _of(earlier, ClaimKind.EXCLUSIVE), wait):
             yield
 
     @contextlib.contextmanager
     def exclusive(self, wait: Wait = PATIENTLY) -> Iterator[None]:
-        """Use the device alone, for timing. Not from within `shared`: leave that first."""
+        """Use the device alone, for timing; not within `shared`."""
         with self._admitted(ClaimKind.EXCLUSIVE, 0, lambda earlier: _of(earlier, *LOCKS), wait):
             yield
 
     def is_wanted(self) -> bool:
-        """Return whether anybody uses the device alone, or waits for that: within `shared`, somebody waits."""
+        """Return whether any process uses the device alone or waits for that; within `shared` it waits."""
         queue = self._queue()
-        with guarded(queue.folder, Patience(PATIENTLY).tell):
+        with guarded(queue.folder, Patience(PATIENTLY).report):
             return any(place.kind is ClaimKind.EXCLUSIVE for place in queue.places())
 
     @contextlib.contextmanager
     def reserve(self, need_bytes: int, capacity_bytes: int, wait: Wait = PATIENTLY) -> Iterator["Reservation"]:
-        """Reserve device memory before it is allocated; to be asked for while no lock is held.
+        """Reserve device memory before it is allocated, while no lock is held.
 
-        Waits until it fits `capacity_bytes` with all that came earlier, or nobody is ahead. Raises ValueError for
-        negative bytes.
+        Waits until it fits `capacity_bytes` together with all earlier claims, or until there is no earlier one. Raises
+        ValueError for negative bytes.
         """
         if need_bytes < 0:
             raise ValueError(f"{need_bytes} bytes cannot be reserved")
@@ -176,8 +176,8 @@ class Admission:
         queue, patience = self._queue(), Patience(wait)
         claim: Claim | None = None
         try:
-            while claim is None or not claim.is_there:  # somebody removed the folder: queue in the new one
-                with guarded(queue.folder, patience.tell):
+            while claim is None or not claim.is_there:  # the folder was removed: queue in the new one
+                with guarded(queue.folder, patience.report):
                     if claim is not None:
                         claim.release()
                     _refuse_deadlock(kind)
@@ -191,7 +191,7 @@ class Admission:
 
 
 class Reservation:
-    """Device memory that is this process's to allocate, until the `with` block ends."""
+    """Device memory that this process may allocate until the `with` block ends."""
 
     def __init__(self, queue: ClaimQueue, claim: Claim, capacity_bytes: int):
         self._queue = queue
@@ -199,9 +199,9 @@ class Reservation:
         self._capacity_bytes = capacity_bytes
 
     def is_in_the_way(self) -> bool:
-        """Return whether a later claim waits for memory; never waits, and False where the folder cannot be read."""
+        """Return whether a later claim waits for memory, without waiting; False if the folder cannot be read."""
         try:
-            with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).tell):
+            with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).report):
                 claims = _of(self._queue.places(), ClaimKind.MEMORY)
         except (DeviceBusyError, MachineError, OSError):
             return False
@@ -213,13 +213,13 @@ def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patienc
     """Wait until no earlier claim blocks this one, or this one was withdrawn."""
     while claim.is_there:
         seen = queue.changed_ns()
-        with guarded(queue.folder, patience.tell):
+        with guarded(queue.folder, patience.report):
             ahead = blocking([place for place in queue.places() if place.ticket < claim.place.ticket])
             if not ahead:
                 claim.admit()
                 return
             holder = queue.describe(ahead)
-        patience.tell(holder)
+        patience.report(holder)
         until = time.monotonic() + RECOUNT_S
         while queue.changed_ns() == seen and (left_s := min(until - time.monotonic(), patience.left_s)) > 0:
             time.sleep(min(max(POLL_SHARE * patience.waited_s, 0.001), POLL_S, left_s))
@@ -230,12 +230,12 @@ def _of(places: list[QueuePlace], *kinds: ClaimKind) -> list[QueuePlace]:
 
 
 def _fits(others: list[QueuePlace], need_bytes: int, capacity_bytes: int) -> bool:
-    """Return whether a claim fits beside others. Where there are none it is admitted: the device has the last word."""
+    """Return whether a claim fits beside others. Without others it is admitted, and the device decides."""
     return not others or sum(place.need_bytes for place in others) + need_bytes <= capacity_bytes
 
 
 def _refuse_deadlock(kind: ClaimKind) -> None:
-    """Raise InternalError where this process might wait for itself, or hold what those need that it waits for."""
+    """Raise InternalError if this process might wait for itself, or for a process that waits for it."""
     held = {name: claim.place.kind for name, claim in list(_own.items()) if claim.is_live}
     if "lock" in held:
         raise InternalError(
@@ -246,7 +246,7 @@ def _refuse_deadlock(kind: ClaimKind) -> None:
 
 
 def _disown() -> None:
-    """In a forked child: what the parent holds is not the child's to release, nor to keep from others."""
+    """Close the parent's claims in a forked child, which must neither release nor keep them."""
     for claim in list(_own.values()):
         claim.disown()
 

@@ -1,4 +1,4 @@
-"""What one kind of device is and does. The other rooms ask a backend, and never which kind of device it is."""
+"""Backends by kind of device. Other rooms ask a backend, and never which kind of device it is."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ def backend(device: str) -> Backend:
 
 
 def backend_of(tensor: "Tensor") -> Backend:
-    """Return the backend of the device that a tensor lies on; what has no memory (`meta`) counts as the host's."""
+    """Return the backend of the device that a tensor lies on; a tensor without memory (`meta`) counts as the host's."""
     return BACKENDS.get(tensor.device.type, BACKENDS["cpu"])
 
 

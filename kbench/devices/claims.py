@@ -1,6 +1,6 @@
 """The queue at a device: each claim is a file that its holder keeps locked, named by the order of arrival.
 
-The kernel drops a lock when its process ends, in any container: a file without a lock is nobody's.
+The kernel drops a lock when its process ends, in any container, so a file without a lock has no holder.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ from typing import Self
 from kbench.devices.shared_folder import lock, unusable
 
 FILE_MODE = 0o666
-"""For every user, who may then see whether it is locked."""
+"""Mode of a claim's file: every user may test its lock."""
 TRANSIENT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR}
-"""Reasons not to open a file that say nothing about the file."""
+"""Errors of opening a file that do not depend on the file."""
 NAME = re.compile(r"([0-9]{12,})\.(shared|exclusive|memory)-([0-9]+)")
 NOTE_CHARACTERS = 120
 NO_NOTE = "another kbench process"
 
 
 class ClaimKind(StrEnum):
-    """What a claim asks for."""
+    """Kind of a claim: the lock, shared or exclusive, or memory."""
 
     SHARED = "shared"
     EXCLUSIVE = "exclusive"
@@ -36,7 +36,7 @@ class ClaimKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePlace:
-    """A claim's place in the queue and what it asks for: all of it is in the file's name, which needs no room."""
+    """A claim's place in the queue and its request, both in the file's name, which takes no disk space."""
 
     ticket: int
     kind: ClaimKind
@@ -64,19 +64,19 @@ class Claim:
 
     @property
     def is_live(self) -> bool:
-        """Whether the claim is this process's own, and not yet released."""
+        """True if the claim is this process's own, and not yet released."""
         return not self._file.closed
 
     @property
     def is_there(self) -> bool:
-        """Whether others see the claim: somebody may have removed the file, or the folder."""
+        """True if others see the claim; the file or the folder may have been removed."""
         try:
             return os.path.samestat(os.fstat(self._file.fileno()), (self._folder / self.place.name).lstat())
         except (OSError, ValueError):
             return False
 
     def admit(self) -> None:
-        """Note that the wait is over: others are told the time since now."""
+        """Record the end of the wait, from which reports to others count the time."""
         with contextlib.suppress(OSError):
             os.utime(self._file.fileno())
 
@@ -87,7 +87,7 @@ class Claim:
         try:
             if self.is_there:
                 _remove(self._folder / self.place.name)
-            # Said as such, since a child that is being started may have a copy of the descriptor.
+            # Unlock explicitly, since a child that is being started may have a copy of the descriptor.
             with contextlib.suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_UN)
         finally:
@@ -99,18 +99,18 @@ class Claim:
 
 
 class ClaimQueue:
-    """The claims on one device, in a folder, which callers guard around everything but `changed_ns`."""
+    """The claims on one device, in a folder, which callers guard for all methods but `changed_ns`."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def enter(self, kind: ClaimKind, need_bytes: int, note: str) -> Claim:
-        """Take the last place. Raises MachineError where no file can be made."""
+        """Take the last place. Raises MachineError if no file can be made."""
         ticket = max((place.ticket for place in self.places()), default=0) + 1
         while True:
             try:
                 return self._make(QueuePlace(ticket=ticket, kind=kind, need_bytes=need_bytes), note)
-            except FileExistsError:  # what a dead process left, and this one may not remove
+            except FileExistsError:  # a file of a dead process that this one may not remove
                 ticket += 1
             except OSError as error:
                 raise unusable(self.folder, error) from error
@@ -120,15 +120,15 @@ class ClaimQueue:
         try:
             os.fchmod(file.fileno(), FILE_MODE)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(OSError):  # no room on the disk: the claim counts all the same
+            with contextlib.suppress(OSError):  # the disk is full: the claim counts without its note
                 file.write(note.encode(errors="replace"))
-        except BaseException:  # a signal's too: left open, it would hold the device until this process ends
+        except BaseException:  # also after a signal: an open file holds the device until this process ends
             file.close()
             raise
         return Claim(self.folder, place, file)
 
     def places(self) -> list[QueuePlace]:
-        """Return the live claims in the order of arrival, and remove what dead ones left behind."""
+        """Return the live claims in the order of arrival, and remove files of dead ones."""
         try:
             found = [place for name in os.listdir(self.folder) if (place := QueuePlace.read(name)) is not None]  # noqa: PTH208
         except OSError as error:
@@ -143,31 +143,31 @@ class ClaimQueue:
         return live
 
     def changed_ns(self) -> int:
-        """Return a number that is another one after claims came, went or changed; a death alone leaves it."""
+        """Return a number that changes when claims come, go or change, but not when a process dies."""
         try:
             return os.stat(self.folder).st_mtime_ns  # noqa: PTH116
         except OSError:
             return 0
 
     def describe(self, places: list[QueuePlace]) -> str:
-        """Name the holders of claims, for people: the first by its own words."""
+        """Describe the holders of claims, the first by its own note."""
         others = f", and {len(places) - 1} more" if len(places) > 1 else ""
         return _note(self.folder / places[0].name) + others
 
 
 def _remove(path: Path) -> None:
-    """Remove a file that says nothing any more. Where that is not allowed, it still says nothing."""
+    """Remove a file without a holder, if that is allowed; it has no meaning otherwise."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def _look_at(path: Path) -> int:
-    """Open what somebody else made: no link is followed, no pipe waited at. Raises OSError."""
+    """Open another process's file without following a link or waiting at a pipe. Raises OSError."""
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _is_locked(path: Path) -> bool:
-    """Whether somebody holds a lock on the file. One that cannot be opened is nobody's: a claim can be, by all."""
+    """Return whether a process holds a lock on the file. A file that cannot be opened is no claim."""
     try:
         probe = _look_at(path)
     except OSError as error:
@@ -181,7 +181,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _note(path: Path) -> str:
-    """Return what a holder says of itself and since when, on one line of printable characters."""
+    """Return a holder's note and the time that it has held, on one line of printable characters."""
     try:
         file = _look_at(path)
         try:

@@ -1,6 +1,6 @@
-"""The threads that PyTorch computes with in a process, and how they begin a burst of calls: a processor each.
+"""The threads that PyTorch computes with in a process; each begins a burst of calls on a processor of its own.
 
-On a virtual machine, both threads of a softmax else run on one of two processors, in most calls (docs/timing.md).
+Otherwise both threads of a softmax run on one of two processors of a virtual machine, in most calls.
 """
 
 import os
@@ -12,11 +12,11 @@ TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 CHUNK = 1 << 15
 """Elements from which PyTorch gives work to one more thread (ATen, GRAIN_SIZE)."""
 CALLING = 0
-"""The number by which a thread names itself to the scheduler."""
+"""Number of the calling thread in calls of the scheduler."""
 
 
 class ComputeThreads:
-    """The threads of PyTorch's parallel operations in this process; to be made before a solution has any of its own."""
+    """The threads of PyTorch's parallel operations in this process, listed before a solution starts threads."""
 
     def __init__(self) -> None:
         import torch
@@ -28,18 +28,18 @@ class ComputeThreads:
         self._processors = by_core(os.sched_getaffinity(0))
 
     def spread(self) -> None:
-        """Have each thread awake on a processor of its own, and free to leave it, as are threads that it starts."""
+        """Wake each thread on a processor of its own, which it and threads that it starts may leave."""
         present = {CALLING, *_tasks()}
         allowed = {thread: os.sched_getaffinity(thread) for thread in self._threads if thread in present}
         for number, thread in enumerate(allowed):
             os.sched_setaffinity(thread, {self._processors[number % len(self._processors)]})
-        self._work.zero_()  # a thread that sleeps goes to its processor when it wakes up, and waits there for more work
+        self._work.zero_()  # a sleeping thread moves when it wakes up, and waits there for more work
         for thread, where in allowed.items():
             os.sched_setaffinity(thread, where)
 
 
 def by_core(processors: Iterable[int]) -> list[int]:
-    """Return processors in an order in which the second thread of a core comes after the first ones of all cores."""
+    """Return processors ordered by hardware thread: the first of each core, then the second ones."""
     return sorted(processors, key=lambda number: (_place_in_core(number), number))
 
 
@@ -47,7 +47,7 @@ def _place_in_core(number: int) -> int:
     try:
         siblings = Path(TOPOLOGY.format(number)).read_text()
     except OSError:
-        return 0  # the machine does not tell
+        return 0  # the machine does not report it
     return sum(first < number for first in _numbers(siblings))
 
 
@@ -58,7 +58,7 @@ def _numbers(text: str) -> set[int]:
 
 
 def _may_move(thread: int) -> bool:
-    """Return whether this process may: the sandbox forbids all but oneself where there is no PID namespace."""
+    """Return whether this process may move a thread: without a PID namespace the sandbox allows itself only."""
     try:
         os.sched_setaffinity(thread, os.sched_getaffinity(thread))
     except PermissionError:

@@ -18,7 +18,7 @@ from kbench.devices.timer import Call, TimedCall, Timer
 
 M_PERTURB = -6
 FILL_WITH_ONES = 0x100
-"""What is not 0 makes glibc fill what it allocates with the complement of its lowest byte (malloc.c, alloc_perturb)."""
+"""Value for M_PERTURB: glibc fills new memory with the complement of its lowest byte (malloc.c, alloc_perturb)."""
 
 
 class Cpu(Backend):
@@ -50,7 +50,7 @@ class Cpu(Backend):
         )
 
     def timer(self, mode: str) -> "HostTimer":  # noqa: ARG002
-        """Return the monotonic clock; a CPU has no graphs and no cache to make cold."""
+        """Return the monotonic clock; a CPU has no graphs, and its cache is not flushed."""
         return HostTimer()
 
     def synchronize(self) -> None:
@@ -58,7 +58,7 @@ class Cpu(Backend):
 
     @contextlib.contextmanager
     def filled(self) -> Iterator[None]:
-        """Have glibc do it, for all threads; of 1,032 bytes or less, what a thread has just freed may come unfilled."""
+        """Let glibc fill memory in all threads; a block of up to 1,032 bytes that was just freed may stay unfilled."""
         glibc = ctypes.CDLL(None)
         glibc.mallopt(M_PERTURB, FILL_WITH_ONES)
         try:
@@ -67,7 +67,7 @@ class Cpu(Backend):
             glibc.mallopt(M_PERTURB, 0)
 
     def allocate(self, nbytes: int) -> SharedMemory:
-        """Allocate a file in memory that nobody can shrink: else a worker could kill the judge by SIGBUS."""
+        """Allocate a file in memory that cannot shrink: otherwise a worker could kill the judge by SIGBUS."""
         fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, nbytes)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
@@ -92,11 +92,11 @@ class HostTimer(Timer):
         self._threads = ComputeThreads()
 
     def start(self) -> None:
-        """Have the threads that compute begin on a processor each."""
+        """Put each computing thread on a processor of its own."""
         self._threads.spread()
 
     def measure(self, call: Call, slot: int) -> TimedCall:
-        """Call once; submit time and call time are the same thing here."""
+        """Call once; submit time and call time are equal here."""
         start = self._now()
         output = call(slot)
         elapsed_ns = self._now() - start

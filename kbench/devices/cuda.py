@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FLUSH_FACTOR = 2
 IPC_GRANULE = 2 << 20
-"""Bytes. The driver packs smaller allocations together, and a handle is for the whole pack."""
+"""Bytes of one allocation of the driver; smaller requests share it, and an IPC handle is for all of it."""
 
 
 class Cuda(Backend):
@@ -37,7 +37,7 @@ class Cuda(Backend):
     _runtimes: cuda_runtime.Runtimes | None = None
 
     def open_ahead(self) -> None:
-        """Make the context that torch will use. Where that fails, torch says why."""
+        """Make the context that torch will use. If that fails, torch reports the reason later."""
         with contextlib.suppress(OSError, MemoryError, DriverError):
             Driver(ordinal=0)
 
@@ -63,18 +63,18 @@ class Cuda(Backend):
         return CudaTimer(graph=mode == "graph")
 
     def synchronize(self) -> None:
-        """Wait until the GPU has done all that was asked of it."""
+        """Wait until the GPU has done all its work."""
         import torch
 
         torch.cuda.synchronize()
 
     def unchecked_error(self) -> str:
-        """Ask CUDA's runtime, of which an extension may have loaded a copy of its own before its first call."""
+        """Ask every loaded copy of CUDA's runtime; an extension may have loaded one before its first call."""
         self._runtimes = self._runtimes or cuda_runtime.loaded()
         return self._runtimes.take_error()
 
     def release_cached(self) -> None:
-        """Give back what this process's torch holds of the GPU's memory and does not use."""
+        """Free the GPU memory that this process's torch caches."""
         import torch
 
         torch.cuda.empty_cache()
@@ -97,7 +97,7 @@ class Cuda(Backend):
             yield
 
     def allocate(self, nbytes: int) -> SharedMemory:
-        """Allocate device memory with an IPC handle. Raises MemoryError where the device has no room."""
+        """Allocate device memory with an IPC handle. Raises MemoryError if the device has no room."""
         driver = Driver()
         nbytes = -(-nbytes // IPC_GRANULE) * IPC_GRANULE
         pointer = driver.allocate(nbytes)
@@ -120,7 +120,7 @@ class Cuda(Backend):
 
 
 class _CudaArray:
-    """Raw device memory as torch takes it: the CUDA array interface, version 3."""
+    """Raw device memory in the form that torch accepts: the CUDA array interface, version 3."""
 
     def __init__(self, pointer: int, nbytes: int):
         self.__cuda_array_interface__ = {
@@ -154,7 +154,7 @@ def recorded(work: Callable[[], None]) -> Callable[[], None]:
 
 
 class L2Cache:
-    """Makes a GPU's L2 cache cold: nothing useful in it, and nothing that is still to be written back."""
+    """Makes a GPU's L2 cache cold: it holds no useful and no dirty line afterwards."""
 
     def __init__(self, driver: Driver):
         import torch
@@ -164,7 +164,7 @@ class L2Cache:
         self._sweep = torch.zeros(FLUSH_FACTOR * l2_bytes // 4, dtype=torch.int32, device="cuda")
 
     def prepare(self) -> None:
-        """Give back any persisting carve-out; these calls of the driver take the host a while."""
+        """Release any persisting carve-out; these calls of the driver take some time of the host."""
         import torch
 
         self._driver.reset_persisting_l2(torch.cuda.current_stream().cuda_stream)
@@ -202,11 +202,11 @@ class CudaTimer(Timer):
         return TimedCall(t_event_ns=round(end.ns_since(start)), t_submit_ns=submit_ns, output=output)
 
     def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:
-        """Return the call or, in `graph` mode always, one that replays a graph per slot, its outputs poisoned here."""
+        """Return the call; for `replay` or in `graph` mode, the replay of a graph per slot, with poisoned outputs."""
         return self._replayed(call, slots) if replay or self._graph else call
 
     def forget(self) -> None:
-        """Let go of captured graphs."""
+        """Release captured graphs."""
         self._captured.clear()
 
     def _replayed(self, call: Call, slots: Sequence[int]) -> Call:

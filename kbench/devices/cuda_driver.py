@@ -1,6 +1,6 @@
 """The calls of CUDA's driver that torch does not offer, in torch's context or in one without torch (CUDA Driver API).
 
-Functions are looked up when a `Driver` is made, so that what a solution replaces later is not what is called.
+Functions are looked up when a `Driver` is made, so that a solution cannot replace them later.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ class _IpcHandle(ctypes.Structure):
 class Driver:
     """The driver's functions, bound now. The context is torch's; without torch, the primary one of device `ordinal`.
 
-    Raises OSError where there is no driver.
+    Raises OSError without a driver.
     """
 
     def __init__(self, ordinal: int | None = None) -> None:
@@ -44,7 +44,7 @@ class Driver:
             import torch
 
             torch.cuda.init()
-            torch.empty(1, device="cuda")  # makes the context, and makes it current
+            torch.empty(1, device="cuda")  # makes the context, and sets it
         library = ctypes.CDLL("libcuda.so.1")
         self._functions = {name: library[name] for name in FUNCTIONS}
         if ordinal is not None:
@@ -55,23 +55,23 @@ class Driver:
             self.call("cuCtxSetCurrent", context)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function. Raises MemoryError where the device has no room, and DriverError for any other error."""
+        """Call a function. Raises MemoryError if the device has no room, DriverError for any other error."""
         code = self._functions[name](*arguments)
         if code == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: the device is out of memory")
         if code != SUCCESS:
             text = ctypes.c_char_p()
-            self._functions["cuGetErrorString"](code, byref(text))  # in the words of torch, by which faults are told
+            self._functions["cuGetErrorString"](code, byref(text))  # torch's text, by which faults are recognised
             raise DriverError(f"{name}: CUDA error {code}: {(text.value or b'unknown').decode()}")
 
     def allocate(self, nbytes: int) -> int:
-        """Allocate device memory and return its address. Raises MemoryError where there is no room."""
+        """Allocate device memory and return its address. Raises MemoryError if there is no room."""
         pointer = c_uint64()
         self.call("cuMemAlloc_v2", byref(pointer), c_size_t(nbytes))
         return pointer.value
 
     def free(self, pointer: int) -> None:
-        """Free what `allocate` returned."""
+        """Free memory that `allocate` returned."""
         self.call("cuMemFree_v2", c_uint64(pointer))
 
     def clear(self, pointer: int, words: int) -> None:
@@ -105,7 +105,7 @@ class Driver:
         return base.value, nbytes.value
 
     def export(self, pointer: int) -> bytes:
-        """Return the IPC handle of the allocation that begins at an address. Raises DriverError where it has none."""
+        """Return the IPC handle of the allocation that begins at an address. Raises DriverError if it has none."""
         handle = _IpcHandle()
         self.call("cuIpcGetMemHandle", byref(handle), c_uint64(pointer))
         return bytes(handle)
@@ -118,7 +118,7 @@ class Driver:
         return pointer.value
 
     def unmap(self, pointer: int) -> None:
-        """End what `open` began."""
+        """End the mapping of `open`."""
         self.call("cuIpcCloseMemHandle", c_uint64(pointer))
 
     def register(self, pointer: int, nbytes: int) -> int:
@@ -129,7 +129,7 @@ class Driver:
         return device.value
 
     def wait_value(self, stream: int, address: int, value: int) -> None:
-        """Hold a stream until the 32 bits at a device address equal a value. No processor of the device spins."""
+        """Stop a stream until the 32 bits at a device address equal a value, without a spinning kernel."""
         self.call("cuStreamWaitValue32_v2", c_void_p(stream), c_uint64(address), c_uint32(value), c_uint(WAIT_VALUE_EQ))
 
     def write_value(self, stream: int, address: int, value: int) -> None:
@@ -141,11 +141,11 @@ class Driver:
         return DeviceEvent(self)
 
     def synchronise(self) -> None:
-        """Wait until the device has done all that was asked of it in this context."""
+        """Wait until the device has done all work of this context."""
         self.call("cuCtxSynchronize")
 
     def reset_persisting_l2(self, stream: int) -> None:
-        """Give back any persisting share of the L2 cache, and clear the stream's access-policy window."""
+        """Release any persisting share of the L2 cache, and clear the stream's access-policy window."""
         self._functions["cuCtxSetLimit"](c_int(LIMIT_PERSISTING_L2_CACHE_SIZE), c_size_t(0))
         self._functions["cuCtxResetPersistingL2Cache"]()
         # CUlaunchAttributeValue is 64 bytes; all zero is an access-policy window of no bytes.
@@ -166,7 +166,7 @@ class DeviceEvent:
         self._driver.call("cuEventRecord", self._event, c_void_p(stream))
 
     def ns_since(self, start: "DeviceEvent") -> float:
-        """Return the time from another event to this one, in ns (the driver tells ms in fp32); both have happened."""
+        """Return the time from another event to this one, in ns; both have happened. The driver reports ms in fp32."""
         milliseconds = ctypes.c_float()
         self._driver.call("cuEventElapsedTime", byref(milliseconds), start._event, self._event)  # noqa: SLF001 - of its own class
         return milliseconds.value * 1e6

@@ -1,4 +1,4 @@
-"""The error of a CUDA launch that nobody has checked: every loaded copy of CUDA's runtime keeps its last one."""
+"""The error of an unchecked CUDA launch: every loaded copy of CUDA's runtime keeps its last one."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ MAPS = Path("/proc/self/maps")
 
 
 class Runtimes:
-    """The shared copies of CUDA's runtime in this process; one that is linked statically shows nothing."""
+    """The shared copies of CUDA's runtime in this process; a statically linked copy cannot be asked."""
 
     def __init__(self, libraries: Iterable[Any]):
         self._libraries = tuple(libraries)
@@ -20,7 +20,7 @@ class Runtimes:
             library.cudaGetErrorString.restype = ctypes.c_char_p
 
     def take_error(self) -> str:
-        """Return the last error in CUDA's words and forget it; empty without one."""
+        """Return CUDA's text of the last error and clear it; empty without an error."""
         found = ""
         for library in self._libraries:
             if code := library.cudaGetLastError():

@@ -1,4 +1,4 @@
-"""What each kind of device offers to the other rooms, and the memory that one process owns and another one maps."""
+"""Interface of each kind of device, and memory that one process owns and another one maps."""
 
 import contextlib
 from collections.abc import Callable
@@ -18,37 +18,37 @@ class SharedMemory:
     """A block of memory; `release` frees it, or ends the mapping of another process's."""
 
     bytes: "Tensor"
-    """A uint8 tensor over it."""
+    """The block as a uint8 tensor."""
     descriptor: dict[str, Any]
-    """What another process maps it by: plain JSON, with a file descriptor beside it where `fd` is one."""
+    """Description by which another process maps the block: plain JSON, and the descriptor `fd` if there is one."""
     fd: int | None
     release: Callable[[], None]
 
 
 class Backend:
-    """One kind of device; a new one is a file beside `cpu.py` and `cuda.py`, and may leave out what it need not do."""
+    """One kind of device; a new one is a file beside `cpu.py` and `cuda.py`, without methods that have a default."""
 
     kind: str
-    """`cuda` or `cpu`: what torch calls it, and rows hold."""
+    """`cuda` or `cpu`, the name in torch and in rows."""
     memory_kind: str
-    """What its shared memory is called in a descriptor."""
+    """Name of its shared memory in a descriptor."""
     has_own_memory: bool
-    """Whether its memory is apart from the host's: it is reserved before use, and tensors there are no host's."""
+    """True if its memory is not the host's, so that it is reserved before use."""
     queues_calls: bool
-    """Whether calls wait on the device behind the judge's gate, and other processes may get ready meanwhile."""
+    """True if calls wait on the device behind the judge's gate, while other processes get ready."""
     replays_graphs: bool
-    """Whether `--mode graph` has graphs to replay."""
+    """True if `--mode graph` has graphs to replay."""
     names_kernels: bool
-    """Whether a profiler and compute-sanitizer see its kernels."""
+    """True if a profiler and compute-sanitizer see its kernels."""
     fills_memory: bool
-    """Whether `filled` finds what is never written where free memory of the outputs' sizes was poisoned in vain."""
+    """True if `filled` finds unwritten elements that poisoned free memory of the outputs' sizes does not find."""
     can_break: bool
-    """Whether a crash may leave it broken, so that it is probed."""
+    """True if a crash may leave it broken, so that it is probed."""
     preferred_cases: tuple[str, ...]
-    """Cases that a run takes where none is named: the first of these that a problem has."""
+    """Default cases: a run without `--case` takes the first of these that the problem has."""
 
     def open_ahead(self) -> None:
-        """Open the device in this process, before torch does: in another thread, it takes no time of Python's."""
+        """Open the device in this process before torch does, in a thread that does not hold Python's lock."""
 
     def identify(self) -> Environment:
         """Describe the first such device that torch sees, and the software around it. Imports torch."""
@@ -59,33 +59,33 @@ class Backend:
         raise NotImplementedError
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that was asked of it."""
+        """Wait until the device has done all its work."""
         raise NotImplementedError
 
     def unchecked_error(self) -> str:
-        """Return and forget the error of a launch in this process that nobody has checked; empty without one.
+        """Return and clear the error of an unchecked launch in this process; empty without one.
 
-        Else the next kernel of torch would be blamed for it.
+        Otherwise the next kernel of torch is blamed for it.
         """
         return ""
 
     def filled(self) -> AbstractContextManager[None]:
-        """Return a `with` block in which all memory that is allocated is filled with poison, if it `fills_memory`."""
+        """Return a `with` block in which allocated memory is filled with poison, if the device `fills_memory`."""
         return contextlib.nullcontext()
 
     def release_cached(self) -> None:
-        """Give back to the device what this process's torch holds of its memory and does not use."""
+        """Free the device memory that this process's torch caches."""
 
     def memory_peak(self) -> AbstractContextManager[Callable[[], int]]:
-        """Return a `with` block that gives the most bytes which this process's torch has had beyond those before it."""
+        """Return a `with` block that gives the peak of torch's memory inside it, in bytes above the start."""
         return contextlib.nullcontext(lambda: 0)
 
     def counted(self) -> AbstractContextManager[None]:
-        """Return a `with` block whose kernels a tool that reads hardware counters is to look at."""
+        """Return a `with` block whose kernels a tool for hardware counters measures."""
         return contextlib.nullcontext()
 
     def allocate(self, nbytes: int) -> SharedMemory:
-        """Allocate memory that another process can map. Raises MemoryError where there is no room."""
+        """Allocate memory that another process can map. Raises MemoryError if there is no room."""
         raise NotImplementedError
 
     def attach(self, descriptor: dict[str, Any], fd: int | None) -> SharedMemory:

@@ -1,4 +1,4 @@
-"""Whether a device is disturbed while it is measured: its clocks, which can be locked, heat, and who else is there."""
+"""Disturbances of a device while it is measured: clocks, which can be locked, heat, and other processes."""
 
 import contextlib
 import statistics
@@ -19,14 +19,14 @@ SLOWED_BY = {
     0x40: "heat (hardware)",
     0x80: "the power brake",
 }
-"""Bits of NVML's reasons that mean less speed than asked for."""
+"""Bits of NVML's reasons that mean a lower speed than requested."""
 CLOCK_OFF_BY = 0.015
 READINGS_BEFORE_JUDGING = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceReading:
-    """The device's state at one moment; None where the device does not tell."""
+    """The device's state at one moment; None where the device does not report it."""
 
     sm_clock_mhz: int | None = None
     power_mw: int | None = None
@@ -53,7 +53,7 @@ class DeviceMonitor:
         self._gpu = None
 
     def read(self) -> DeviceReading:
-        """Take a reading; some 0.1 ms on a GPU."""
+        """Take a reading, which takes about 0.1 ms on a GPU."""
         if self._gpu is None:
             return DeviceReading()
         ask_gpu, nvml = self._gpu.ask, self._gpu.nvml
@@ -77,7 +77,7 @@ class DeviceMonitor:
 
 
 def foreign_processes(device: DeviceChoice) -> tuple[str, ...] | None:
-    """Name the processes on a GPU, as `PID NAME`, while none is this run's; None where the device does not tell."""
+    """Return the processes on a GPU as `PID NAME`, while this run has none; None if the device does not report them."""
     if not backend(device.kind).has_own_memory:
         return ()
     gpu = NvmlDevice.find(device.uuid)
@@ -94,14 +94,14 @@ def _text(value: object) -> str:
 
 @contextlib.contextmanager
 def locked_clocks(device: DeviceChoice, mhz: int) -> Iterator[None]:
-    """Hold the SM clock at `mhz` for a `with` block; an earlier lock is lost, because NVML does not tell it.
+    """Lock the SM clock at `mhz` inside a `with` block; an earlier lock is lost, because NVML does not report it.
 
-    Raises UsageError on a CPU or for an unknown clock, MachineError where NVML refuses, or does not take the lock back.
+    Raises UsageError on a CPU or for an unknown clock, MachineError if NVML refuses to lock or to unlock.
     """
     if not backend(device.kind).has_own_memory:
         raise UsageError("`--lock-clocks` is for GPUs", "leave it out")
     gpu = NvmlDevice(device.uuid)
-    held = True  # from before the lock is taken: an interrupt in between must not leave it behind
+    held = True  # set before the lock is taken: an interrupt in between must not keep it
     try:
         try:
             gpu.call("nvmlDeviceSetGpuLockedClocks", mhz, mhz)

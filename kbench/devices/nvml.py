@@ -3,11 +3,11 @@
 from typing import Any, Self
 
 PACKAGES = {"pynvml": "nvidia-ml-py"}
-"""The module, and the package that installs it."""
+"""The package that installs each module."""
 
 
 def opened() -> Any:
-    """Return pynvml with the library open. Raises its NVMLError where there is no driver."""
+    """Return pynvml with the library open. Raises its NVMLError without a driver."""
     import pynvml
 
     pynvml.nvmlInit()
@@ -15,7 +15,7 @@ def opened() -> Any:
 
 
 def ask(question: str, *arguments: Any) -> Any:
-    """Call a function of NVML; None where there is no driver, or it has no answer or no such function."""
+    """Call a function of NVML; None without a driver, an answer or such a function."""
     import pynvml
 
     try:
@@ -25,12 +25,12 @@ def ask(question: str, *arguments: Any) -> Any:
 
 
 def driver_version() -> str:
-    """Return the driver's version; empty where there is none."""
+    """Return the driver's version; empty without a driver."""
     return str(ask("nvmlSystemGetDriverVersion") or "")
 
 
 def gpus() -> list[tuple[str, str, str]]:
-    """Return (name, UUID, compute capability as `90`) of every GPU; none where NVML does not answer for all."""
+    """Return (name, UUID, compute capability as `90`) of every GPU; nothing if NVML does not answer for all."""
     import pynvml
 
     try:
@@ -57,7 +57,7 @@ class NvmlDevice:
 
     @classmethod
     def find(cls, uuid: str) -> Self | None:
-        """Return the GPU; None where NVML does not answer for it."""
+        """Return the GPU; None if NVML does not answer for it."""
         import pynvml
 
         try:
@@ -66,7 +66,7 @@ class NvmlDevice:
             return None
 
     def ask(self, question: str, *arguments: Any) -> Any:
-        """Call a function of NVML on this GPU; None where this device or driver has no answer."""
+        """Call a function of NVML on this GPU; None if this device or driver has no answer."""
         try:
             return self.call(question, *arguments)
         except (self.nvml.NVMLError, AttributeError):

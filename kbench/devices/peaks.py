@@ -1,8 +1,8 @@
-"""What one device can do, measured on it (never a data sheet): `python -m kbench.devices.peaks cuda|cpu` prints JSON.
+"""Peaks of one device, measured on it: `python -m kbench.devices.peaks cuda|cpu` prints JSON.
 
-Each peak is the best of several repetitions: bytes read plus written by a large copy, FP32 by chains of independent
-fused multiply-adds on registers, TF32 and BF16 by the library's 8192 x 8192 x 8192 matrix product on random data. On a
-CPU: torch's copy and FP32 matrix product, all threads.
+Each peak is the best of several repetitions. Bandwidth: bytes read plus written by a large copy. FP32: chains of
+independent fused multiply-adds on registers. TF32 and BF16: the library's product of 8192 x 8192 matrices of random
+data. On a CPU: torch's copy and FP32 matrix product with all threads.
 """
 
 import dataclasses
@@ -52,11 +52,11 @@ def known_or_measured(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
 
 
 def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
-    """Measure the peaks in a child process (10 s), and keep them. The caller holds the lease. Raises MachineError."""
+    """Measure the peaks in a child process (10 s), and save them. The caller holds the lock. Raises MachineError."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", __name__, device.kind],
-            env={**interpreter.own_environment(), **device.environment},
+            env={**interpreter.child_environment(), **device.environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -66,9 +66,9 @@ def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
         peaks = Peaks(**json.loads(done.stdout.splitlines()[-1]))
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip() or "no message").splitlines()[-1]
-        raise MachineError(f"the peaks of {device.name} could not be measured: {last}") from error
+        raise MachineError(f"peaks of {device.name} could not be measured: {last}", "see `kbench doctor`") from error
     except (subprocess.TimeoutExpired, ValueError, TypeError, IndexError) as error:
-        raise MachineError(f"the peaks of {device.name} could not be measured: {error}") from error
+        raise MachineError(f"peaks of {device.name} could not be measured: {error}", "see `kbench doctor`") from error
     path = cache_dir / CACHE_NAME
     try:
         json_values.write(path, {**json_values.read(path), _key(device): dataclasses.asdict(peaks)})
@@ -104,7 +104,7 @@ def measure_peaks(kind: str) -> Peaks:
 
 
 def _copy_rate(device: str, nbytes: int) -> float:
-    """Bytes read plus written per second."""
+    """Return bytes read plus written per second."""
     import torch
 
     # Random content: a constant costs less power, and power sets the clocks.
@@ -124,7 +124,7 @@ def _matmul_rate(device: str, dtype: str, side: int) -> float:
 
 
 def _best_s(act: Callable[[], object], device: str) -> float:
-    """Return the seconds of the fastest of several repetitions, after two that do not count."""
+    """Return the time in seconds of the fastest of several repetitions, after two warm-ups."""
     act()
     act()
     timer, repetitions = backend(device).timer("warm"), HOST_REPETITIONS if device == "cpu" else REPETITIONS
@@ -132,7 +132,7 @@ def _best_s(act: Callable[[], object], device: str) -> float:
 
 
 def _fma_rate() -> float:
-    """FLOP/s of FP32 multiply-adds on registers alone: eight independent chains per thread, every SM full."""
+    """Return FLOP/s of FP32 multiply-adds on registers: eight independent chains per thread, every SM full."""
     import torch
 
     sms = torch.cuda.get_device_properties(0).multi_processor_count

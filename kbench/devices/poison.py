@@ -1,4 +1,4 @@
-"""What memory holds that a solution is to write: a NaN that no computation makes, so that gaps are seen and named."""
+"""Filling of the memory that a solution has to write: a NaN that no computation makes, which shows gaps."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 POISON = 0x7FC0DEAD
 """Bits of the quiet NaN that output buffers are filled with before every call (repeated per 4 bytes)."""
 HOST_POISON = -1
-"""The host's allocator can repeat one byte only: ones everywhere, a NaN of any floating-point type."""
+"""Filling of the host's allocator, which repeats one byte: ones everywhere, a NaN of any floating-point type."""
 
 
 def poison(block: "Tensor") -> None:
@@ -21,7 +21,7 @@ def poison(block: "Tensor") -> None:
 
 
 def poison_floats(tensor: "Tensor") -> None:
-    """Fill a floating-point tensor with NaN: with the pattern's, where one word or half a word is an element."""
+    """Fill a floating-point tensor with NaN; the pattern's NaN if an element is a word or half a word."""
     import torch
 
     patterns = {2: (torch.int16, POISON >> 16), 4: (torch.int32, POISON)}
@@ -30,7 +30,7 @@ def poison_floats(tensor: "Tensor") -> None:
 
 
 def is_poison(tensor: "Tensor") -> "Tensor":
-    """Return which elements hold poison, as a boolean tensor of the same shape; none of one-byte elements do."""
+    """Return a mask of the elements that hold poison; one-byte elements never do."""
     import torch
 
     size = tensor.element_size()

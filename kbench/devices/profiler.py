@@ -1,4 +1,4 @@
-"""What torch's profiler (Kineto, CUPTI) tells of a call, and `cuobjdump` of compiled kernels.
+"""Reports of torch's profiler (Kineto, CUPTI) about a call, and of `cuobjdump` about compiled kernels.
 
 A trace's fields: `output_json.cpp` and `CuptiActivity.cpp` of Kineto; its times are in µs.
 """
@@ -15,9 +15,9 @@ from kbench.core.trace import LONGEST_NAME, MOST_LAUNCHES, DeviceActivity, Devic
 
 
 def profile(call: Callable[[], Any], prepare: Callable[[], Any]) -> tuple[Any, list[tuple[str, int, int]]]:
-    """Call once; return what it returned and (name, start in ns, duration in ns) of everything on the device.
+    """Call once; return the result and (name, start in ns, duration in ns) of every activity on the device.
 
-    `prepare` runs before, unprofiled. Starts count from the first kernel; none where CUPTI is missing or held.
+    `prepare` runs before, unprofiled. Starts count from the first kernel; none if CUPTI is missing or in use.
     """
     import torch
     from torch._C._autograd import DeviceType
@@ -43,11 +43,11 @@ CUOBJDUMP = "cuobjdump"
 LIMIT_S = 60.0
 MOST_FILES = 32
 LINE = re.compile(r"Function (?P<name>\S+?):\s+REG:(?P<registers>\d+) STACK:(?P<stack>\d+)")
-"""`-res-usage`, described in CUDA Binary Utilities. STACK has spilled registers and local arrays, of one thread."""
+"""A line of `-res-usage` (CUDA Binary Utilities). STACK has spilled registers and local arrays of one thread."""
 
 
 def parse_resources(text: str) -> dict[str, KernelResources]:
-    """Read the tool's text; of a kernel that is there for several architectures the last one, which is the newest."""
+    """Read the tool's text; for a kernel of several architectures, the last and newest one."""
     return {
         found["name"]: KernelResources(
             name=found["name"][:LONGEST_NAME], registers=int(found["registers"]), stack_bytes=int(found["stack"])
@@ -57,7 +57,7 @@ def parse_resources(text: str) -> dict[str, KernelResources]:
 
 
 def resources(tool: Path, files: Iterable[Path]) -> Iterator[KernelResources]:
-    """Yield the kernels in shared libraries and cubins, by their mangled names; files without any are passed over."""
+    """Yield the kernels in shared libraries and cubins, by their mangled names; files without kernels are skipped."""
     for file in sorted(files)[:MOST_FILES]:
         try:
             done = subprocess.run(
@@ -80,11 +80,11 @@ SHAPE = {
     "regsPerMultiprocessor": "registers_per_sm",
     "sharedMemPerMultiprocessor": "shared_bytes_per_sm",
 }
-"""Kineto's names of what a `DeviceShape` has."""
+"""Fields of a `DeviceShape`, by Kineto's names."""
 NONE = (0,)
-"""Sizes in blocks or threads of a copy, which has neither."""
+"""Size in blocks or threads of a copy, which has neither."""
 OPERATORS = frozenset({"cpu_op", NOTE})
-OF_RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
+RUNTIME_KINDS = frozenset({"cuda_runtime", "cuda_driver"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +93,15 @@ class TracedCall:
 
     host_ns: int = 0
     launches: list[DeviceActivity] = field(default_factory=list)
-    """By start, from the first of them."""
+    """Activities sorted by start, counted from the first one."""
     operators: list[HostActivity] = field(default_factory=list)
     runtime_calls: list[HostActivity] = field(default_factory=list)
 
 
 def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall:
-    """Return the annotated call whose host part is the shortest; an empty one where there is none.
+    """Return the annotated call whose host part is the shortest; an empty one without calls.
 
-    What runs on the device belongs to the call that began last before it, because a wait follows each call.
+    An activity on the device belongs to the last call that began before it, because a wait follows each call.
     """
     timed = [event for event in events if event.get("ph") == "X"]
     spans = sorted((event for event in timed if event.get("name") == CALL and event.get("cat") == NOTE), key=_start)
@@ -118,12 +118,12 @@ def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall:
         host_ns=round(1e3 * float(span["dur"])),
         launches=sorted((_activity(event, first) for event in device), key=lambda activity: activity.start_ns),
         operators=_together(_self_times(operators)),
-        runtime_calls=_together((event, float(event["dur"])) for event in host if event.get("cat") in OF_RUNTIME),
+        runtime_calls=_together((event, float(event["dur"])) for event in host if event.get("cat") in RUNTIME_KINDS),
     )
 
 
 def shape_of(properties: Sequence[Mapping[str, Any]]) -> DeviceShape | None:
-    """Return what a trace says of its first device; None where it names none or says less, as on a processor."""
+    """Return the shape of a trace's first device; None if the trace lacks it, as on a processor."""
     device = properties[0] if properties else {}
     known = [device.get(name) for name in SHAPE]
     if not all(isinstance(value, int) for value in known):
@@ -149,7 +149,7 @@ def _start(event: Mapping[str, Any]) -> float:
 
 
 def _self_times(events: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], float]]:
-    """Return each event of one thread with its time less that of the events within it."""
+    """Return each event of one thread with its time without the events inside it."""
     ordered = sorted(events, key=lambda event: (_start(event), -float(event["dur"])))
     own = [float(event["dur"]) for event in ordered]
     open_ones: list[int] = []
@@ -159,7 +159,7 @@ def _self_times(events: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, 
         if open_ones:
             own[open_ones[-1]] -= float(event["dur"])
         open_ones.append(number)
-    # The annotation itself is what no operator accounts for.
+    # The time of the annotation itself belongs to no operator.
     return [(event, max(0.0, time_us)) for event, time_us in zip(ordered, own, strict=True) if event["name"] != CALL]
 
 

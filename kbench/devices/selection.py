@@ -1,4 +1,4 @@
-"""Which device `--device` means, found out without torch: the command line must not pay for it."""
+"""The device that `--device` names, found without importing torch, which would slow the command line."""
 
 import hashlib
 import os
@@ -15,20 +15,20 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceChoice:
-    """A device as the parent knows it; children see only this one, as `cuda:0` or `cpu`."""
+    """A device in the parent; children see only this one, as `cuda:0` or `cpu`."""
 
     kind: str
     """`cuda` or `cpu`."""
     name: str
     uuid: str
     key: str
-    """What an artefact built for this device depends on: its model and compute capability."""
+    """Model and compute capability, on which artefacts built for this device depend."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables that make the device the only one a child sees."""
 
 
 def choose(text: str, option: str = "--device") -> DeviceChoice:
-    """Resolve `auto`, `cpu`, `cuda` or `cuda:INDEX`. Raises MachineError where there is no such GPU."""
+    """Resolve `auto`, `cpu`, `cuda` or `cuda:INDEX`. Raises MachineError if there is no such GPU."""
     kind, _, index = text.partition(":")
     if kind == "cpu" and not index:
         return cpu()
@@ -46,7 +46,7 @@ def choose(text: str, option: str = "--device") -> DeviceChoice:
 
 
 def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
-    """Resolve a list: all GPUs where there are any, else the processor; or those that are named."""
+    """Resolve a list of devices; `all` means all GPUs, or the processor if there is none."""
     return tuple(choose(name, "--devices") for name in names_in(text))
 
 
@@ -74,7 +74,7 @@ def choose_kind(text: str) -> str:
 
 
 def kind_of_any(*, gpus: bool) -> str:
-    """Return the kind that `auto` means where there are GPUs, or none."""
+    """Return the kind that `auto` means with GPUs, or without."""
     return "cuda" if gpus else "cpu"
 
 
@@ -89,7 +89,7 @@ def cpu() -> DeviceChoice:
 
 
 def visible_gpus() -> list[DeviceChoice]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order, by NVML; none where NVML finds none."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES allows, in its order, as NVML finds them."""
     found = [
         DeviceChoice(
             kind="cuda", name=name, uuid=uuid, key=f"{name} sm_{capability}", environment={"CUDA_VISIBLE_DEVICES": uuid}
@@ -100,10 +100,10 @@ def visible_gpus() -> list[DeviceChoice]:
 
 
 def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[DeviceChoice]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or beginning of a UUID; all where it is unset.
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or beginning of a UUID; all if it is unset.
 
-    Like CUDA it ends at the first name that no GPU has. Raises MachineError where that is the very first one, unless it
-    is empty or -1, the usual ways to hide all.
+    Like CUDA, it ends at the first name without a GPU. Raises MachineError if that is the first name of all, unless it
+    is empty or -1, the usual ways to hide all GPUs.
     """
     if wanted is None:
         return list(gpus)

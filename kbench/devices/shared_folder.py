@@ -1,4 +1,4 @@
-"""A folder that every user may write to, and that one process at a time may hold still."""
+"""A folder that every user may write to, and that one process at a time may lock."""
 
 import contextlib
 import fcntl
@@ -10,17 +10,17 @@ from pathlib import Path
 from kbench.core.errors import MachineError
 
 FOLDER_MODE = 0o777
-"""Not sticky: there the kernel would refuse to remove what another user's dead process left."""
+"""Mode without the sticky bit, with which files of another user's dead process could not be removed."""
 POLL_S = 0.001
 GRACE_S = 2.0
-"""Chosen. A folder is held for less than 1 ms (docs/adr/0022); who waits longer than this is told."""
+"""Chosen. Wait after which the holder is reported; a folder is usually held for less than 1 ms."""
 
 
 @contextlib.contextmanager
-def guarded(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Hold a folder, made where missing, against every other process that does the same. Raises MachineError.
+def guarded(folder: Path, report: Callable[[str], None]) -> Iterator[None]:
+    """Lock a folder, which is made if it is missing, inside a `with` block. Raises MachineError.
 
-    `tell` hears, again and again, where that takes above GRACE_S; what it raises ends the wait.
+    `report` is called repeatedly if the wait exceeds GRACE_S; its exception ends the wait.
     """
     began = time.monotonic()
     while True:
@@ -29,11 +29,11 @@ def guarded(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
                 try:
                     yield
                 finally:
-                    # Said as such, since a child that is being started may have a copy of the descriptor.
+                    # Unlock explicitly, since a child that is being started may have a copy of the descriptor.
                     fcntl.flock(guard, fcntl.LOCK_UN)
                 return
         if time.monotonic() - began > GRACE_S:
-            tell(f"a process that was stopped while it held {folder} (`fuser {folder}` names it)")
+            report(f"a process that was stopped while it held {folder} (`fuser {folder}` names it)")
         time.sleep(POLL_S)
 
 
@@ -47,8 +47,8 @@ def lock(file: int, how: int) -> bool:
 
 
 def unusable(folder: Path, error: OSError) -> MachineError:
-    """Describe a folder that cannot be used, and what may help."""
-    hint = f"`ls -ld {folder.parent} {folder}` and `df -i {folder.parent}` show what is in the way"
+    """Return the error for a folder that cannot be used, with a hint."""
+    hint = f"`ls -ld {folder.parent} {folder}` and `df -i {folder.parent}` show the cause"
     if isinstance(error, PermissionError):
         hint = f"every user must be able to change files there: `chmod 777 {folder.parent} {folder}`"
     return MachineError(f"the queue for the device in {folder} cannot be used: {error.strerror}", hint)
@@ -68,7 +68,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 def _open_to_all(folder: Path) -> int:
-    """Open a folder that every user may write to, made where it is missing. Raises OSError, also for a link."""
+    """Open a folder that every user may write to, and make it if missing. Raises OSError, also for a link."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir()
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -80,7 +80,7 @@ def _open_to_all(folder: Path) -> int:
 
 
 def _hold(folder: Path, guard: int) -> bool:
-    """Lock the folder, if it is free, and still the one that was opened: somebody may have removed it."""
+    """Lock the folder, if it is free and was not removed since it was opened."""
     try:
         return lock(guard, fcntl.LOCK_EX) and os.path.samestat(os.fstat(guard), folder.stat())
     except FileNotFoundError:

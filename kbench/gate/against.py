@@ -7,7 +7,6 @@ and all installed packages are this checkout's.
 import io
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,10 +15,11 @@ from kbench.compare import ComparedSide, measured, process_differences
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
 from kbench.core.model import Time
+from kbench.engine import run as session
 from kbench.gate.rule import Contest, GateReport, decide, report
+from kbench.host.work_folder import work_folder
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.run import session
 from kbench.storage.results import CaseKey
 from kbench.storage.settings import GateSettings, Settings
 
@@ -48,8 +48,8 @@ def against(
     """
     root = repository(solutions[0].path)
     time = Time(policy.time)
-    with tempfile.TemporaryDirectory(prefix="kbench-against-") as folder:
-        tree = Path(folder, "tree")
+    with work_folder() as folder:
+        tree = folder / "tree"
         commit = extract(root, revision, tree)
         arms, notes = pair(problem, solutions, root, tree, commit, settings)
         run = _measure(problem, arms, options, watch, time)

@@ -11,10 +11,10 @@ from kbench.core.events import Event
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
 from kbench.core.verdict import Measurement
+from kbench.engine import run as session
+from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm
 from kbench.plugins import case_selection, registry
-from kbench.run import session
-from kbench.run.plan import options_from
 from kbench.storage.results import CaseKey, Run, case_key
 from kbench.storage.rows import clocks_locked, constants_of, evaluates
 from kbench.storage.settings import Settings

@@ -16,10 +16,11 @@ from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.devices import admission
+from kbench.devices.backend import backend
 from kbench.host import cache_bounds, nursery_process
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
-from kbench.plugins import case_selection
+from kbench.plugins import case_selection, registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, namespaces, removal, rungs
@@ -339,6 +340,36 @@ def job_of(
     wanted = case_selection.rehearsals(problem, cases, others.values(), derived)
     seen = set[str]() if anew else cached.rehearsed()
     return Job(entry=entry, cached=cached, rehearsals={key: one for key, one in wanted.items() if key not in seen})
+
+
+def turn_of(context: RunContext) -> Turn:
+    """Return the turn of builders beside judges: nobody times while a build computes, or compiles on a CPU."""
+    options = context.options
+    timed = options.wait_for_device and not options.verify_only
+    whole = timed and not backend(context.device.kind).queues_calls
+    return Turn(admission.Admission(uuid=context.device.uuid) if timed else None, whole=whole)
+
+
+def problem_may_compile(problem: Entry, context: RunContext) -> bool:
+    """Return whether a problem's own model seems to need a build, and has none yet."""
+    eager = registry.builtin(problem, "eager")
+    return hints.may_compile(problem.path, None) and not built(eager, context).is_built
+
+
+def build_problem(problem: Entry, context: RunContext) -> None:
+    """Build a problem's own model at a small case; a failure is the judge's to find."""
+    small = case_selection.small_case(problem, context.options) or Case(name="default")
+    eager = registry.builtin(problem, "eager")
+    job = job_of(problem, eager, [small], (), context)
+    Builder(problem, context, turn=turn_of(context)).build(eager, dict([*job.rehearsals.items()][:1]))
+
+
+def rehearse(
+    problem: Entry, entry: Entry, case: Case, derived: Sequence[Mapping[str, Any]], context: RunContext
+) -> Failed | None:
+    """Build a solution that was seen to need it, with all calls that it will be judged by; return its failure."""
+    job = job_of(problem, entry, [case], derived, context, anew=True)
+    return Builder(problem, context, turn=turn_of(context)).build(entry, job.rehearsals, calls=True)
 
 
 def built(entry: Entry, context: RunContext) -> cache.CacheEntry:

@@ -50,7 +50,7 @@ def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
     """Have a fresh process compute on the device. A CPU needs no probe."""
     if not backend(device.kind).can_break:
         return ProbeAnswer.RIGHT, ""
-    environment = {**interpreter.own_environment(), **device.environment}
+    environment = {**interpreter.child_environment(), **device.environment}
     return ask([sys.executable, "-P", "-m", __name__, device.kind], environment, PROBE_LIMIT_S)
 
 

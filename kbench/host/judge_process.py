@@ -90,7 +90,7 @@ class JudgeProcess:
         launch = Launch(
             module=JUDGE,
             environment={
-                **interpreter.own_environment(),
+                **interpreter.child_environment(),
                 **cache.compiler_environment(self._home, home=False),
                 **context.device.environment,
                 **STEADY_HOST,

@@ -30,15 +30,15 @@ PRODUCTS = {
     "mv": -1,
     "dot": -1,
 }
-"""Operators that tensor cores compute, with the position of what they add to a product (-1: nothing)."""
+"""Operators that tensor cores compute, with the position of the summand that is added to a product (-1: none)."""
 
 Change = Callable[[str, Callable[..., Any], list[Any], dict[str, Any]], Any]
-"""Computes an operator otherwise: (name, function, arguments, keyword arguments) to its result."""
+"""Computes an operator in another way: (name, function, arguments, keyword arguments) to its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """One row of the table: what a solution does whose outputs are those of `run`."""
+    """One row of the table: the mistake of a solution whose outputs equal those of `run`."""
 
     code: str
     sentence: str
@@ -47,7 +47,7 @@ class Alternative:
     run: Callable[[], list[Tensor]]
     """Computes the outputs; raises what the model raises."""
     rounds: bool = False
-    """Whether it is a coarser arithmetic, which is not repeated exactly in every element."""
+    """True for a coarser arithmetic, which is not repeated exactly in every element."""
 
 
 class _Changing(OperatorMode):
@@ -152,7 +152,7 @@ def _kept(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alt
 
 
 def likely_groups(names: Sequence[str]) -> list[list[str]]:
-    """Return what may be kept together: all, those of one kind or module, one alone, and all but each of these."""
+    """Return groups of weights that may be kept together: all, a kind, a module, one weight, and all but each."""
     groups = [[*names]]
     for parts in ([n.rpartition(".")[2] for n in names], [n.rpartition(".")[0] for n in names], names):
         some = [[n for n, own in zip(names, parts, strict=True) if own == part] for part in dict.fromkeys(parts)]

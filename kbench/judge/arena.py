@@ -29,8 +29,8 @@ MAX_QUEUE = 256
 class Arena:
     """The judge's end of the memory that it shares with one worker: one block, cut into slots and weights.
 
-    `misalign` shifts every slot's first input by that many bytes. Where it `lends`, it has one slot, and memory for the
-    outputs from `lend` to `take_back` only. With `queued` it has inputs for many calls in a row (`queue`), whose
+    `misalign` shifts every slot's first input by that many bytes. An arena that `lends` has one slot, and memory for
+    outputs from `lend` to `take_back` only. A `queued` arena has inputs for many calls in a row (`queue`), whose
     results stay in the worker's memory.
     """
 
@@ -47,7 +47,7 @@ class Arena:
     ):
         self.arguments, leaves = encoded(expected.arguments)
         self.all_tensors = len(flatten(expected.arguments)) == len(leaves)
-        """Whether no argument is a number or the like, of which a worker is told before it is called."""
+        """True if every argument is a tensor; other arguments are sent to the worker before a call."""
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
         self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
         self.lends = lends
@@ -110,8 +110,8 @@ class Arena:
         """Poison the outputs of a slot that has some."""
         poison(self._block.bytes[slice(*self._output_span[slot])])
 
-    def spoil_inputs(self, slot: int, but: Collection[int] = ()) -> None:
-        """Overwrite the inputs of a slot after a call, so that what is their memory cannot pass for a result of it."""
+    def overwrite_inputs(self, slot: int, but: Collection[int] = ()) -> None:
+        """Overwrite the inputs of a slot after a call, so that a result in their memory is not taken for a new one."""
         for number, spec in enumerate(self._inputs[slot]):
             if number not in but:
                 poison(self._block.bytes[slice(*spec.span)])
@@ -119,8 +119,8 @@ class Arena:
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
         """Put fresh arguments for a slot where no worker sees them, until `reveal`.
 
-        Where the arena lends, they are masked in their place, by another pad each time: a worker that saw them masked
-        and revealed knows the last one.
+        If the arena lends, they are masked in their place by a new pad: a worker that saw masked and revealed inputs
+        knows the last pad.
         """
         leaves = tensor_leaves(arguments)
         if self.lends:
@@ -175,7 +175,7 @@ class Arena:
         self._lent = None
 
     def changed(self, slot: int, expected: Expected, but: Collection[int] = ()) -> list[int]:
-        """Return which inputs of a slot are not, bit for bit, those that it was filled with; `but` these may change."""
+        """Return the numbers of a slot's inputs that changed by any bit since it was filled; `but` these may change."""
         views = [(number, view) for number, view in enumerate(self.inputs(slot)) if number not in but]
         if self.lends:
             return [number for number, view in views if self._prints[number] != elements.fingerprint(view)]
@@ -183,7 +183,7 @@ class Arena:
         return [number for number, view in views if not elements.same_bits(leaves[number], view)]
 
     def inputs(self, slot: int) -> list[Any]:
-        """Return the judge's views of a slot's inputs: what the worker may have written to."""
+        """Return the judge's views of a slot's inputs, which the worker may have written to."""
         return [view(spec, self._block.bytes) for spec in self._inputs[slot]]
 
     def outputs(self, slot: int) -> list[Tensor]:
@@ -191,7 +191,7 @@ class Arena:
         return [view(spec, memory) for spec, memory in self._places(slot)]
 
     def output_places(self, slot: int) -> list[tuple[TensorSpec, Any]]:
-        """Return where a slot's outputs that have elements lie: their layouts, and the bytes of the memory."""
+        """Return layouts and memory of a slot's outputs that have elements."""
         return [(spec, memory) for spec, memory in self._places(slot) if 0 not in spec.shape]
 
     def _places(self, slot: int) -> list[tuple[TensorSpec, Any]]:
@@ -200,7 +200,7 @@ class Arena:
         return [(spec, block.bytes) for spec in self._outputs[slot]]
 
     def any_place(self) -> tuple[TensorSpec, Any]:
-        """Return a few elements of this memory, as a place to look at: of the first output that has some."""
+        """Return a place in this memory with a few elements of the first output's type."""
         dtype = next((like.dtype for like in self.output_like if like.numel()), torch.uint8)
         name, size = str(dtype).removeprefix("torch."), ALIGNMENT // dtype.itemsize
         return TensorSpec(offset=0, dtype=name, shape=(size,), stride=(1,)), self._block.bytes
@@ -244,5 +244,5 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
 
 
 def slot_bytes(expected: Expected) -> int:
-    """Return what the arguments and outputs of one call take, in bytes."""
+    """Return the size of the arguments and outputs of one call, in bytes."""
     return lay_out([*tensor_leaves(expected.arguments), *expected.tensors])[1]

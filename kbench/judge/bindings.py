@@ -1,4 +1,4 @@
-"""Where a candidate is tried: constructed and bound for one shape, and made anew wherever it has failed."""
+"""A candidate bound to one shape: constructed and bound, and constructed anew after a failure."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ HARMLESS = {
 
 
 class BoundCandidate:
-    """A candidate on one shape at a time; `begins` is told before each, which may take a compiler its time."""
+    """A candidate on one shape at a time; `begins` is called before each shape, since a compiler may take long."""
 
     def __init__(self, candidate: Candidate, battery: Battery, judge: JudgeState, begins: Callable[[], None]):
         self._candidate = candidate
@@ -34,10 +34,10 @@ class BoundCandidate:
         self._on_cpu = False
         self.arena: Arena | None = None
         self.second_model: RefusalError | None = None
-        """Why a second model in one process fails, where one in a fresh process does not: each has its own then."""
+        """Failure of a second model in one process, not in a fresh one; then each model gets a process."""
 
     def load(self, reference: Reference) -> None:
-        """Have the candidate constructed for a reference, under one secret seed on both sides, unless it is already."""
+        """Construct the candidate for a reference, under one secret seed on both sides, if it is not yet."""
         if self._loaded is reference and not self._broken:
             return
         self._begins()
@@ -51,22 +51,22 @@ class BoundCandidate:
         self._loaded = reference
 
     def _load(self, reference: Reference) -> bool:
-        """Have the candidate constructed; return whether that took a fresh worker, because a second model fails."""
+        """Construct the candidate; return whether that took a fresh worker, because a second model fails."""
         renewed = self.second_model is not None and self._has_constructed
         if renewed:
             self._revive()
         try:
-            self._made(reference)
+            self._construct(reference)
         except RefusalError as refusal:
             if refusal.status is not Status.INIT_FAILED or not self._has_constructed:
                 raise
             self._revive()
-            self._made(reference)
+            self._construct(reference)
             self.second_model, renewed = self.second_model or refusal, True
         self._has_constructed = True
         return renewed
 
-    def _made(self, reference: Reference) -> None:
+    def _construct(self, reference: Reference) -> None:
         with self._judge.constructing(self._candidate.spec):
             self._candidate.load(reference)
 
@@ -75,8 +75,8 @@ class BoundCandidate:
         self._broken = self._has_constructed = False
         self._candidate.prepare()
 
-    def on(self, reference: Reference, *, timed: bool = False) -> Trial:
-        """Return the candidate bound to a shape: with new parameters, where it follows these."""
+    def bound_to(self, reference: Reference, *, timed: bool = False) -> Trial:
+        """Return the candidate bound to a shape, with new parameters if it follows changed ones."""
         self._judge.give_way(self._candidate)
         self.load(reference)
         if self._trial is None:
@@ -87,18 +87,18 @@ class BoundCandidate:
         return self._trial
 
     def rebound(self, reference: Reference, *, lends: bool = True, queued: bool = False) -> Trial:
-        """Bind the instance that there is, with the values that the reference has."""
+        """Bind the existing instance, with the values that the reference has."""
         self._unbind()
         trial = self._battery.bind(reference, lends=lends, queued=queued)
         self.arena = trial.arena
         return trial
 
     def constructed(self, reference: Reference, *, timed: bool = False) -> Trial:
-        """Construct anew, bind, and call once. Raises RefusalError where nothing is right.
+        """Construct anew, bind, and call once. Raises RefusalError if no way of giving weights is right.
 
-        Where the constructors gave what matches other values, it is tried without copying, with, and, if only that is
-        wrong, with buffers of other values left as they are. On a GPU both may have drawn in other places: then both
-        are constructed on the CPU, as benchmarks do, and moved.
+        If the constructors gave matching parameters different values, the solution is tried without copied weights,
+        then with them, then with only its differing buffers left. On a GPU the two may have drawn on different devices:
+        both are then constructed on the CPU, as benchmarks do, and moved.
         """
         self._on_cpu = False
         try:
@@ -117,12 +117,12 @@ class BoundCandidate:
     def _constructed(self, reference: Reference, *, timed: bool) -> Trial:
         trial, wrong = self._attempt(reference, timed=timed)
         if self._candidate.undecided:
-            as_made = wrong
+            wrong_as_constructed = wrong
             self._candidate.decide(by_seed=False)
-            trial, wrong = self._attempt(reference, timed=timed, explains=as_made is not None)
-            if as_made is None and wrong is not None and self._candidate.leave_buffers():
+            trial, wrong = self._attempt(reference, timed=timed, explains=wrong_as_constructed is not None)
+            if wrong_as_constructed is None and wrong is not None and self._candidate.leave_buffers():
                 trial, wrong = self._attempt(reference, timed=timed, explains=False)
-            if as_made is None and wrong is not None:  # what is at the same places is other than the reference's
+            if wrong_as_constructed is None and wrong is not None:  # equal places hold other weights
                 self._candidate.decide(by_seed=True)
                 trial, wrong = self._attempt(reference, timed=timed)
         if wrong is not None:
@@ -130,9 +130,9 @@ class BoundCandidate:
         return trial
 
     def _attempt(self, reference: Reference, *, timed: bool, explains: bool = True) -> tuple[Trial, WrongError | None]:
-        """Construct anew, bind and call once; values that are wrong are returned with why, if that is decisive."""
+        """Construct anew, bind and call once; return an error for wrong values, diagnosed if this attempt decides."""
         self._loaded = None
-        trial = self.on(reference, timed=timed)
+        trial = self.bound_to(reference, timed=timed)
         trial.explains = explains and not self._candidate.undecided
         try:
             trial.exchange(secret_seed(), oracle=True)
@@ -142,7 +142,7 @@ class BoundCandidate:
         return trial, None
 
     def seeded(self, reference: Reference, check: Callable[[], None]) -> None:
-        """Construct anew under another seed for the bound shape, check that; at worst in a fresh process."""
+        """Construct anew under another seed for the bound shape, and check it; if that fails, in a fresh process."""
         self._judge.give_way(self._candidate)
         self._construct_again(reference)
         try:
@@ -164,28 +164,28 @@ class BoundCandidate:
         reference.restore(anew=True)
         if self._load(reference):
             self._candidate.bind(reference, self.arena)
-            self._trial.forget_told()
+            self._trial.clear_sent_scalars()
         else:
             self._candidate.push_weights(reference)
 
-    def leave(self) -> None:
-        """Have it bound anew the next time: the worker has another arena."""
+    def rebind_next(self) -> None:
+        """Bind anew at the next use, because the worker has another arena."""
         self._trial = None
 
-    def spoil(self, refusal: RefusalError | None = None) -> None:
-        """Have it constructed anew the next time; in a fresh worker unless a harmless refusal is the reason."""
+    def reconstruct_next(self, refusal: RefusalError | None = None) -> None:
+        """Construct anew at the next use; in a fresh worker, unless a harmless refusal is the reason."""
         self._loaded = self._trial = None
         self._broken = refusal is None or refusal.status not in HARMLESS or self._candidate.has_ended
 
     def close(self) -> None:
-        """Free the memory, whatever became of the worker."""
+        """Free the memory, also if the worker has ended."""
         self._trial = self._loaded = None
         if self.arena is not None:
             self.arena.close()
         self.arena = None
 
     def _unbind(self) -> None:
-        """Give back what the last shape took, on both sides: two at a time may be more than there is room for."""
+        """Free the last shape's memory on both sides: two shapes at a time may not fit."""
         if self.arena is not None:
             self._candidate.unbind()
             self.arena.close()

@@ -15,7 +15,7 @@ from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
-from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, transposed, unmatched
+from kbench.judge.matching import check_description, entries_of, scalar_outputs, synchronise, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
@@ -28,7 +28,7 @@ from kbench.wire.channel import field as wire_field
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
-USUAL = {"poison": True, "late": False, "told": False, "filled": False}
+USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
 
 
 class Candidate(WorkerLink):
@@ -39,24 +39,24 @@ class Candidate(WorkerLink):
         self._arena: Arena | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
-        self.limit_s = config.options.limits.call_s or CALL_FLOOR_S  # of one call
+        self.limit_s = config.options.limits.call_s or CALL_FLOOR_S  # for one call
         self.calls = 0
         """Calls of the process so far, without those of rounds."""
         self._aliased: frozenset[str] = frozenset()
         self.weights, self.unmatched, self.transposed = "none", "", ""
-        """How parameters match: by `name`, `order`, `seed`, `none`; in words, why by seed, and which are transposed."""
+        """Way in which parameters match (`name`, `order`, `seed`, `none`); why only by seed; which are transposed."""
         self.follows = False
-        """Whether parameters change after construction; else they keep the values of both constructors."""
+        """True if parameters change after construction; else they keep the values of both constructors."""
         self.undecided = self.differed = False
-        """Whether they match and the constructors' values differ, so that copying is open; and whether it ever was."""
+        """True while matching parameters have different values and copying is not decided; true if that ever was so."""
         self.prepares = False
-        """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
+        """True if parameters match, and the solution is right only with values of its constructor or first call."""
         self._unlike_buffers, self._left_buffers = set[str](), set[str]()
-        """The reference's, whose counterparts were made with other values; and those that are left as made."""
+        """Buffers whose counterparts have other values; buffers that keep their constructor's values."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
 
     def prepare(self) -> None:
-        """Copy the artefacts in, and have the worker open the device once it is locked in."""
+        """Copy the artefacts to the worker, which opens the device once it is locked in."""
         try:
             if self.spec.artefacts:
                 cache.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
@@ -92,27 +92,27 @@ class Candidate(WorkerLink):
             self.weights, self._names, self._theirs = "seed", [], {}
 
     def decide(self, *, by_seed: bool) -> None:
-        """Settle whether parameters are copied, where that was `undecided`; `load` comes next."""
+        """Decide whether parameters are copied, if that was `undecided`; `load` comes next."""
         self.undecided, self._decided, self._by_seed = False, True, by_seed
 
     def leave_buffers(self) -> bool:
-        """Leave buffers of other values as they were made; False where there are none. `load` comes next."""
+        """Keep the constructor's values of buffers that differ; return False if there are none. `load` comes next."""
         self._left_buffers = self._unlike_buffers
         return bool(self._left_buffers)
 
     def reconsider(self) -> None:
-        """Forget what was decided; `load` comes next."""
+        """Reset the decision; `load` comes next."""
         self.undecided = self.differed = self._decided = self._by_seed = False
         self._left_buffers = set()
 
     def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None, **how: bool) -> None:
-        """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
+        """Give the reference and the worker new parameters, all or those named, if the solution `follows` changes."""
         if self.follows and self.weights != "seed":
             reference.randomise(seed, names, **how)
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
-        """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
+        """Give the worker the arena and the reference's parameters, unless copying them is `undecided`."""
         message, fds = arena.describe(self._config.options.mode)
         unmatched: Message = {} if self.matches else {"weights": []}
         message |= {"fresh": reference.reshapes, **unmatched}
@@ -128,7 +128,7 @@ class Candidate(WorkerLink):
             self.push_weights(reference)
 
     def unbind(self) -> None:
-        """Have the worker close the arena."""
+        """Close the arena in the worker."""
         self._ask({"op": "unbind"})
 
     def lend(self, arena: Arena) -> None:
@@ -136,11 +136,11 @@ class Candidate(WorkerLink):
         self._ask(*arena.lend())
 
     def take_back(self, arena: Arena) -> None:
-        """Have the worker close what it was lent, and free it."""
+        """Close the lent memory in the worker, and free it."""
         self._ask({"op": "take_back"})
         arena.take_back()
 
-    def tell(self, slot: int, arguments: Any) -> None:
+    def send_scalars(self, slot: int, arguments: Any) -> None:
         """Send the worker the arguments of a slot that are not tensors."""
         self._ask({"op": "arguments", "slot": slot, "arguments": arguments})
 
@@ -155,7 +155,7 @@ class Candidate(WorkerLink):
         self._ask({"op": "weights", "names": self._names, "in_place": in_place})
 
     def held_weights(self, reference: Reference) -> dict[str, torch.Tensor]:
-        """Return what the worker has of the reference's parameters and buffers; nothing where they do not match."""
+        """Return the worker's values of the reference's parameters and buffers; nothing if they do not match."""
         if not self.matches or self.undecided:
             return {}
         assert self._arena is not None, "bound before weights are read"
@@ -163,23 +163,23 @@ class Candidate(WorkerLink):
         return dict(zip([name for name, _ in reference.state()], self._arena.weight_views(), strict=True))
 
     def weights_changed(self, reference: Reference) -> str | None:
-        """Return the name of a parameter that the worker's calls changed and the reference's do not, or None."""
+        """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
         parameters = {name for name, _ in reference.model.named_parameters()} - reference.drifts
         return next((name for name in self._unlike(reference) if name in parameters), None)
 
     def _unlike(self, reference: Reference) -> list[str]:
-        """Return the names of those parameters and buffers of which the worker has other values."""
+        """Return the names of parameters and buffers whose values differ in the worker."""
         held, pairs = self.held_weights(reference), zip(reference.state(), self._names, strict=False)
         differs = {name: (ours.detach() != held[name]).any() for (name, ours), their in pairs if their and held}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
         return [name for name, is_other in zip(differs, answers, strict=True) if is_other]
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, kill: bool, **how: bool) -> Reply:
-        """Have the worker call the model on filled slots, and stop or kill it before anything is made of the answer."""
+        """Call the model on filled slots in the worker, and stop or kill it before its answer is read."""
         backend(self._config.device).synchronize()
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         message = {"op": "call", "slots": [*slots], **USUAL, **how}
-        # Asked while it is stopped: what wakes up may take this process's processor for a while, and sees the inputs.
+        # Sent while the worker is stopped: a process that wakes up may take this processor, and sees the inputs.
         self._refusing(lambda _: self._child.post(message), timeout_s, Status.CALL_TIMEOUT)
         self._resume()
         answer = self._answer(self._child.hear, timeout_s, Status.CALL_TIMEOUT)
@@ -206,17 +206,17 @@ class Candidate(WorkerLink):
         return started
 
     def announced(self, within_s: float) -> Message | None:
-        """Return the first message of a round; None where it does not come in time: the calls wait for the device."""
+        """Return the first message of a round; None if it does not come in time, because calls wait for the device."""
         try:
-            told: Message = self._refusing(self._child.hear, within_s, Status.CALL_TIMEOUT)
+            message: Message = self._refusing(self._child.hear, within_s, Status.CALL_TIMEOUT)
         except RefusalError as refusal:
             if refusal.status is Status.CALL_TIMEOUT:
                 return None
             raise
-        return told
+        return message
 
     def finish_round(self, calls: int) -> Message:
-        """Return the last message of a round; what still comes before it is passed over."""
+        """Return the last message of a round, and ignore reports of progress before it."""
         until = time.monotonic() + self._limit_s(calls)
         answer: Message = {"progress": ""}
         while "progress" in answer:
@@ -236,15 +236,15 @@ class Candidate(WorkerLink):
             fault = check_description(description, wanted, self._config.device, self._aliased)
             if fault is not None:
                 raise RefusalError(*fault, self.log)
-        return tuple(told_numbers(d, e) for d, e in zip(described, expected, strict=True))
+        return tuple(scalar_outputs(d, e) for d, e in zip(described, expected, strict=True))
 
     @property
     def matches(self) -> bool:
-        """Whether its parameters match the reference's, so that they can be set from outside."""
+        """True if its parameters match the reference's, so that they can be set from outside."""
         return self.weights in {"name", "order"}
 
     def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
-        """Have the worker run forward and backward; return for each gradient whether it was delivered."""
+        """Run forward and backward in the worker; return for each gradient whether it was delivered."""
         backend(self._config.device).synchronize()
         theirs = [self._theirs.get(name, name) for name in names]
         message = {"op": "backward", "slot": slot, "names": theirs, "first_gradient": first_gradient}
@@ -260,7 +260,7 @@ class Candidate(WorkerLink):
             return answer.get("activities"), self._numbers(answer, [expected])[0]
 
     def report(self) -> None:
-        """Send a request that is not timed: its answer says what the solution replaced. Raises RefusalError."""
+        """Send a request that is not timed. Raises RefusalError if the solution replaced a clock or a function."""
         self._ask({"op": "report"})
 
     def set_reference_time(self, seconds: float) -> None:
@@ -269,7 +269,7 @@ class Candidate(WorkerLink):
             self.limit_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
     def revive(self, worker: StartedWorker) -> None:
-        """Go on in a fresh worker, which has to be prepared."""
+        """Continue in a fresh worker, which has to be prepared."""
         self.kill()
         self._connect(worker)
         self._arena, self.calls = None, 0

@@ -1,4 +1,4 @@
-"""One solution in one worker: the stages of its evaluation, and what they found."""
+"""One solution in one worker: the stages of its evaluation, and their findings."""
 
 import copy
 import functools
@@ -33,25 +33,25 @@ from kbench.judge.verify.wrong_answers import MAX_ELEMENTS, explain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What the parent wants to know of one solution in one case, in this process."""
+    """Task of the judge: one solution in one case, in this process."""
 
     process: int
     verify: bool
     options: RunOptions
     follows: bool
-    """Where it is not verified: whether it is known to follow parameters that change."""
+    """True if the solution is known to follow changed parameters, from a process that verified it."""
     other_cases: list[dict[str, Any]]
     """Overrides of the further cases that verification covers."""
     derived_cases: list[dict[str, Any]]
-    """Overrides that make shapes which the problem does not list."""
+    """Overrides for shapes that the problem does not list."""
     underived: str
-    """Why there are none, where the problem lists none either."""
+    """Reason why no shape could be derived, if the problem lists none either."""
     next_compilers: list[str]
-    """Of the evaluations that follow, for which workers may start now."""
+    """Compilers of the next evaluations, for which workers may start now."""
 
 
 class Evaluation:
-    """One solution in one worker: the stages and what they found."""
+    """One solution in one worker: the stages and their findings."""
 
     def __init__(self, judge: JudgeState, candidate: Candidate, assignment: Assignment):
         self._judge = judge
@@ -62,7 +62,7 @@ class Evaluation:
         self._bound = BoundCandidate(candidate, self._battery, judge, lambda: judge.progress(stage=stage))
         self._levels = Levels(self._bound, self._battery, candidate, judge)
         self._level: Level | None = None
-        self._own_share: float | None = None
+        self._kernel_share: float | None = None
 
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
@@ -82,7 +82,7 @@ class Evaluation:
                 timing = self._time()
             elif self._profiles:
                 with self._judge.shared():
-                    self._profile(self._bound.on(self._judge.reference))
+                    self._profile(self._bound.bound_to(self._judge.reference))
         except RefusalError as refusal:
             return self._failed(refusal)
         return Passed(
@@ -91,7 +91,7 @@ class Evaluation:
             findings=self._findings(),
             level=self._level,
             lacks=self._lacks,
-            own_share=self._own_share,
+            own_share=self._kernel_share,
             log=self._candidate.log,
         )
 
@@ -102,11 +102,11 @@ class Evaluation:
 
     @property
     def _lacks(self) -> tuple[str, ...]:
-        """What it lacks, of what was asked of it at all."""
+        """Missing properties of the levels that were tried."""
         return () if self._assignment.options.level is Level.TASK else self._levels.lacks.codes
 
     def _verify(self, trial: Trial) -> None:
-        """Verify the task, then what the levels beyond it ask for. Raises RefusalError below the required one."""
+        """Verify the task, then the levels beyond it. Raises RefusalError below the required level."""
         assignment, required = self._assignment, self._assignment.options.level
         try:
             trial = self._verify_task(trial)
@@ -129,7 +129,7 @@ class Evaluation:
             raise
         trial.tally = self._levels.tally
         if not trial.proves_little:
-            self._battery.withdraw("trivial_passes")  # it is so at another shape, or was with other weights
+            self._battery.withdraw("trivial_passes")  # true at another shape, or with other weights only
         lacks = self._levels.lacks
         if self._bound.second_model is not None:
             lacks["second_model"] = self._bound.second_model
@@ -144,7 +144,7 @@ class Evaluation:
             raise below
 
     def _verify_task(self, trial: Trial) -> Trial:
-        """Verify the task; return what is bound then. A call that folds a scale into parameters prepares them."""
+        """Verify the task; return the bound trial. A first call may fold a scale into the parameters."""
         try:
             self._as_constructed(trial)
         except RefusalError as refusal:
@@ -164,14 +164,14 @@ class Evaluation:
         seeds = [secret_seed() for _ in range(SEEDS - 1)]
         for seed in seeds:
             self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, seed, trial.tally))
-        # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
+        # These inputs came with other weights before, so a remembered answer is wrong.
         thrifty = self._thrifty
         self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if thrifty else REPEATS)
         self._levels.try_resembling([secrets.choice(RESEMBLING)] if thrifty else RESEMBLING, trial)
 
     @property
     def _thrifty(self) -> bool:
-        """Whether calls are long here and a smaller shape follows, which can have most of them."""
+        """True if calls are long here and a smaller shape follows, which can have most of them."""
         has_smaller = bool(self._assignment.other_cases or self._assignment.derived_cases)
         is_long = self._judge.reference.cost.dram_bytes > LONG_CALL_BYTES
         return is_long and has_smaller and self._assignment.options.level is not Level.TASK
@@ -186,7 +186,7 @@ class Evaluation:
             check_gradients(trial)
 
     def _diagnosis_of_small(self) -> Diagnosis | None:
-        """Look for the reason why values are wrong in a smaller case, where outputs are too large to explain."""
+        """Look for a diagnosis in a smaller case, if the outputs are too large to explain."""
         elements = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel"))
         if elements > MAX_ELEMENTS[self._judge.device] and self._assignment.other_cases:
             try:
@@ -196,7 +196,7 @@ class Evaluation:
         return None
 
     def _time(self) -> Timing:
-        """Time both arms; in fresh workers where the first time says nothing, by loops or with copies where it must."""
+        """Time both arms; again in fresh workers after a disturbance, by loops or with copies if nothing else works."""
         unqueued, disturbed, fetches = "", False, True
         while True:
             try:
@@ -211,7 +211,7 @@ class Evaluation:
                     raise error.verdict from None
                 self._battery.note("timed_twice", str(error))
                 disturbed = True
-            self._bound.spoil()
+            self._bound.reconstruct_next()
 
     def _paired(self, unqueued: str, *, fetches: bool) -> Timing:
         device, options = self._judge.device, self._assignment.options
@@ -237,20 +237,20 @@ class Evaluation:
             return timing
 
     def _arms(self, stack: ExitStack, device: str, unqueued: str, *, fetches: bool) -> tuple[Trial, ArmClock]:
-        """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
+        """Bind both arms anew, and make their clock; resources to close go to the stack."""
         if self._assignment.verify:
-            # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
-            # H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of a run.
-            self._bound.leave()
+            # Memory of verification is freed, so that addresses are as in processes that only time. Otherwise the
+            # first process of a run of `group_norm single_pass` is off by 0.6 % on an H200.
+            self._bound.rebind_next()
         else:
             self._candidate.follows = self._assignment.follows
-        trial = self._bound.on(self._judge.reference, timed=True)
+        trial = self._bound.bound_to(self._judge.reference, timed=True)
         trial.tally, trial.is_timed = self._levels.tally, True
         self._candidate.vary_weights(trial.reference, secret_seed())
-        trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # else fp64 was computed before
+        trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # fp64 was computed during verification
         trial.take_back()  # the reference's process may be lent memory of the same arena
         trial.candidate.pause()
-        # From here on, three processes call: what the fp64 model left in this one's cache is theirs.
+        # From here on, three processes call and need the memory that the fp64 model left in this one's cache.
         backend(device).release_cached()
         reference = self._judge.take_reference_worker(self._candidate.spec.problem)
         stack.callback(reference.kill)
@@ -270,14 +270,14 @@ class Evaluation:
 
     @property
     def _profiles(self) -> bool:
-        """Whether `--require-custom` has a call profiled: once for each solution and case."""
+        """True if `--require-custom` asks for a profile: once for each solution and case."""
         return self._assignment.verify and self._assignment.options.require_custom
 
     def _profile(self, trial: Trial) -> None:
         if self._profiles:
             profile = take_profile(trial, self._judge.device)
-            self._own_share = profile.own_share
-            self._battery.withdraw("kernels")  # of a first try that does not count
+            self._kernel_share = profile.own_share
+            self._battery.withdraw("kernels")  # a first try does not count
             self._battery.note("kernels", profile.kernels)
             profile.require_custom()
 

@@ -1,4 +1,4 @@
-"""One exchange after the other between judge and worker: fresh inputs, one call, every output checked."""
+"""Exchanges between judge and worker: fresh inputs, one call, every output checked."""
 
 import collections
 import functools
@@ -50,16 +50,16 @@ class Trial:
         self.tally = Tally()
         self._lent = False
         self._numbers: dict[int, tuple[Any, ...]] = {}
-        self._told: dict[int, Any] = {}
+        self._sent_scalars: dict[int, Any] = {}
         self.earlier: collections.deque[list[Tensor]] = collections.deque(maxlen=KEPT_ANSWERS)
-        """What was right in the last calls, oldest first."""
+        """Right answers of the last calls, the oldest first."""
         self._explain, self.explains = explain, True
         self.is_timed = False
-        """Whether its calls are the many that are timed, of which few may miss narrowly."""
+        """True while hundreds of calls are timed, of which few may miss narrowly."""
         self._timed = self._narrow = 0
 
     def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
-        """Make inputs, compute what is expected, call once, check everything. Raises RefusalError."""
+        """Make inputs, compute the expected outputs, call once, check everything. Raises RefusalError."""
         expected = self.reference.expect(self.arguments(seed))
         truth = self.truth(expected) if oracle else None
         reply = self.call([expected])
@@ -70,12 +70,12 @@ class Trial:
     def arguments(
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
     ) -> Arguments:
-        """Make the arguments of the next call; the memory that was lent for the last one's outputs is free by then."""
+        """Make the arguments of the next call, after the memory lent for the last one's outputs is free."""
         self.take_back()
         return self.reference.arguments(seed, transform, applies)
 
     def take_back(self, *, dead: bool = False) -> None:
-        """Take back the memory that was lent for the outputs of the last call; a worker that is dead has closed it."""
+        """Take back the memory that was lent for the last call's outputs; a dead worker has closed it."""
         if self._lent and dead:
             self.arena.take_back()
         elif self._lent:
@@ -83,11 +83,11 @@ class Trial:
         self._lent = False
 
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
-        """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""
+        """Prepare one call. If the arena lends, the judge's own arguments are freed for the outputs."""
         if self._steps_take_most:
             backend(self.reference.device).release_cached()
         for slot, of_slot in zip(slots, expected, strict=True):
-            self.tell(slot, of_slot.arguments)
+            self.send_scalars(slot, of_slot.arguments)
         # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
         self.candidate.pause()
         for slot, of_slot in zip(slots, expected, strict=True):
@@ -103,7 +103,7 @@ class Trial:
         return steps_take_most(self.reference.between_bytes, memory_bytes)
 
     def make_room(self, slots: Sequence[int]) -> None:
-        """Give the worker poisoned buffers for the outputs of these slots, where the arena has none that it keeps."""
+        """Give the worker poisoned buffers for the outputs of these slots."""
         if self.arena.lends:
             self.candidate.lend(self.arena)
             self._lent = True
@@ -111,16 +111,16 @@ class Trial:
         for slot in slots:
             self.arena.poison(slot)
 
-    def tell(self, slot: int, arguments: list[Any]) -> None:
+    def send_scalars(self, slot: int, arguments: list[Any]) -> None:
         """Send the worker the arguments of a slot that are not tensors, unless it has the same ones."""
         tree, _ = encoded(arguments)
-        if tree != self._told.get(slot, self.arena.arguments):
-            self.candidate.tell(slot, tree)
-            self._told[slot] = tree
+        if tree != self._sent_scalars.get(slot, self.arena.arguments):
+            self.candidate.send_scalars(slot, tree)
+            self._sent_scalars[slot] = tree
 
-    def forget_told(self) -> None:
-        """Forget what the worker was told: a fresh one has the arguments that it was bound with."""
-        self._told.clear()
+    def clear_sent_scalars(self) -> None:
+        """Forget the sent scalars: a fresh worker has the arguments that it was bound with."""
+        self._sent_scalars.clear()
 
     def call(
         self, expected: list[Expected], *, slots: Sequence[int] | None = None, kill: bool = False, **how: bool
@@ -133,7 +133,7 @@ class Trial:
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
         self._unchecked = reply.unchecked
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
-            self.told(slot, numbers)
+            self.keep_scalars(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):
             self.require_unchanged(slot, of_slot)
         return reply
@@ -144,12 +144,12 @@ class Trial:
             which = f"{'' if len(changed) == 1 else 's'} {', '.join(map(str, changed))}"
             raise RefusalError(Status.INPUT_MUTATED, f"a call changed its input tensor{which}", self.candidate.log)
 
-    def told(self, slot: int, numbers: tuple[Any, ...]) -> None:
-        """Keep the Python numbers among the results of a call on a slot: what it left in memory has none."""
+    def keep_scalars(self, slot: int, numbers: tuple[Any, ...]) -> None:
+        """Keep the Python numbers among the results of a call on a slot, which are not in memory."""
         self._numbers[slot] = numbers
 
     def results(self, slot: int, outputs: Sequence[Tensor] | None = None) -> list[Tensor]:
-        """Return a slot's `outputs` (by default the arena's), then inputs that it was to change, then numbers."""
+        """Return a slot's `outputs` (by default the arena's), then inputs that a call changes, then numbers."""
         inputs = self.arena.inputs(slot)
         changed = (inputs[number] for number in sorted(self.reference.mutates))
         return [*(self.arena.outputs(slot) if outputs is None else outputs), *changed, *self._numbers[slot]]
@@ -189,7 +189,7 @@ class Trial:
         return True
 
     def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:
-        """Say in words what is wrong with outputs, and what would be allowed."""
+        """Describe wrong outputs, and the allowed error."""
         pairs = list(zip(differences, map(self.reference.tolerance, expected.judged.values()), strict=True))
         wrong = [(d, tolerance) for d, tolerance in pairs if d.ratio > 1] or [pairs[ruling.output]]
         described = describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
@@ -231,7 +231,7 @@ class Trial:
     def _by_boundaries(
         self, boundaries: Callable[[], Boundaries], number: int, got: Tensor, want: Tensor, found: elements.Difference
     ) -> Tensor:
-        """Return an output with the reference's values where it is as right, because a boundary is near."""
+        """Return an output with the reference's values at elements that are right because a boundary is near."""
         tolerance = self.reference.tolerance(want)
         few = found.wrong <= max(1, MAX_BOUNDARY_SHARE * found.elements)
         if not tolerance.exact and not (self.reference.decides and few):
@@ -242,7 +242,7 @@ class Trial:
         return near.output
 
     def truth(self, expected: Expected, outputs: Sequence[Tensor] | None = None) -> Truth:
-        """Compute fp64 outputs and scales; where large `outputs` are given, of the entries that they miss most."""
+        """Compute fp64 outputs and scales; if large `outputs` are given, for the entries that they miss most."""
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
         found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
@@ -256,8 +256,8 @@ class Trial:
             has_all_misses=pieces is not None and (worst is None or has_all_misses(pieces, worst)),
         )
 
-    def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
-        """Return the reference's own largest error of each output over `draws` draws."""
+    def reference_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
+        """Return the reference's largest error of each output over `draws` draws."""
         worst: tuple[float, ...] = ()
         for _ in range(draws):
             expected = self.reference.try_expect(self.arguments(secret_seed(), transform, applies))
@@ -272,8 +272,8 @@ class Trial:
     def _doubtful(self, outputs: list[Tensor], wanted: list[Tensor]) -> bool:
         """Return whether small outputs differ by more than the oracle rule allows, though they pass the contract.
 
-        Zeros may meet that, too. Two values that are each as near to the truth as they may be are no further apart than
-        the sum; so the truth need not be computed for every call.
+        Zeros may meet the contract, too. The distance of two values is at most the sum of their allowed errors, so the
+        truth is not computed for every call.
         """
         for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.reference_errors, strict=False):
             tolerance = self.reference.tolerance(want)
@@ -285,12 +285,12 @@ class Trial:
         return False
 
     def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth) -> None:
-        """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
+        """Find the outputs for which zeros, or one value everywhere, are right on these inputs."""
         for number, (name, want) in enumerate(expected.judged.items()):
             if self.tally.trivial_output_passes.get(name, True) is False or not want.numel():
                 continue
             if self.reference.tolerance(want).exact:
-                self.tally.trivial_output_passes[name] = False  # nothing near it will do
+                self.tally.trivial_output_passes[name] = False  # only equal values are right
                 continue
             kind = rule(ratios[number], self.reference.factor).contract
             self.tally.trivial_output_passes[name] = kind != "held"
@@ -307,7 +307,7 @@ class Trial:
 
     @property
     def proves_little(self) -> bool:
-        """Whether zeros, one value everywhere, or what other inputs gave would do for each output, or all are empty."""
+        """True if zeros, one value or the answer to other inputs is right for each output, or all outputs are empty."""
         outputs = self.arena.output_like
         if outputs and not any(output.numel() for output in outputs):
             return True
@@ -316,5 +316,5 @@ class Trial:
 
 
 def secret_seed() -> int:
-    """Return a seed that nobody can guess; it never leaves the judge."""
+    """Return a seed that cannot be guessed; it never leaves the judge."""
     return secrets.randbits(62)

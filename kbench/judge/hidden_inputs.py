@@ -1,7 +1,7 @@
-"""Inputs hidden in shared memory until a clock runs, where there is room for one copy of them only.
+"""Inputs hidden in shared memory until a clock runs, if there is room for one copy of them only.
 
-All bytes are xor-ed with a secret random pad. It repeats: who knows a piece of the inputs, or their distribution, could
-work it out, given time.
+All bytes are xor-ed with a secret random pad, which repeats. A solution that knows a piece of the inputs, or their
+distribution, could compute the pad in time.
 """
 
 import secrets
@@ -28,13 +28,13 @@ class InputMask:
 
     @classmethod
     def blank(cls, device: torch.device) -> Self:
-        """Return a mask that hides nothing: revealing takes as long, and changes nothing."""
+        """Return a mask of zeros: revealing takes as long, and changes nothing."""
         mask = cls(device)
         mask._pad.zero_()
         return mask
 
     def write_masked(self, plain: Tensor, masked: Tensor, offset: int) -> None:
-        """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
+        """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind the pad's beginning."""
         pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
         for begin in range(_written_in_one_pass(plain, masked, pad), plain.numel(), PIECE_BYTES):
             piece = plain[begin : begin + PIECE_BYTES]
@@ -53,7 +53,7 @@ class InputMask:
 
 
 def _written_in_one_pass(plain: Tensor, masked: Tensor, pad: Tensor) -> int:
-    """Write the whole pads of bytes masked, where one pass can; return how many bytes these are."""
+    """Write whole pads of bytes masked in one pass, if possible; return the number of these bytes."""
     nbytes = plain.numel() // PAD_BYTES * PAD_BYTES
     aligned = all(t.storage_offset() % 8 == 0 for t in (plain, masked))
     if not (aligned and backend_of(plain).has_own_memory):

@@ -1,4 +1,4 @@
-"""What a worker is told of the solution that it is to import and construct."""
+"""The request by which a worker imports and constructs a solution."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,28 +13,28 @@ from kbench.wire.shared_memory import Block, lay_out, view
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolutionSpec:
-    """What the judge is told of a solution."""
+    """A solution as the parent describes it to the judge."""
 
     name: str
     path: str
     problem: str
     builtin: str = ""
-    """Empty for a solution of its own."""
+    """Name of a built-in solution (`eager`, ...); empty for a file."""
     entry: str = ""
-    """What of its file is judged."""
+    """Class or function of its file that is judged."""
     artefacts: str = ""
     """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
     compiler: str = ""
-    """What it was seen to compile with in its calls, for which it may start programs; empty for those that do not."""
+    """Compiler that its calls were seen to start, so that it may start programs; empty without one."""
     rehearsed: bool = False
-    """Whether it was built with all rights: what it tries beyond what it did then is refused."""
+    """True if it was built with all rights: programs that it did not start then are refused now."""
     is_reference: bool = False
-    """Whether it is the reference beside a solution, whose failure is nobody's but kbench's."""
+    """True for the reference beside a solution: its failure is kbench's, not the solution's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceBuild:
-    """What was built of a problem whose reference compiles; nothing for most."""
+    """Build of a problem whose reference compiles; empty for most problems."""
 
     artefacts: str = ""
     compiler: str = ""
@@ -45,7 +45,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
     arguments, keywords = reference.problem.init_inputs(reference.init_seed, reference.constructs_on)
     try:
         tree, leaves = encoded([arguments, keywords])
-    except PluginError:  # what JSON cannot carry the worker makes itself, from the same file under the same seed
+    except PluginError:  # the worker makes arguments that are no JSON itself, from the same file and seed
         tree, leaves = None, []
     specs, nbytes = lay_out(leaves)
     example, blanks = encoded(reference.blank)

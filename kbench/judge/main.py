@@ -1,6 +1,6 @@
 """The judge child: holds reference, seeds, expected values and clock; imports problems, never a solution.
 
-It is not dumpable; only the parent's channel reaches it, and workers hold nothing of it but shared buffers.
+It is not dumpable. Only the parent's channel reaches it, and workers share nothing with it but buffers.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ from kbench.wire.channel import (
 from kbench.wire.options import decode_options
 
 IDLE_S = 1.0
-"""Chosen. A judge without a request looks this often whether others wait for the memory that it has reserved."""
+"""Chosen. Poll interval, in seconds, of an idle judge that checks whether others wait for its reserved memory."""
 PROFILE_S = 60.0
 """Chosen. Seconds for a profile that only the column `own_share` needs, from the worker's start to its answer."""
 
@@ -54,8 +54,8 @@ class JudgeService(JudgeState):
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
-        self._expect(self._config.compilers)
-        self.go_on_opening()
+        self._start_ahead(self._config.compilers)
+        self.open_in_parallel()
         while True:
             try:
                 message = self._receive()
@@ -66,16 +66,16 @@ class JudgeService(JudgeState):
                 self._observe(Path(message["problem"]))
             try:
                 answer = getattr(self, f"do_{message['op']}")(message)
-            except Exception as error:  # noqa: BLE001 - a child main: the parent learns of everything
+            except Exception as error:  # noqa: BLE001 - a child main: the parent gets every error
                 answer = {"error": describe(error)}
             if (observed := self._observation.news()) is not None:
                 answer["observed"] = observed
             self._channel.send({"n": self._number, **answer})
             try:
                 self.afterwards.close()
-            except Exception:  # noqa: BLE001 - of one that passed: the next solution must not find the judge dead
+            except Exception:  # noqa: BLE001 - the solution passed; the next one needs the judge
                 traceback.print_exc()
-        self._expect([])
+        self._start_ahead([])
         self._end_reference_worker()
         for child in (self._spare, self._nursery):
             if child is not None:
@@ -83,36 +83,36 @@ class JudgeService(JudgeState):
         self._room.close()
 
     def _receive(self) -> Message:
-        """Receive the next request; meanwhile, put the open case away if others wait for its memory."""
+        """Receive the next request; meanwhile, free the open case if others wait for its memory."""
         while self._reservation is not None:
             try:
                 return self._channel.receive(IDLE_S)
             except DeadlineError:
                 if self._reservation.is_in_the_way():
-                    self._put_away()
+                    self._free_case()
                     compilers = [worker.compiler for worker in self._ahead]
-                    self._expect([])  # the first of them may have opened the device, which takes memory there
-                    self._expect(compilers)
+                    self._start_ahead([])  # the first worker may have opened the device, which takes its memory
+                    self._start_ahead(compilers)
         return self._channel.receive()
 
     def do_start(self, _: Message) -> Message:
-        """Answer that the judge has started: nothing of a problem has run yet."""
+        """Answer that the judge has started; no code of a problem has run yet."""
         return {}
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
-        derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]), self.tell)
+        derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]), self.report_step)
         return {"cases": [encode_constants(changed) for changed in derived.cases], "reason": derived.reason}
 
     def do_size(self, message: Message) -> Message:
-        """Answer with what a call of a case takes of the device's memory; nothing of it is allocated."""
+        """Answer with the device memory that a call of a case takes, without allocating any."""
         overrides, small_bytes = decode_constants(message["overrides"]), message["small_bytes"]
-        nbytes = problems.footprint_bytes(Path(message["problem"]), overrides, small_bytes, self.tell)
+        nbytes = problems.footprint_bytes(Path(message["problem"]), overrides, small_bytes, self.report_step)
         return {"bytes": nbytes, "memory_bytes": backend(self.device).identify().memory_bytes}
 
     def do_admit(self, message: Message) -> Message:
         """Judge other solutions from now on, whose files workers must be able to read."""
-        self._expect([])
+        self._start_ahead([])
         self._config = dataclasses.replace(self._config, files=message["files"])
         script.close(message["files"])
         return {}
@@ -121,9 +121,9 @@ class JudgeService(JudgeState):
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
         torch.set_num_threads(self._config.threads)
-        self._put_away()
+        self._free_case()
         self._least_bytes, self._waited_s = 0, 0.0
-        self._bring_out()
+        self._open_case()
         self._config = dataclasses.replace(self._config, case_bytes=self.reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(backend(self._config.device).identify()),
@@ -147,19 +147,19 @@ class JudgeService(JudgeState):
             try:
                 outcome, weights = self._evaluated(spec, config, assignment)
             except NO_ROOM:
-                if self._queues_for_all():
+                if self._requests_whole_device():
                     continue
                 raise
             except UnbuiltError as error:
                 return {"unbuilt": str(error), "solution_observed": self._observed.to_json()}
-            if not (ran_out_of_memory(outcome) and self._queues_for_all()):
-                told = {"outcome": plain(outcome), "weights": weights}
-                return {**told, "solution_observed": self._observed.to_json()}
+            if not (ran_out_of_memory(outcome) and self._requests_whole_device()):
+                answer = {"outcome": plain(outcome), "weights": weights}
+                return {**answer, "solution_observed": self._observed.to_json()}
 
     def _evaluated(self, spec: SolutionSpec, config: WorkerConfig, assignment: Assignment) -> tuple[Outcome, str]:
-        """Judge a solution; return its outcome, and how parameters matched. A worker that passed ends afterwards."""
+        """Judge a solution; return its outcome, and the way in which parameters matched."""
         self._stage = "open"
-        self._bring_out()
+        self._open_case()
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         self._observed = candidate.observed
         evaluation = Evaluation(self, candidate, assignment)
@@ -167,7 +167,7 @@ class JudgeService(JudgeState):
         self.afterwards.callback(evaluation.close)
         outcome: Outcome | None = None
         try:
-            self._expect(assignment.next_compilers)
+            self._start_ahead(assignment.next_compilers)
             outcome = evaluation.run()
         finally:
             if not isinstance(outcome, Passed):
@@ -177,7 +177,7 @@ class JudgeService(JudgeState):
     def do_profile(self, message: Message) -> Message:
         """Profile a call in one more worker; answer with the share of a solution's own kernels."""
         spec = SolutionSpec(**message["solution"])
-        self._bring_out()
+        self._open_case()
         with self.shared():
             deadline = Deadline(at_s=time.monotonic() + PROFILE_S)
             config = dataclasses.replace(self._config, deadlines=(deadline,))
@@ -185,7 +185,7 @@ class JudgeService(JudgeState):
             bound = BoundCandidate(candidate, Battery(candidate), self, lambda: None)
             try:
                 candidate.prepare()
-                profile = list_kernels(bound.on(self.reference), self.device)
+                profile = list_kernels(bound.bound_to(self.reference), self.device)
             except RefusalError as refusal:
                 return {"share": None, "reason": refusal.reason, "status": refusal.status.value}
             finally:
@@ -196,7 +196,7 @@ class JudgeService(JudgeState):
 
 
 def ran_out_of_memory(outcome: Outcome) -> bool:
-    """Return whether a lack of memory decided anything: beside others it may be theirs."""
+    """Return whether a lack of memory decided anything; other processes may have caused it."""
     if any(finding.status is Status.OUT_OF_MEMORY for finding in outcome.findings):
         return True
     match outcome:
@@ -216,7 +216,7 @@ def describe(error: BaseException) -> Message:
         error = error.__cause__
     cause = error.__cause__ if isinstance(error, KbenchError) else error
     if cause is None:
-        trace = getattr(error, "hint", None) or ""  # where in kbench a rule of its own is broken tells nobody anything
+        trace = getattr(error, "hint", None) or ""  # a place in kbench helps no user
     elif problems.is_of_a_problem(cause):
         trace = traces.trace_of(cause)
     else:

@@ -1,4 +1,4 @@
-"""How a solution's parameters match the reference's, and its outputs the expected ones, from descriptions alone."""
+"""Match a solution's parameters with the reference's, and its outputs with the expected ones, by descriptions alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,30 +12,30 @@ from kbench.judge.reference.expected import Expected
 from kbench.wire.channel import WireError, as_text
 
 LONGEST_REASON = 500
-"""Characters. Paths and type names come from the solution, and a dictionary's key can have any length."""
+"""Characters of a reason. Paths and type names come from the solution, and can have any length."""
 MOST_LISTED = 4
-"""Most parameters of one side that a reason names (chosen)."""
+"""Chosen. Largest number of parameters of one side that a reason names."""
 ALIKE: tuple[Callable[[str], str], ...] = (
     lambda name: name.replace(".", "_"),
     lambda name: name.rpartition(".")[2],
 )
-"""What is compared of two names, one rule after the other: the whole name with `_` for `.`, then its last part."""
+"""Forms in which two names are compared, in this order: the whole name with `_` for `.`, then its last part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEntry:
-    """What a worker says of one parameter or buffer of its model."""
+    """A worker's description of one parameter or buffer of its model."""
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     is_parameter: bool
     same_as: str = ""
-    """The name that the same tensor had first: one module may hold another's parameter under a name of its own."""
+    """First name of the same tensor, if a module holds another module's parameter under a second name."""
 
 
 def entries_of(described: list[Any]) -> list[StateEntry]:
-    """Return what a worker says of its parameters and buffers. Raises WireError for nonsense."""
+    """Return a worker's description of its parameters and buffers. Raises WireError if it is malformed."""
     try:
         return [
             StateEntry(name=str(name), dtype=str(dtype), shape=tuple(shape), is_parameter=bool(own), same_as=str(first))
@@ -48,9 +48,9 @@ def entries_of(described: list[Any]) -> list[StateEntry]:
 def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
 
-    By place: equal names first, then alike ones; what is left by its order, or shape by shape. Returns the way (`name`,
-    `order`, `seed`, `none`) and the solution's names in the reference's order; None stands for a buffer that the
-    solution does without. Buffers of its own do not count, nor do parameters where the reference has none.
+    By place: equal names first, then alike ones, then the rest by order or by shapes. Returns the way (`name`, `order`,
+    `seed`, `none`) and the solution's names in the reference's order, with None for a buffer that the solution lacks.
+    Its further buffers do not count, and neither do its parameters if the reference has none.
     """
     if not ours:
         return "none", []
@@ -73,7 +73,7 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
 
 
 def _by_place(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str] | None:
-    """Match those of equal names, and what is left by alike names, by its order, or shape by shape."""
+    """Match parameters of equal names, then of alike names, then the rest by order or by shapes."""
     named = _by_name(ours, theirs)
     for repeated in (False, True):
         for places in (_alike(ours, theirs, named), named):
@@ -88,7 +88,7 @@ def _by_name(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> dict[s
 
 
 def _alike(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dict[str, str]) -> dict[str, str]:
-    """Add those that are alike in one pair only: `fc.weight` is `fc_weight`, else `weight`."""
+    """Add pairs of alike names that occur once: `fc.weight` is `fc_weight`, else `weight`."""
     for naming in ALIKE:
         left = [(naming(name), *_shape_of(tensor)) for name, tensor in ours if name not in places]
         names = [name for name, _ in ours if name not in places]
@@ -105,10 +105,10 @@ def _alike(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dic
 def _left(
     ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dict[str, str], *, repeated: bool
 ) -> dict[str, str] | None:
-    """Add those that are left, by their order or their shapes; None if that is not possible.
+    """Add the remaining parameters, by their order or their shapes; None if that is not possible.
 
-    Shapes that occur more than once are taken in order, if they may be `repeated`: values have to confirm it. Published
-    3/16 has all norms of a block before its convolutions.
+    Shapes that occur more than once are taken in order, if they may be `repeated`; values have to confirm that. A
+    published kernel (3/16) has all norms of a block before its convolutions.
     """
     left = [(name, tensor) for name, tensor in ours if name not in places]
     others = _others(theirs, set(places.values()))
@@ -121,9 +121,9 @@ def _left(
 
 
 def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: list[str | None]) -> str:
-    """Return in words why parameters do not match; `names` are those that `synchronise` found, if any."""
+    """Return the reason why parameters do not match; `names` are those that `synchronise` found, if any."""
     if names:
-        return "those at the same places have other values after construction"
+        return "parameters at the same places have other values after construction"
     parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
     places = _alike(parameters, theirs, _by_name(parameters, theirs))
     others = _others(theirs, set(places.values()))
@@ -138,16 +138,16 @@ def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: l
     if left and own:
         text = f"the reference has {_listed(left)}, and the solution {_listed(own)} instead"
     elif left:
-        text = f"the solution does without {_listed(left)}"
+        text = f"the solution lacks {_listed(left)}"
     elif own:
-        text = f"the solution has {_listed(own)} besides"
+        text = f"the solution also has {_listed(own)}"
     else:
-        text = f"neither names nor order tell which of its own are {_listed(in_question)}"
+        text = f"neither names nor order show which of its parameters are {_listed(in_question)}"
     return text[:LONGEST_REASON]
 
 
 def transposed(ours: Sequence[tuple[str, Tensor]], theirs: Sequence[Tensor], names: Sequence[str | None]) -> str:
-    """Return in words which square matrices, of `names` in the reference's order, a constructor has transposed."""
+    """Return a sentence that names the square matrices which a constructor has transposed; empty for none."""
     found = [
         f"its `{name}` is the reference's `{our_name}` transposed"
         for (our_name, our), their, name in zip(ours, theirs, names, strict=True)
@@ -163,13 +163,13 @@ def _listed(texts: list[str]) -> str:
 
 
 def _others(theirs: list[StateEntry], taken: set[str]) -> list[StateEntry]:
-    """Return each tensor once, without those that are taken under any of their names."""
+    """Return each tensor once, without the tensors taken under any of their names."""
     gone = {entry.same_as or entry.name for entry in theirs if entry.name in taken}
     return [entry for entry in theirs if not entry.same_as and entry.name not in gone]
 
 
 def _buffers(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], by_name: list[str | None]) -> list[str | None]:
-    """Match buffers by name where all are found, else in order; counters, which change no result, may be missing."""
+    """Match buffers by name if all are found, else in order; counters change no result, so they may be missing."""
     if None not in by_name:
         return by_name
     if (in_order := _in_order(ours, theirs)) is not None:
@@ -199,7 +199,7 @@ def _is_parameter(tensor: Tensor) -> bool:
 def check_description(
     described: Any, expected: Expected, device: str, may_alias: frozenset[str] = frozenset()
 ) -> tuple[Status, str] | None:
-    """Hold what a worker says of its outputs against the expectation; None where they could be copied.
+    """Compare a worker's description of its outputs with the expectation; None if they can be copied.
 
     Outputs at the paths `may_alias` may share memory with an input. Raises WireError if `described` is malformed.
     """
@@ -212,19 +212,19 @@ def check_description(
             status, text = found
             return status, text[:LONGEST_REASON]
         if description[5] and path not in may_alias:
-            what = "it is that input, changed in place, or a view of it"
+            what = "it is the input itself, changed in place, or a view of it"
             return Status.OUTPUT_ALIASED, f"{path} shares memory with an input: {what}"
     return None
 
 
 def _counted(given: Sequence[str], expected: Expected) -> str:
-    """Say how many outputs there are, and which are missing or besides."""
+    """Describe the number of outputs, and which ones are missing or unexpected."""
     wanted = [path for path, _ in expected.leaves]
     if expected.changed and all(leaf is None for _, leaf in expected.leaves):
         written = ", ".join(f"`{name.removesuffix(' after the call')}`" for name, _ in expected.changed)
         return f"it returns {len(given)} outputs; the reference returns None, and writes into {written}"
     counts = f"{len(given)} output{'' if len(given) == 1 else 's'}, expected {len(wanted)}"
-    named = (("without", set(wanted) - set(given), wanted), ("besides", set(given) - set(wanted), given))
+    named = (("missing", set(wanted) - set(given), wanted), ("unexpected", set(given) - set(wanted), given))
     unlike = [f"{word} {_listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]
     return f"{counts}: {', '.join(unlike)}" if unlike else counts
 
@@ -236,7 +236,7 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
     if not hasattr(want, "untyped_storage"):
         fraction = isinstance(want, float | complex) and _is_number(dtype, want)
         if kind == type(want).__name__ and (fraction or dtype == as_text(want)):
-            return None  # how near a fraction is, is judged like a tensor's values
+            return None  # a fraction is compared like a tensor's values
         if kind != type(want).__name__:
             shown = f"a tensor of {dtype}" if kind == "tensor" else f"{dtype} ({kind})"
             wanted = "None" if want is None else f"{want!r} ({type(want).__name__})"
@@ -251,7 +251,7 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
     return next(((status, f"{path} {text}") for wrong, status, text in faults if wrong), None)
 
 
-def told_numbers(described: Any, expected: Expected) -> tuple[Any, ...]:
+def scalar_outputs(described: Any, expected: Expected) -> tuple[Any, ...]:
     """Return the numbers with a fraction among outputs that `check_description` accepts, as tensors."""
     texts = {path: text for path, _, text, *_ in described}
     read = {path: complex if want.is_complex() else float for path, want in expected.numbers.items()}

@@ -1,4 +1,4 @@
-"""How an evaluation ends early: a solution that failed, with the reason in words."""
+"""Errors that end an evaluation early: a solution that failed, with the reason."""
 
 import math
 import re
@@ -14,7 +14,7 @@ from kbench.numerics import elements
 from kbench.wire.channel import Message
 
 MAX_ERROR_LENGTH = 200
-"""Characters of an error of CUDA that are shown."""
+"""Largest number of characters of CUDA's error that are shown."""
 DTYPE_WORDS = re.compile(r"dtype|Double|Half|BFloat16|scalar type", re.I)
 LAUNCHES = (
     (
@@ -29,7 +29,7 @@ LAUNCHES = (
     ),
     ("invalid configuration", "the grid or the block is empty or larger than the device allows"),
 )
-"""By CUDA's words for a refused launch: the usual cause."""
+"""Usual causes of a refused launch, by CUDA's message."""
 
 
 class RefusalError(Exception):
@@ -42,22 +42,21 @@ class RefusalError(Exception):
         self.log = log
         self.diagnosis: Diagnosis | None = None
         self.excess = math.inf
-        """Of values that are wrong, the largest error in units of what is allowed; of a claim that is refuted, how many
-        times longer a call takes by the judge's clock."""
+        """Largest error of wrong values in units of the allowed error; or the judge's time over a refuted claim."""
 
     @property
     def explained(self) -> str:
-        """The reason, behind why where that is known."""
+        """The reason, after the diagnosis if there is one."""
         return self.reason if self.diagnosis is None else f"{self.diagnosis.sentence}; {self.reason}"
 
-    def let_go(self) -> Self:
-        """Return it without its frames: they hold the tensors of the call, and the next draw has as many."""
+    def without_frames(self) -> Self:
+        """Return the error without its frames, which hold the tensors of the call."""
         self.__context__ = None
         return self.with_traceback(None)
 
 
 class WrongError(RefusalError):
-    """Values that are not right, with what was compared."""
+    """Wrong values, with the figures of the comparison."""
 
     def __init__(self, status: Status, reason: str, log: str, correctness: Correctness):
         super().__init__(status, reason, log)
@@ -65,7 +64,7 @@ class WrongError(RefusalError):
 
 
 def default_dtype(refusal: RefusalError) -> str:
-    """Return what torch's default dtype has to do with a refusal about dtypes, where the problem has set it."""
+    """Return advice for a refusal about dtypes, if the problem has set torch's default dtype; else an empty text."""
     default = torch.get_default_dtype()
     about = refusal.status is Status.WRONG_DTYPE or DTYPE_WORDS.search(refusal.reason)
     if default is torch.float32 or not about:
@@ -77,14 +76,14 @@ def default_dtype(refusal: RefusalError) -> str:
 
 
 class UnbuiltError(Exception):
-    """A solution that has to start programs, and whose build has not seen that: what it tried, in words.
+    """An attempt to start a program by a solution whose build has not seen that; the message names the attempt.
 
-    No refusal: it is built, with the right to do so, and judged in a fresh worker.
+    This is no refusal: the solution is built with the right to do so, and judged in a fresh worker.
     """
 
 
 def require_untampered(answer: Message, log: str) -> None:
-    """Raise RefusalError where a worker tells that clocks or functions of torch were replaced in it."""
+    """Raise RefusalError if a worker reports that its clocks or functions of torch were replaced."""
     replaced = answer.get("replaced")
     if replaced:
         names = replaced if isinstance(replaced, list) else [replaced]
@@ -93,18 +92,18 @@ def require_untampered(answer: Message, log: str) -> None:
 
 
 def failed_launch(error: str) -> str:
-    """Return what a launch that nobody checked has to do with wrong values, by CUDA's words for it; empty without."""
+    """Return the likely cause of wrong values by CUDA's error of an unchecked launch; empty without an error."""
     if not error:
         return ""
     error = error[:MAX_ERROR_LENGTH]
     instead = next((text for words, text in LAUNCHES if words in error), "check `cudaGetLastError()` after each launch")
-    return f"a launch failed, and the solution did not check it: CUDA says `{error}`; {instead}; "
+    return f"a launch failed, and the solution did not check it: CUDA reports `{error}`; {instead}; "
 
 
 def describe_wrong(differences: list[elements.Difference], ruling: Ruling, tolerance: elements.Tolerance) -> str:
-    """Say where outputs are wrong, how many elements, how far off, and how far off they may be.
+    """Describe wrong outputs: the first place, the number of elements, the largest error and the allowed one.
 
-    Where fp64 alone speaks against one, no element counts as wrong, and its mismatch is the place furthest from fp64.
+    If only the fp64 rule is broken, no element counts as wrong, and the mismatch is the place furthest from fp64.
     """
     wrong, total = sum(d.wrong for d in differences), sum(d.elements for d in differences)
     poisoned = sum(d.poisoned for d in differences)
@@ -131,7 +130,7 @@ def describe_wrong(differences: list[elements.Difference], ruling: Ruling, toler
 
 
 def in_words(tolerance: elements.Tolerance, *, near_zero: bool = False) -> str:
-    """Return what is allowed, as a formula: `1e-5 + 1e-5·|want|`; `near_zero`: of the distance from fp64."""
+    """Return the allowed error as a formula: `1e-5 + 1e-5·|want|`; `near_zero`: for the distance from fp64."""
     least = tolerance.near_zero(1.0) if near_zero else tolerance.atol
     scale = (" · rms" if tolerance.coarse else " · min(1, rms)") if near_zero else ""
     atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (least, tolerance.rtol))

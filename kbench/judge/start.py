@@ -15,7 +15,7 @@ from kbench.wire.channel import Channel, Message
 
 
 class DeviceOpening:
-    """Opens a device in a thread, unless somebody times there: under the lock that all share who verify."""
+    """Opens a device in a thread, unless another process times there: under the lock that verifying processes share."""
 
     def __init__(self, device: str, admission: Admission | None):
         self._device = device
@@ -35,23 +35,23 @@ class DeviceOpening:
             except (DeviceBusyError, MachineError, OSError):
                 return
             finally:
-                self._admitted.set_result(admitted)  # whatever went wrong, nobody waits for it
+                self._admitted.set_result(admitted)  # also after an error, so that nobody waits
             backend(self._device).open_ahead()
             self._rest.result()()
 
-    def go_on(self, beside: Callable[[], None], rest: Callable[[], None]) -> None:
-        """Do something `beside`, if the lock was got, and have the thread do the `rest` before it gives that back."""
+    def proceed(self, beside: Callable[[], None], rest: Callable[[], None]) -> None:
+        """Do something `beside` if the thread has the lock; the thread does the `rest` before it releases the lock."""
         if self._admitted.result():
             beside()
         self._rest.set_result(rest)
 
     def join(self) -> None:
-        """Wait until the thread has ended: it holds the lock, and a process may ask for one at a time."""
+        """Wait until the thread has ended: it holds the lock, and a process may hold one only."""
         self._thread.join()
 
 
 def opening(config: Message) -> DeviceOpening | None:
-    """Begin to open the device that a judge is configured for; None where there is nothing to open."""
+    """Begin to open the device that a judge is configured for; None for a device without its own memory."""
     if not backend(config["device"]).has_own_memory:
         return None
     admission = Admission(uuid=config["uuid"], signature=config["holder"], folder=Path(config["leases"]))

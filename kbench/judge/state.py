@@ -1,4 +1,4 @@
-"""What the judge has for its evaluations: the references of the open case, workers, the device."""
+"""State that the judge's evaluations share: the references of the open case, workers, the device."""
 
 import contextlib
 import platform
@@ -37,11 +37,11 @@ from kbench.wire.channel import Channel
 from kbench.wire.observed import Observed
 
 SMALL_BYTES = 32 << 20
-"""Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""
+"""Largest inputs and parameters of a small problem, whose outputs need at most `device_room.QUEUE_BYTES`."""
 NO_ROOM = (torch.OutOfMemoryError, MemoryError)
-"""Raised where torch, or the driver for shared memory, finds no room on the device."""
+"""Errors of torch, and of the driver for shared memory, when the device has no room."""
 HEARTBEAT_S = 5.0
-"""While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
+"""Interval between reports of a judge that waits for the device, so that the parent knows it is alive."""
 
 Entered = TypeVar("Entered")
 
@@ -62,9 +62,9 @@ class JudgeState:
         self._opening: Future[None] | None = None
         self._opens = opens
         self._is_taken = False
-        """Whether the reference ran in its worker, which then is no fresh one."""
+        """True if the reference ran in its worker, which is then not fresh."""
         self._spare: StartedWorker | None = None
-        """The same for the next one; it has not opened the device."""
+        """A worker for the next reference; it has not opened the device."""
         self._reference: Reference | None = None
         self._problem = Path()
         self._overrides: dict[str, Any] = {}
@@ -73,27 +73,27 @@ class JudgeState:
         self._reservation: Reservation | None = None
         self._reserved_bytes: int | None = None
         self._least_bytes = 0
-        """What the open case is known to need of the device, whatever its shapes say."""
+        """Least device memory that the open case was seen to need."""
         self._lease: contextlib.ExitStack | None = None
         """Holds the device's lock within `shared`."""
         self._stage = "open"
         self._where = ""
-        """Constants of the reference that is made, if they are not those of the open case."""
+        """Constants of the reference that is being made, if they are not those of the open case."""
         self._is_waiting = False
         self._waited_s = 0.0
-        """Time in which others had the device, or memory that the open case needs, since the case was asked for."""
-        self._own_time = OwnTime()
+        """Time in which others held the device, or memory that the open case needs, since the case was requested."""
+        self._problem_time = OwnTime()
         self._observation = Observation()
-        """Of what the problem's own code reads and starts in this process."""
+        """Record of the files that the problem's own code reads and the programs that it starts in this process."""
         ExtensionBuilds(self._observation, lambda: self._observation.need("compiled an extension")).install()
         self._observed = Observed()
-        """Of the solution that is judged, in its workers."""
+        """The same record of the judged solution, in its workers."""
         self.reference_build = ReferenceBuild()
         self.afterwards = contextlib.ExitStack()
-        """What is left to do once the parent has its answer."""
+        """Work that is done after the parent has its answer."""
 
     def _observe(self, problem: Path) -> None:
-        """Record from now on what a problem's code reads and starts here."""
+        """Begin to record the files that a problem's code reads and the programs that it starts."""
         platform.processor()  # starts `uname` once; it is asked for the name of this machine
         folders = (self._config.scratch, self._config.cache, self._config.leases)
         self._observation.begin(problem, [Path(folder) for folder in folders if folder])
@@ -113,28 +113,28 @@ class JudgeState:
         """Return the reference of another case of the problem, made once."""
         key = repr(sorted(overrides.items()))
         if key not in self._others:
-            self._others[key] = self._made(overrides)
+            self._others[key] = self._make_reference(overrides)
         return self._others[key]
 
-    def _made(self, overrides: dict[str, Any]) -> Reference:
+    def _make_reference(self, overrides: dict[str, Any]) -> Reference:
         other = {} if overrides == self._overrides else overrides
         self._where = ", ".join(f"{name}={value!r}" for name, value in other.items())
         options = self._config.options
         modes = {"allow_tf32": options.allow_tf32, "eval_mode": options.eval_mode}
-        return Reference(self._problem, overrides, self.device, tell=self.tell, **modes)
+        return Reference(self._problem, overrides, self.device, report=self.report_step, **modes)
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
+        """Make the reference of a shape that the problem does not list; None if it fails or is not finite."""
         try:
-            made = self._made(overrides)
+            made = self._make_reference(overrides)
             return made if made.is_finite() else None
         except Exception as error:
             if is_of_the_device(error):
                 raise
             return None
 
-    def _put_away(self) -> None:
-        """Free what the open case takes of the device; `_bring_out` makes it again."""
+    def _free_case(self) -> None:
+        """Free the open case's device memory; `_open_case` makes its reference again."""
         self.afterwards.close()
         self._reference, self._others = None, {}
         self._end_reference_worker()
@@ -143,19 +143,19 @@ class JudgeState:
         self._room.close()
         self._reservation = self._reserved_bytes = None
 
-    def _bring_out(self) -> None:
-        """Make the reference of the open case, unless it is there, once there is room for it on the device.
+    def _open_case(self) -> None:
+        """Make the reference of the open case, unless it exists, when the device has room for it.
 
-        Where a call takes more than was reserved, or memory ran out beside others, the case queues for more.
+        If a call takes more than was reserved, or memory ran out beside others, the case queues for more.
         """
         while self._reference is None:
             self._reserve()
             try:
                 with self.shared(), self.next_worker_opens():
-                    self._go_on()
-                    made = self._made(self._overrides)
+                    self._report_resumed()
+                    made = self._make_reference(self._overrides)
             except NO_ROOM:
-                if not self._queues_for_all():
+                if not self._requests_whole_device():
                     raise
                 continue
             needs = needed_bytes(made.cost.dram_bytes, made.between_bytes)
@@ -165,13 +165,13 @@ class JudgeState:
                 self._reference = made
             else:
                 del made  # before its memory is given back
-                self._put_away()
+                self._free_case()
 
-    def _queues_for_all(self) -> bool:
-        """Put the open case away and have it need the whole device; False where it has that, or nothing is reserved."""
+    def _requests_whole_device(self) -> bool:
+        """Free the open case, and reserve the whole device for it; False if it has that, or if nothing is reserved."""
         if self._reserved_bytes is None or self._reserved_bytes >= self._capacity_bytes:
             return False
-        self._put_away()
+        self._free_case()
         self._least_bytes = self._capacity_bytes
         return True
 
@@ -182,8 +182,8 @@ class JudgeState:
     def _reserve(self) -> None:
         if not self._config.uuid or not backend(self.device).has_own_memory:
             return
-        backend(self.device).release_cached()  # also of what an exception's frames held until now
-        case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES, self.tell)
+        backend(self.device).release_cached()  # also memory that an exception's frames held until now
+        case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES, self.report_step)
         self._reserved_bytes = max(needed_bytes(case_bytes), self._least_bytes)
         capacity_bytes = self._capacity_bytes or self._reserved_bytes
         reservation = self._admission.reserve(self._reserved_bytes, capacity_bytes, self._wait)
@@ -191,7 +191,7 @@ class JudgeState:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Use the device beside others, for verifying; between two checks it is polite to `give_way`."""
+        """Use the device beside others, for verifying; `give_way` is called between two checks."""
         if not self._config.uuid:
             yield
             return
@@ -204,7 +204,7 @@ class JudgeState:
                 self._lease = None
 
     def give_way(self, candidate: Candidate) -> None:
-        """Within `shared`, while no call is under way: let those who wait to time do so first."""
+        """Let processes that wait to time go first; called within `shared`, while no call runs."""
         if self._lease is None or not self._admission.is_wanted():
             return
         if self._opening is not None:
@@ -215,10 +215,10 @@ class JudgeState:
             backend(self.device).synchronize()
             self._lease.close()
             self._entered(self._lease, self._admission.shared(self._wait))
-        self._go_on()
+        self._report_resumed()
 
-    def go_on_opening(self) -> None:
-        """Have the first worker open the device as well, and load the judge's own arithmetic meanwhile."""
+    def open_in_parallel(self) -> None:
+        """Let the first worker open the device as well, and load the judge's own arithmetic meanwhile."""
         worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
 
         def beside() -> None:
@@ -226,13 +226,13 @@ class JudgeState:
                 worker.open(self._config.options.mode, queues_calls=True)
 
         def rest() -> None:
-            with contextlib.suppress(RuntimeError):  # where the device has no room, who needs it is told so
+            with contextlib.suppress(RuntimeError):  # a lack of room is reported where room is needed
                 rehearse(self.device)
             if worker is not None:
                 worker.settle()
 
         if self._opens is not None:
-            self._opens.go_on(beside, rest)
+            self._opens.proceed(beside, rest)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -243,7 +243,7 @@ class JudgeState:
             yield
 
     def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[Entered]) -> Entered:
-        """Enter what others may have to end first; count the time that this takes."""
+        """Enter a context for which others may have to end first; count the waiting time."""
         if self._opens is not None:
             self._opens.join()
         began = time.monotonic()
@@ -262,42 +262,42 @@ class JudgeState:
         return Wait(on_wait=lambda holder: self.progress(stage="wait", holder=holder), again_s=HEARTBEAT_S)
 
     def progress(self, **fields: Any) -> None:
-        """Tell the parent how far the present request is."""
-        self._own_time.note(None)
+        """Report the stage of the present request to the parent."""
+        self._problem_time.note(None)
         self._is_waiting = fields["stage"] == "wait"
         if not self._is_waiting:
             self._stage = fields["stage"]
         self._channel.send({"progress": True, "n": self._number, **fields})
 
-    def tell(self, step: problems.Step) -> None:
-        """Tell the parent what the problem's own code does next: each step has its own time limit."""
-        self._own_time.note(step)
+    def report_step(self, step: problems.Step) -> None:
+        """Report the next step of the problem's own code to the parent: each step has its own time limit."""
+        self._problem_time.note(step)
         self._channel.send({"progress": True, "n": self._number, "step": step, "where": self._where})
 
     @contextlib.contextmanager
     def constructing(self, spec: SolutionSpec) -> Iterator[None]:
-        """Have a worker construct a solution; that takes the problem's time where it is the problem's own `Model`."""
-        with problems.during(problems.Step.CONSTRUCT, self.tell) if spec.builtin else contextlib.nullcontext():
+        """Construct a solution in a worker inside a `with` block; a built-in one takes the problem's time."""
+        with problems.during(problems.Step.CONSTRUCT, self.report_step) if spec.builtin else contextlib.nullcontext():
             yield
 
     def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
         """Return a solution's deadline, if any; the problem's own code and waits for the device do not count."""
 
         def excused_s() -> float:
-            return self._own_time.seconds + self._waited_s
+            return self._problem_time.seconds + self._waited_s
 
         def clock() -> float | None:
-            return None if self._own_time.is_running else time.monotonic() - excused_s()
+            return None if self._problem_time.is_running else time.monotonic() - excused_s()
 
         return () if left_s is None else (Deadline(at_s=time.monotonic() - excused_s() + left_s, clock=clock),)
 
-    def _go_on(self) -> None:
-        """Tell the parent that what was under way goes on, if it heard of a wait."""
+    def _report_resumed(self) -> None:
+        """Report to the parent that the stage continues, if it got a report of waiting."""
         if self._is_waiting:
             self.progress(stage=self._stage)
 
-    def _expect(self, compilers: list[str]) -> None:
-        """Have a worker get ready for each of the solutions that come next, in this order, and for no other."""
+    def _start_ahead(self, compilers: list[str]) -> None:
+        """Start a worker for each of the next solutions, in this order, and end all others."""
         kept = 0
         while kept < len(self._ahead) and [self._ahead[kept].compiler] == compilers[kept : kept + 1]:
             kept += 1
@@ -313,9 +313,9 @@ class JudgeState:
         return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
 
     def fresh_worker(self, compiler: str) -> StartedWorker:
-        """Return a worker that has heard of no solution yet."""
+        """Return a worker that has loaded no solution yet."""
         if [worker.compiler for worker in self._ahead[:1]] != [compiler]:
-            self._expect([compiler])
+            self._start_ahead([compiler])
         return self._watched(self._ahead.pop(0))
 
     def _watched(self, worker: StartedWorker) -> StartedWorker:
@@ -324,9 +324,9 @@ class JudgeState:
 
     @contextlib.contextmanager
     def next_worker_opens(self) -> Iterator[None]:
-        """Have the worker that comes next open the device meanwhile, which disturbs whoever times there.
+        """Let the next worker open the device inside a `with` block; this disturbs processes that time there.
 
-        One that cannot makes room for another. Beside a solution only one that is ready is asked: imports take seconds.
+        A worker that fails is replaced. While a solution is judged, only a ready worker is asked: imports take seconds.
         """
         worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
         if worker is None or (self._reference is not None and not worker.is_ready):
@@ -345,14 +345,14 @@ class JudgeState:
 
     @contextlib.contextmanager
     def reference_opens(self, problem: str) -> Iterator[None]:
-        """Have the reference's worker open the device meanwhile; on a CPU it would disturb what is timed."""
+        """Let the reference's worker open the device inside a `with` block; on a CPU that disturbs timed calls."""
         if backend(self.device).queues_calls:
             self._open_reference_worker(problem)
             if self._ahead and self._spare is None:
                 self._spare = self._start_worker(self.reference_build.compiler)
         try:
             yield
-        finally:  # also beside a solution that is refused at once: the device is shared only until then
+        finally:  # also after an early refusal: the device is shared only until the block ends
             if self._opening is not None:
                 wait([self._opening])
 
@@ -365,7 +365,7 @@ class JudgeState:
         return self._beside
 
     def _open_reference_worker(self, problem: str) -> None:
-        """Have a worker open the device for the reference, unless one is there that was never timed with."""
+        """Start a worker for the reference and let it open the device, unless there is an unused one."""
         if self._beside is not None and not self._beside.has_ended:
             return
         worker, self._spare = self._spare or self._start_worker(self.reference_build.compiler), None
@@ -385,7 +385,7 @@ class JudgeState:
 
     def _end_reference_worker(self, *, unless_fresh: bool = False) -> None:
         opening = self._opening
-        # One that could not open the device may have had no room beside the last solution.
+        # A worker that could not open the device may have had no room beside the last solution.
         failed = opening is not None and opening.done() and opening.exception() is not None
         if unless_fresh and not self._is_taken and not failed:
             return

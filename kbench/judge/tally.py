@@ -1,4 +1,4 @@
-"""The worst of everything that was checked of one candidate, call by call."""
+"""The largest errors of one candidate over all checked calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from kbench.numerics.elements import Difference
 
 @dataclass(slots=True)
 class Tally:
-    """The worst of everything checked so far; becomes a Correctness."""
+    """The largest errors of all checked calls so far; becomes a Correctness."""
 
     max_abs: float = 0.0
     max_rel: float = 0.0
@@ -22,19 +22,19 @@ class Tally:
     calls: int = 0
     seeds: set[int] = field(default_factory=set)
     scales: tuple[float, ...] = ()
-    """Root mean squares of the outputs, once the truth of some is known."""
+    """Root mean squares of the outputs, once fp64 values of some are known."""
     explained: bool = True
     """False if rounding does not explain the error of some output of the last call."""
     reference_errors: tuple[float, ...] = ()
-    """Errors of the reference against fp64, the largest of each output."""
+    """Largest error of the reference, compared with fp64, by output."""
     trivial_output_passes: dict[str, bool] = field(default_factory=dict)
-    """Zeros or a constant pass all that was compared with fp64, by the name of an output."""
+    """True if zeros or a constant pass all comparisons with fp64, by the name of an output."""
     narrow: float = 0.0
-    """By how much results at most missed rule 2 where the contract holds everywhere."""
+    """Largest miss of rule 2 by results whose contract holds everywhere."""
     picks: int = 0
-    """The most indices of one output that differ and point at values as good as the reference's."""
+    """Largest number of indices of one output that differ and point at values as good as the reference's."""
     boundary: tuple[int, int] = (0, 0)
-    """The most elements of one output that are one code away at a boundary, and all elements of that output."""
+    """Largest number of elements of one output that are one code away at a boundary, and its number of elements."""
 
     def add(self, differences: Sequence[Difference], ratios: Sequence[Ratios], ruling: Ruling, factor: float) -> None:
         """Count one checked call; `factor` is the allowed multiple of the reference's own error."""
@@ -57,7 +57,7 @@ class Tally:
             self.kind = ruling.contract
 
     def notes(self) -> list[Finding]:
-        """Return what is right and worth knowing."""
+        """Return notes about right results."""
         far = f"within the tolerance of the reference, and {self.narrow:.3g} times the allowed distance from fp64"
         ties = "indices differ from the reference's where they point at values that are equal within the tolerance"
         codes = "up to {:,} of {:,} elements are one code from the reference's, where a boundary is near".format(

@@ -1,4 +1,4 @@
-"""Why an answer is wrong: the alternative reference that explains its error, or its region. It changes no verdict."""
+"""Diagnoses of wrong answers: the alternative reference that explains the error, or its region. No verdict changes."""
 
 import contextlib
 import itertools
@@ -16,24 +16,24 @@ from kbench.judge.alternatives import Alternative, Recomputing, alternatives, re
 from kbench.numerics import elements
 
 BUDGET_S = 3.0
-"""Time for all alternatives together (chosen): about what verifying a small problem takes."""
+"""Chosen. Time for all alternatives together, about that of verifying a small problem."""
 MIN_ELEMENTS, MIN_ELEMENTS_ROUNDED = 8, 64
-"""Fewest elements of an output: below, an alternative or a coarser arithmetic may fit by chance (chosen)."""
+"""Chosen. Least elements of an output: below, an alternative or a coarser arithmetic may fit by chance."""
 MAX_REST, MAX_REST_ROUNDED = 0.1, 0.31
-"""Root mean square that an alternative may leave of the error's: 99 % of its square is explained; 90 % by a coarser
-arithmetic. TF32 explained up to 76 % of an error that GELU by tanh had made."""
+"""Largest share of the error (root mean square) that an alternative, or a coarser arithmetic, may leave: 99 % or 90 %
+of its square is explained. TF32 explained up to 76 % of an error that GELU by tanh had made."""
 NEGLIGIBLE_REST, MAX_ROUNDING = 3e-3, 2.0
-"""The same, below which the rest need not look like rounding; tolerances between two honest computations (chosen)."""
+"""Chosen. Share of the error below which the rest need not be rounding; tolerances between two honest computations."""
 CHANCE, MIN_FILLED, MAX_WRONG = 1e-6, 0.3, 0.75
-"""Probability that scattered elements all fall into a region; least share of a region that is wrong; largest share of
-an output, whose rest may be right by chance (chosen)."""
+"""Chosen. Largest probability that scattered elements all fall into a region; least wrong share of a region; largest
+wrong share of an output."""
 MIN_RELATIVE_ERROR, MAX_ROUNDING_ELSEWHERE = 0.02, 16.0
-"""Share of the right values that half of a region's errors must exceed; tolerances by which other elements may miss."""
+"""Share of the right values that half of a region's errors must exceed; tolerances that other elements may miss by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongAnswer:
-    """What is known of a call whose outputs are wrong."""
+    """A call with wrong outputs, and the ways to compute it again."""
 
     got: Sequence[Tensor]
     want: Sequence[Tensor]
@@ -42,30 +42,30 @@ class WrongAnswer:
     model: nn.Module | None = None
     """The reference's model with the weights of this call."""
     arguments: Sequence[Any] = ()
-    """The model's, on which it returned `want`."""
+    """Arguments of the model, on which it returned `want`."""
     constructed: Callable[[], Mapping[str, Tensor]] = dict
-    """Returns the weights of construction; none where they have not changed since."""
+    """Returns the weights of construction; nothing if they have not changed since."""
     held: Callable[[], Mapping[str, Tensor]] = dict
     """Returns the weights and buffers that the solution has now."""
     confirm: Callable[[], bool | None] = lambda: None
     """Calls the solution with the weights of construction; returns whether it is right, None if it cannot be called."""
     plain: bool = True
-    """Whether the problem drew the inputs: then all parts of an output are of one kind."""
+    """True if the problem drew the inputs, so that all parts of an output have values of one kind."""
 
     @property
     def wrong(self) -> list[int]:
-        """Places of the outputs that are wrong."""
+        """Numbers of the wrong outputs."""
         triples = zip(self.got, self.want, self.tolerances, strict=True)
         return [place for place, triple in enumerate(triples) if is_wrong(*triple)]
 
 
 def explain(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
-    """Return why outputs are wrong; None where nothing explains it."""
+    """Return the diagnosis of wrong outputs; None if nothing explains them."""
     wrong, found = answer.wrong, None
     if wrong and not any(is_one_value(answer.got[place]) for place in wrong):
         with contextlib.suppress(Exception):  # a model that cannot be copied, a worker that does not answer
             found = _alternative(answer, wrong, time.monotonic() + budget_s)
-    if found is None and answer.plain:  # else inputs that stand out in one place make errors large there alone
+    if found is None and answer.plain:  # otherwise one large input makes errors large in one place
         regions = [partial_block(answer.got[n], answer.want[n], answer.tolerances[n]) for n in wrong]
         found = regions[0] if regions and all(regions) else None
     return found
@@ -79,7 +79,7 @@ def _alternative(answer: WrongAnswer, wrong: Sequence[int], deadline_s: float) -
         left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
         if left < math.inf:
             confirmed = answer.confirm() if row.code == "frozen_weights" else None
-            more = "; called with all of them as before it is right" if confirmed else ""
+            more = "; with the weights of construction the solution is right" if confirmed else ""
             evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error{more}"
             return None if confirmed is False else Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
     return None
@@ -97,7 +97,7 @@ def _table(answer: WrongAnswer, wrong: Sequence[int]) -> Iterator[Alternative]:
 
 
 def _outputs(run: Callable[[], list[Tensor]], count: int) -> list[Tensor]:
-    """Return outputs; none where the model raises or returns another number of them."""
+    """Return outputs; none if the model raises or returns another number of them."""
     try:
         found = run()
     except Exception:  # noqa: BLE001 - a problem's own code, in forms that it was not written for
@@ -108,7 +108,7 @@ def _outputs(run: Callable[[], list[Tensor]], count: int) -> list[Tensor]:
 def unexplained(
     got: Tensor, want: Tensor, other: Tensor, tolerance: elements.Tolerance, *, rounds: bool = False
 ) -> float:
-    """Return the share of an error that is left beside another output; infinite where that does not explain it."""
+    """Return the share of an error that another output leaves; infinite if it does not explain the error."""
     left = rest(got, want, other)
     if tolerance.exact:
         fits = left == 0
@@ -121,7 +121,7 @@ def unexplained(
 
 
 def rest(got: Tensor, want: Tensor, other: Tensor) -> float:
-    """Return rms(got - other) / rms(got - want); infinite for another shape or other places that are finite."""
+    """Return rms(got - other) / rms(got - want); infinite if shapes or finite places differ."""
     if other.shape != want.shape:
         return math.inf
     a, b, c = (flat(t) for t in (got, want, other))
@@ -137,10 +137,10 @@ def rest(got: Tensor, want: Tensor, other: Tensor) -> float:
 def _rounding_apart(got: Tensor, other: Tensor, tolerance: elements.Tolerance) -> float:
     """Return the root mean square of the distance of two outputs in tolerances of their own scale."""
     wide = other.to(torch.promote_types(other.dtype, torch.float64))
-    return _rms(elements.errors(got, wide, tolerance, _own_atol(other, tolerance)))
+    return _rms(elements.errors(got, wide, tolerance, _scaled_atol(other, tolerance)))
 
 
-def _own_atol(want: Tensor, tolerance: elements.Tolerance) -> float:
+def _scaled_atol(want: Tensor, tolerance: elements.Tolerance) -> float:
     return tolerance.atol * min(1.0, elements.rms(want))
 
 
@@ -148,7 +148,7 @@ def is_wrong(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> bool:
     """Return whether an output misses a tolerance of its own scale."""
     if tolerance.exact:
         return not elements.same_bits(got, want)
-    return elements.compare(got, want, replace(tolerance, atol=_own_atol(want, tolerance))).ratio > 1
+    return elements.compare(got, want, replace(tolerance, atol=_scaled_atol(want, tolerance))).ratio > 1
 
 
 def is_one_value(tensor: Tensor) -> bool:
@@ -157,7 +157,7 @@ def is_one_value(tensor: Tensor) -> bool:
 
 
 def flat(tensor: Tensor) -> Tensor:
-    """Return all elements as doubles; of complex numbers both parts."""
+    """Return all elements as doubles, complex numbers as two."""
     wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return wide.detach().double().flatten()
 
@@ -167,11 +167,11 @@ def _rms(values: Tensor) -> float:
 
 
 def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
-    """Name the region outside of which an output is right, where it is wrong by much inside."""
+    """Name the region in which an output is far off, if it is right everywhere else."""
     if tolerance.exact:
         bad = got != want
     else:
-        bad = elements.errors(got, want, tolerance, _own_atol(want, tolerance)) > MAX_ROUNDING_ELSEWHERE
+        bad = elements.errors(got, want, tolerance, _scaled_atol(want, tolerance)) > MAX_ROUNDING_ELSEWHERE
     region, held = region_of(bad), got[bad]
     if not region or held.numel() > MAX_WRONG * bad.numel():
         return None
@@ -192,7 +192,7 @@ def region_of(bad: Tensor) -> str:
 
 
 def _regions(bad: Tensor, count: int) -> Iterator[tuple[str, int, int]]:
-    """Yield what holds all true elements: in words, how many, of how many; words are empty where it has no pattern."""
+    """Yield regions with all true elements: words (empty without a pattern), number of elements, size."""
     in_a_row, total, width = bad.flatten(), bad.numel(), bad.shape[-1]
     few = min(count, total - count)
     for words, run in (("last", in_a_row[total - count :]), ("first", in_a_row[:count])):

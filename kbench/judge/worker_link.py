@@ -20,29 +20,29 @@ REQUEST_TIMEOUT_S = 60.0
 
 
 class WorkerLink:
-    """A line to a worker: requests with time limits, stops, and the kill."""
+    """Connection to a worker: requests with time limits, stops, and the kill."""
 
     def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
         self.spec = spec
         self._config = config
         self._connect(worker)
         self.observed = Observed()
-        """What all its workers reported of what it reads and starts."""
+        """Files and programs that all workers of the solution reported."""
         self._paused: contextlib.ExitStack | None = None
         self.worked_until_ns = 0
-        """Until when its tree worked before it was last stopped, on the judge's clock."""
+        """Time on the judge's clock until which its tree worked before the last stop."""
 
     def _connect(self, worker: StartedWorker) -> None:
         self._worker, self._child = worker, worker.child
 
     @property
     def gate(self) -> Gate | None:
-        """The gate of a worker on a GPU that lives."""
+        """The gate of a live worker on a GPU."""
         return self._worker.gate
 
     @property
     def pid(self) -> int:
-        """The worker's, or that of the wrapper that leads its namespaces."""
+        """Process id of the worker, or of the wrapper that leads its namespaces."""
         return self._child.pid
 
     @property
@@ -57,17 +57,17 @@ class WorkerLink:
 
     @property
     def has_news(self) -> bool:
-        """True if the worker has said something more, or has ended: in a round, before its flag, that is an error."""
+        """True if the worker has sent another message or has ended; before the flag of a round that is an error."""
         return self._child.channel.has_news()
 
     @property
     def message_ns(self) -> int:
-        """When the last message came, on the judge's clock."""
+        """Time of the last message on the judge's clock."""
         return self._child.channel.received_ns
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Give all requests inside a `with` block this time together, if not less is left for everything."""
+        """Limit the total time of all requests inside a `with` block."""
         held = self._config
         self._config = replace(held, deadlines=(*held.deadlines, Deadline(at_s=time.monotonic() + seconds)))
         try:
@@ -77,19 +77,19 @@ class WorkerLink:
 
     @contextlib.contextmanager
     def understood(self) -> Iterator[None]:
-        """Refuse the solution if what is read of an answer inside a `with` block is malformed."""
+        """Refuse the solution if an answer that is read inside a `with` block is malformed."""
         try:
             yield
         except WireError as error:
             raise self.nonsense(error) from error
 
     def nonsense(self, error: Exception) -> RefusalError:
-        """Return the refusal for an answer that is malformed."""
-        return RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log)
+        """Return the refusal for a malformed answer."""
+        return RefusalError(Status.PROTOCOL_ERROR, f"the worker sent a malformed answer: {error}", self.log)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Keep the worker's whole tree stopped for the length of a `with` block, and longer where it is already."""
+        """Stop the worker's whole tree inside a `with` block; a tree that is stopped already stays stopped."""
         if self._paused is not None:
             yield
             return
@@ -113,7 +113,7 @@ class WorkerLink:
             paused.close()
 
     def kill(self) -> None:
-        """Kill the worker and all that it started; its scratch folder goes with it."""
+        """Kill the worker and all processes that it started, and remove its scratch folder."""
         with contextlib.suppress(RefusalError):
             self._resume()
         self._worker.kill()
@@ -133,13 +133,13 @@ class WorkerLink:
             answer: Message = self._refusing(request, timeout_s, on_timeout)
         except RefusalError as refusal:
             if isinstance(refusal.__cause__, ChildError) and refusal.__cause__.status is Status.CALL_TIMEOUT:
-                self.kill()  # a late answer would be taken for one to the next request
+                self.kill()  # a late answer must not be read as the next one
             raise
         require_untampered(answer, self.log)
         return answer
 
     def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
-        """Make a request within the time that is left for everything; what goes wrong is a refusal."""
+        """Make a request within the remaining total time; each failure becomes a refusal."""
         left_s = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
         try:
             answer = request(min(left_s, timeout_s))
@@ -150,7 +150,7 @@ class WorkerLink:
             if status is Status.CALL_TIMEOUT:
                 status = Status.TOTAL_TIMEOUT if left_s < timeout_s else on_timeout
                 if left_s < timeout_s and total_s:
-                    reason = f"not judged within the {total_s:g} s that it has in total"
+                    reason = f"not judged within {total_s:g} s in total (`--timeout`)"
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
                 reason = f"the reference's own process failed during timing: {reason}"
@@ -158,7 +158,7 @@ class WorkerLink:
         return answer
 
     def _require_built(self) -> None:
-        """Raise UnbuiltError where it needs what only a build may do, and was not built since it was last changed."""
+        """Raise UnbuiltError if the solution needs rights of a build, and its present files were not built."""
         self.observed.join(self._child.observed)
         if self.observed.needs and not self.spec.rehearsed:
             raise UnbuiltError(self.observed.needs[0])

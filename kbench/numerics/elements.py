@@ -22,7 +22,7 @@ SHOWN_MISMATCHES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How near two values must be: |c - r| <= atol + rtol |r|; `exact` compares bits instead."""
+    """Largest allowed difference of two values: |c - r| <= atol + rtol |r|; `exact` compares bits instead."""
 
     rtol: float
     atol: float
@@ -30,7 +30,7 @@ class Tolerance:
 
     @property
     def coarse(self) -> bool:
-        """Whether it is one of 16-bit values, whose rounding is what results differ by, not the order of sums."""
+        """True for 16-bit values, whose results differ by their rounding rather than by the order of sums."""
         return not self.exact and self.rtol >= COARSE_RTOL
 
     def near_zero(self, scale: float) -> float:
@@ -55,7 +55,7 @@ EXACT = Tolerance(rtol=0, atol=0, exact=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """How one output differs from what was expected; ratios are in units of the tolerance."""
+    """Differences of one output from the expected values; ratios are in units of the tolerance."""
 
     max_abs: float = 0.0
     max_rel: float = 0.0
@@ -157,7 +157,7 @@ def worst_miss(got: Tensor, want: Tensor, oracle: Tensor, tolerance: Tolerance, 
 def mismatches(
     start: int, c: Tensor, r: Tensor, bad: Tensor, name: str, shape: Sequence[int], *, most: int
 ) -> Iterator[Mismatch]:
-    """Yield the first bad elements of a chunk that begins at an element of the whole; of complex ones a part."""
+    """Yield the first bad elements of a chunk that begins at `start`; a complex one gives its worse part."""
     places = bad.flatten().nonzero().flatten()[:most]
     values, part = [t.flatten()[places] for t in (c, r)], torch.zeros_like(places)
     if c.is_complex():
@@ -172,7 +172,7 @@ def mismatches(
 
 
 def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:
-    """Compare in plain fp32 arithmetic, told by the device once at the end; None unless all of it holds."""
+    """Compare in plain fp32 arithmetic, with one read from the device; return None unless all elements pass."""
     found: Sequence[float] | None = None
     if backend_of(want).has_own_memory:
         found = one_pass.largest_errors(got, want, atol=tolerance.atol, rtol=tolerance.rtol)

@@ -1,4 +1,4 @@
-"""What torch computes inside a `with` statement, operator by operator."""
+"""Base class for `with` blocks that see each operator of torch inside them."""
 
 from torch.utils._python_dispatch import TorchDispatchMode
 

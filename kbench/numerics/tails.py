@@ -1,4 +1,4 @@
-"""What share of the elements is how far off, of a candidate and of the reference.
+"""Errors that half, a quarter, an eighth (and so on) of the elements exceed, of a candidate and of the reference.
 
 The largest error alone proves little where one element of the reference is badly off, as a 16-bit value near zero is.
 """
@@ -22,10 +22,10 @@ Tails = tuple[tuple[float, float], ...]
 def tails(
     got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance, *, atol: float, lost: bool = False
 ) -> Tensor:
-    """Return errors that 1/2, 1/4, 1/8, ... of a candidate's elements exceed, each with one of the reference's.
+    """Return the errors that half, a quarter and so on of a candidate's elements exceed, each with the reference's.
 
-    In units as of `elements.errors`. The reference's is the one that half as many of its elements exceed, so that
-    chance has room. Shape (shares, 2), on the device; no shares of fewer than 2 SURE elements.
+    The units are those of `elements.errors`. The reference's error is the one that half as many of its elements exceed,
+    to allow for chance. The shape is (shares, 2), on the device; shares of fewer than 2 SURE elements are left out.
     """
     mine, theirs, exact = sampled(got, want, oracle)
     given = theirs if lost else None

@@ -14,6 +14,7 @@ from kbench.core.model import Correctness, Environment, Failed, Finding, Finding
 from kbench.core.values import worst
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
+from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.plugins import case_selection, registry
 from kbench.plugins.constant_text import text_of
 from kbench.report.summary import RunSummary, summarise
@@ -23,7 +24,6 @@ from kbench.storage.results import Run
 from kbench.storage.rows import constants_of, evaluates
 from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
-from kbench.units.rows import OF_THE_ENVIRONMENT
 
 MOST_PROBLEMS = 3
 
@@ -43,7 +43,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     return judged, RunSummary(
         problem=" and ".join(problems) if len(problems) <= MOST_PROBLEMS else f"{len(problems)} problems",
         cases=tuple(summarise(one) for one in judged),
-        environment=Environment(**{name: getattr(first, name) for name in ("device", *OF_THE_ENVIRONMENT)}),
+        environment=Environment(**{name: getattr(first, name) for name in ("device", *ENVIRONMENT_COLUMNS)}),
         reference_s=told.reference_s,
         elapsed_s=told.elapsed_s,
         peaks=told.peaks,

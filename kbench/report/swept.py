@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from kbench.core.events import StageFinished, StageStarted, Waiting
+from kbench.core.events import Waiting
 from kbench.core.model import Failed
+from kbench.engine.ladder import counts_as_failure
+from kbench.engine.summary import SweepSummary, speedup_of
+from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document
 from kbench.report.gate import clean, render_suite
@@ -13,9 +16,6 @@ from kbench.report.shown import render_waiting, stack_of
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import escape_markdown, one_line, table
 from kbench.storage.json_values import plain
-from kbench.sweep.ladder import counts_as_failure
-from kbench.sweep.summary import SweepSummary, speedup_of
-from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 
 MOST_SHOWN = 20
 LONGEST_REASON = 160
@@ -116,7 +116,7 @@ def _tested(verdict: TaskVerdict) -> Xml.Element:
     task, outcome = verdict.task, verdict.last.outcome
     case = Xml.Element("testcase", classname=clean(f"{task.problem.name}.{task.solution.name}"))
     case.set("name", clean(task.case.name))
-    case.set("time", f"{sum(verdict.state.stage_s.values()):.3f}")
+    case.set("time", f"{sum(verdict.stage_s.values()):.3f}")
     if isinstance(outcome, Failed):
         kind = "failure" if counts_as_failure(verdict.last) else "error"
         Xml.SubElement(case, kind, type=outcome.status.value, message=clean(outcome.reason))
@@ -142,7 +142,7 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             return f"  {render_waiting(event)}"
         case DeviceState():
             return f"  {event.device} is {event.state}: {_short(event.reason)}"
-        case Finished() | Ended() | StageStarted() | StageFinished():
+        case _:
             return ""
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from kbench.core.model import Status
 from kbench.core.verdict import NOT_EVALUATED
+from kbench.engine.journal import Record
+from kbench.engine.summary import TRIVIAL, Mean, Score, Share, fast_p, mean_speedup
 from kbench.report import units
 from kbench.report.shown import Remark, flag_text
 from kbench.report.summary import HOST_BOUND, RunSummary
 from kbench.storage.published import PublishedRow
-from kbench.sweep.journal import Record
-from kbench.sweep.summary import TRIVIAL, Mean, Score, Share, fast_p, mean_speedup
 
 NOT_JUDGED = {*(status.value for status in NOT_EVALUATED), "error", "no_row"}
 """Statuses that are not verdicts; the last two occur in published tables."""

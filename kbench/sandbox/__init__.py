@@ -1,1 +1,1 @@
-"""How far an untrusted process is locked in: the rungs, and which of them work on this machine."""
+"""Rungs: the restrictions of an untrusted process, and a probe for the highest one that works on this machine."""

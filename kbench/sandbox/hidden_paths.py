@@ -1,7 +1,7 @@
-"""What a worker must not read although its user may: results, caches, other runs' folders, credentials.
+"""Files that a worker must not read although its user may: results, caches, folders of other runs, credentials.
 
-Rungs with Landlock hold to it, and so does what a worker sees in a /tmp of its own, where namespaces give it one. The
-problem's file is not secret: it has neither seeds nor expected values, and a solution was written from it.
+Landlock denies them, and a worker's own /tmp (with namespaces) does not contain them. The problem's file is not
+secret: it has neither seeds nor expected values, and the author of a solution has read it.
 """
 
 import functools
@@ -24,12 +24,12 @@ RUN_FOLDERS = ("kbench-*", "ray")
 
 
 def hidden(*, results: Path, others: Sequence[Path], files: Sequence[Path]) -> list[Path]:
-    """Return what to keep from the workers of a run that judge `files`, its solutions and their problem.
+    """Return the paths to hide from the workers of a run; `files` are its solutions and their problem.
 
-    These are the results and baselines, `others` (the cache, the queues for devices, the folder of this run), the
-    folders of other runs (a worker's own is opened to it again), the entries of the home folder that begin with a dot,
-    since that is where credentials are kept, and `.git` of a checkout, where CI leaves its token. What holds something
-    that a worker of the run needs to run at all stays readable.
+    Hidden are the results and baselines, `others` (the cache, the queues for devices, the folder of this run) and the
+    folders of other runs. A worker can still read its own folder. Hidden are also the entries of the home folder that
+    begin with a dot, where credentials are kept, and `.git` of a checkout, where CI leaves its token. A folder stays
+    readable if it holds a file without which no worker can run.
     """
     temporary = Path(tempfile.gettempdir())
     found = [results.absolute(), *(folder.absolute() for folder in others)]
@@ -46,11 +46,11 @@ def hidden(*, results: Path, others: Sequence[Path], files: Sequence[Path]) -> l
 def surroundings(
     temporary: Path, *, own: Sequence[Path], files: Sequence[Path], hidden: Sequence[Path]
 ) -> Surroundings:
-    """Return what a process sees in a /tmp of its own: that folder, its `own` ones, and what it needs of the real one.
+    """Return the contents of a process's own /tmp: that folder, its `own` ones, and needed parts of the real /tmp.
 
-    That is the interpreter, as far as it lies there, the folders of the `files` that it works on and of links to them,
-    and the present folder, whose modules they may import; less what is hidden: Landlock could not hide it there any
-    more.
+    Those parts are the interpreter's files in /tmp, the folders of `files` and of links to them, and the present
+    folder, whose modules the files may import. Hidden paths are left out, because Landlock could not hide them in the
+    new /tmp.
     """
     needed = {*map(Path, map(os.path.realpath, _interpreter())), *_interpreter(), *_beside(files), Path.cwd()}
     if (compiled := interpreter.bytecode_folder()) is not None:
@@ -73,10 +73,10 @@ def _placed(path: Path) -> Path:
 
 
 def _beside(files: Sequence[Path]) -> Iterator[Path]:
-    """Yield what files may read in /tmp: the uppermost folder below it that holds one, as outside of /tmp.
+    """Yield the paths in /tmp that files may read: for each, the folder directly below /tmp that contains it.
 
-    In a folder of a run of kbench, which holds other solutions too, that is the file's own; of a file right in /tmp,
-    the sources beside it.
+    Two kinds of file get less. A file in a run's folder, which holds other solutions too, gets its own folder. A file
+    directly in /tmp gets the sources beside it.
     """
     for file in files:
         for path in {file.absolute(), Path(os.path.realpath(file))}:

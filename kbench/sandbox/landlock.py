@@ -67,15 +67,12 @@ def restrict(
     allow_exec: bool,
     then_exec: bool = False,
 ) -> None:
-    """Restrict this thread and all that it starts to write below `writable`, and to read all but `hidden`.
+    """Let this thread, and all that it starts, write below `writable` only and read everything except `hidden`.
 
-    What is `readable` below that stays so.
-
-    With `then_exec` the restriction fits the program that this process is about to become.
-
-    Devices are closed but for the GPU's and the harmless ones; TCP, signals to and abstract sockets of others
-    are closed as far as the kernel's Landlock version goes. The caller has set no_new_privs.
-    Raises OSError.
+    Paths of `readable` below a hidden folder can still be read. With `then_exec` the restriction fits the program that
+    this process executes next. Devices are denied except the GPU's and harmless ones. TCP, signals to other processes
+    and their abstract sockets are denied if the kernel's version of Landlock can do so. The caller has set
+    no_new_privs. Raises OSError.
     """
     version = abi()
     handled = ALL_RIGHTS_BY_ABI[max(1, min(version, max(ALL_RIGHTS_BY_ABI)))]

@@ -1,7 +1,7 @@
-"""Namespaces of an untrusted process, and what it sees in them: a process table, /dev/shm and /tmp of its own.
+"""Namespaces of an untrusted process, with a process table, /dev/shm and /tmp of its own.
 
-Its /tmp is a folder that the caller keeps, so that what is built there can be cached. What the process needs of the
-real /tmp is bound into it again at the same place, and cannot be written there. Standard library only.
+Its /tmp is a folder that the caller keeps, so that files built there can be cached. The paths of the real /tmp that
+the process needs are bind-mounted at the same place, read-only. Standard library only.
 """
 
 import contextlib
@@ -33,14 +33,14 @@ TEMPORARY = "/tmp"  # noqa: S108 - as above
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is to lie in the /tmp of a process: a folder in its place, and what shows through from the real one."""
+    """Contents of a process's /tmp: the folder mounted there, and the paths of the real /tmp that stay visible."""
 
     temporary: str
-    """The folder. It lies outside, and stays when the process is gone."""
+    """The folder. It lies outside /tmp, and stays when the process has ended."""
     own: tuple[str, ...] = ()
     """Folders below the real /tmp that the process may write, where it may write at all."""
     seen: tuple[str, ...] = ()
-    """Files and folders there that it may read only."""
+    """Files and folders below the real /tmp that the process may only read."""
 
     def to_json(self) -> str:
         """Return what `from_json` reads."""
@@ -125,7 +125,7 @@ def _surround(surroundings: Surroundings) -> None:
     """Bind the folder over /tmp, then into it what shows through, which is held open meanwhile."""
     working = Path.cwd()
     writable = dict.fromkeys(surroundings.seen, False) | dict.fromkeys(surroundings.own, True)
-    # What holds others comes before these.
+    # Folders come before the folders inside them.
     held = [(path, _hold(path)) for path in sorted(writable)]
     _mount(surroundings.temporary, str(place()))
     for path, descriptor in held:

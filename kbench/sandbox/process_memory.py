@@ -13,7 +13,7 @@ from kbench.sandbox.process_table import members
 
 
 class _Piece(ctypes.Structure):
-    """Where some bytes lie (`struct iovec`)."""
+    """Address and length of some bytes (`struct iovec`)."""
 
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
@@ -32,12 +32,12 @@ def read_into(target: int, pid: int, address: int, nbytes: int) -> None:
         )
 
 
-def find_in_tree(pid: int, own_number: int) -> int | None:
-    """Return the process of the tree of `pid` that goes by this number in the innermost of its PID namespaces."""
+def find_in_tree(pid: int, inner_pid: int) -> int | None:
+    """Return the process of the tree of `pid` whose pid in the innermost PID namespace is `inner_pid`."""
     for process in members(pid):
         with contextlib.suppress(OSError):
             lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
             numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [str(process.pid)])
-            if numbers[-1] == str(own_number):
+            if numbers[-1] == str(inner_pid):
                 return process.pid
     return None

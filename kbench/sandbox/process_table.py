@@ -21,36 +21,36 @@ class Process:
     """A zombie: killed or ended, waiting for its parent to notice; not one whose first thread alone has ended."""
 
 
-_strangers: frozenset[tuple[str, int]] = frozenset()
-"""Pid and inode of each process that was seen not to descend from this one, which none of them ever will.
+_unrelated: frozenset[tuple[str, int]] = frozenset()
+"""Pid and inode of each process known not to descend from this one; that cannot change.
 
-A machine has hundreds, reading one takes as long as listing a dozen, and a worker is stopped around every timed call.
-The inode tells a pid that was given away again.
+A machine has hundreds of them. Reading one takes as long as listing twelve, and a worker is stopped before every timed
+call, so they are read once. The inode differs where a pid was used again.
 """
 
 
 def processes() -> dict[int, Process]:
-    """Return the process table of this PID namespace, by pid, without those that are known to be strangers."""
+    """Return the process table of this PID namespace, by pid, without those known to be unrelated to this one."""
     return _listed()[0]
 
 
 def _listed() -> tuple[dict[int, Process], bool]:
     """Return the table, and whether all that were listed could be read: one that ended meanwhile may have a child."""
-    global _strangers  # noqa: PLW0603 - what is known of the whole machine
+    global _unrelated  # noqa: PLW0603 - what is known of the whole machine
     with os.scandir("/proc") as entries:
         listed = {(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()}
-    known = _strangers & listed
+    known = _unrelated & listed
     unknown = listed - known
     found = [process for name, _ in unknown if (process := read_process(int(name))) is not None]
     table = {process.pid: process for process in found}
     old = {int(name) for name, _ in known}
-    new = {(name, inode) for name, inode in unknown if int(name) in table and _is_stranger(int(name), table, old)}
-    _strangers = known | new
+    new = {(name, inode) for name, inode in unknown if int(name) in table and _is_unrelated(int(name), table, old)}
+    _unrelated = known | new
     return table, len(table) == len(unknown)
 
 
-def _is_stranger(pid: int, table: dict[int, Process], known: set[int]) -> bool:
-    """Return whether a process's ancestors lead past this process: to init, the kernel, or another stranger.
+def _is_unrelated(pid: int, table: dict[int, Process], known: set[int]) -> bool:
+    """Return whether a process's ancestors lead past this process: to init, the kernel, or another unrelated process.
 
     A parent that ended while the table was read proves nothing: its children have another one by now.
     """
@@ -100,7 +100,7 @@ def _fields(place: str) -> list[bytes]:
 def members(pid: int) -> list[Process]:
     """Return the living processes of the tree of `pid`: itself, its descendants, what is left of its session.
 
-    Only descendants of the calling process count, so that a recycled pid never harms a stranger.
+    Only descendants of the calling process count, so that a recycled pid never harms an unrelated process.
     """
     return [process for process in _tree(pid, processes()) if not process.dead]
 
@@ -115,8 +115,8 @@ def _tree(pid: int, table: dict[int, Process]) -> list[Process]:
 class Census:
     """The living processes of a tree, counted again and again.
 
-    Whoever forks and ends, over and over, has always just begun when the list is made, and ended when it is read. So a
-    count is `complete` only if nothing has ended since the last one.
+    A process that forks and ends repeatedly may begin after the list is made and end before it is read. A count is
+    therefore `complete` only if no process has ended since the count before.
     """
 
     def __init__(self, pid: int):

@@ -1,9 +1,9 @@
-"""A process and all that it starts: supervise it, stop it, weigh it, kill it.
+"""A process and all that it starts: supervise the tree, stop it, measure its memory, kill it.
 
 `supervise` turns a process into the supervisor of an untrusted one, as does `main`, which `sandbox.command` starts in
-an interpreter without packages: the parent to which every daemonised grandchild falls back (a
-subreaper, or the init of a PID namespace), so that the tree below it is complete at any time. It dies with whoever
-started it, takes the tree along, and ends the way that the untrusted process ended. Standard library only.
+an interpreter without packages: the parent to which every daemonised grandchild falls back (a subreaper, or the init of
+a PID namespace), so that the tree below it is complete at any time. When the process that started it dies, it kills the
+tree and dies. It ends the way that the untrusted process ended. Standard library only.
 """
 
 import contextlib
@@ -32,10 +32,10 @@ CPU_CLOCK = 2
 STOP_LIMIT_S = 2.0
 """A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
 FALLS_ASLEEP_NS = 200_000
-"""Chosen. What a tree may still run once all its threads rest: the last steps into sleep, and interrupts in them."""
+"""Chosen. Time that a tree may run once all its threads rest: the last steps into sleep, and interrupts in them."""
 STARTS_TO_REST_AGAIN = 2
-"""How often a thread that is let go on gets a processor at least: to go on, and to stop again. One that falls asleep
-may get one once more, if it was taken away on the last steps: none of ten busy threads did in 3,000 stops (2 cores)."""
+"""Smallest number of times that a continued thread gets a processor: to continue, and to stop again. A thread that is
+preempted while it falls asleep gets one more; none of ten busy threads was in 3,000 stops (2 cores)."""
 Times = dict[tuple[int, int], tuple[int, int]]
 """Time in ns that each thread has had of a processor, and how often it got one, by its process and its own number."""
 
@@ -99,14 +99,14 @@ class StoppedTree:
         self._before = self._times()
         self._computed_before_ns = self._computed_ns()  # after the threads' times: then it has all that these have
         self.worked_until_ns = worked_until_ns
-        """When it was told to stop (`time.perf_counter_ns`), and later by what it still computed: a thread that is
-        in a call of the kernel's goes on to the end of it."""
+        """Time of the stop request (`time.perf_counter_ns`) plus the computing time after it: a thread in a system call
+        continues to the end of that call."""
 
     def has_run(self) -> bool:
         """Return whether it has run since it was stopped: a timer of the kernel's can send it SIGCONT.
 
-        Not whether it was killed: then it has no threads. What a thread ran without a new start was counted late.
-        Threads that began and ended meanwhile are in no list, but in the time of their process.
+        A killed tree has no threads, so it has not run. Time of a thread without a new start was only counted late.
+        Threads that began and ended in between are in no list; their time is in that of their process.
         """
         now = self._times()
         ended = self._before.keys() - now.keys()
@@ -156,14 +156,14 @@ def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
     The signal is only on its way when kill(2) returns, and another process of the tree may undo it or fork meanwhile:
     it is sent until all that there are have rested since before they were counted.
     """
-    rested, told = set[int](), None
+    rested, sent = set[int](), None
     deadline = time.monotonic() + STOP_LIMIT_S
     while True:
         living = census.living()
         if census.complete and all(p in rested and _rests(p) for p in living):
-            return StoppedTree(census, living, told.worked_until_ns(living, census.ended) if told is not None else 0)
+            return StoppedTree(census, living, sent.worked_until_ns(living, census.ended) if sent is not None else 0)
         while moving := {p for p in living if not _rests(p)}:
-            told = told or ToldToStop({p: _computed_ns(p) for p in living}, census.ended)
+            sent = sent or StopRequest({p: _computed_ns(p) for p in living}, census.ended)
             if time.monotonic() > deadline:
                 return None
             _signal(moving, signal.SIGSTOP)
@@ -171,22 +171,22 @@ def _stopped(census: Census | ClosedCensus) -> StoppedTree | None:
         if time.monotonic() > deadline:
             return None
         rested = living
-        if told is not None:
-            told.rested_ns = time.perf_counter_ns()
+        if sent is not None:
+            sent.rested_ns = time.perf_counter_ns()
 
 
-class ToldToStop:
-    """What the processes of a tree had computed when they were told to stop."""
+class StopRequest:
+    """Computing time of each process of a tree when it was sent SIGSTOP."""
 
     def __init__(self, computed: dict[int, int], ended: Collection[int]):
         self._computed, self._ended = computed, frozenset(ended)
         self.rested_ns = self._at_ns = time.perf_counter_ns()
 
     def worked_until_ns(self, living: Collection[int], ended: Collection[int]) -> int:
-        """Return until when they can have worked: by what they computed since, and not after they were seen to rest.
+        """Return the latest time at which they can have computed, by the time they ran since and by when they rested.
 
-        Each alone says too much: what runs on another processor is counted a clock tick late, and threads that sleep
-        take a while to stop. Nobody counts a process that has ended meanwhile.
+        Either bound alone is too large: time on another processor is counted a clock tick late, and threads that sleep
+        take a while to stop. A process that has ended in between is not counted.
         """
         if set(living) != self._computed.keys() or not self._ended.issuperset(ended):
             return self.rested_ns
@@ -238,10 +238,10 @@ def _reap(pids: Iterable[int]) -> None:
 
 
 def supervise(mode: str, work: Callable[[], None], surroundings: Surroundings | None, started_by: int) -> None:
-    """Have a child of this process do `work`, as a `plain` one or within new `namespaces`; end as it ends.
+    """Run `work` in a child, as a `plain` process or within new `namespaces`, then end the way it ended.
 
-    Within namespaces it sees `surroundings` of its own, where there are any. It ends with the process that started it,
-    whose pid that one told: it may have ended before anybody could watch it.
+    Within namespaces it sees `surroundings`, where given. It ends with the process that started it. That process passes
+    its pid as `started_by`, because it may have ended before this one can watch it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     starter = watch(started_by)

@@ -1,4 +1,4 @@
-"""What a killed process leaves in its folder, and how to get rid of it whatever it is."""
+"""Removal of folders that a killed process leaves, whatever they contain."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 def remove(folder: Path) -> None:
     """Remove a folder and all below it, as far as this user may; links are not followed.
 
-    A stranger may have nested folders by the thousand, where `shutil.rmtree` runs out of stack and descriptors: here
+    A solution may have nested folders by the thousand, where `shutil.rmtree` runs out of stack and descriptors: here
     each is moved up beside its parent first, so that nothing is ever deep. Nobody may write below `folder` meanwhile.
     """
     while _remove_a_level(folder):

@@ -34,7 +34,7 @@ TEMPORARY, SHOWN, HIDDEN, SECRET = "tmp", "shown", "hidden", "secret"
 WORDS = 256
 PATTERN = 0x6B62
 _found: dict[str, Rung] = {}
-"""What this process has found out, by fingerprint: for runs whose cache is another one, or cannot be written."""
+"""Rungs found by this process, by fingerprint, for runs with another cache or one that cannot be written."""
 
 WRITE_PATTERN_PTX = f"""
 .version 7.0
@@ -127,7 +127,7 @@ def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> st
     around = hidden_paths.surroundings(scratch / TEMPORARY, own=[scratch], files=[outside / "any.py"], hidden=hidden)
     child = subprocess.Popen(
         rungs.command(rung, module, around),
-        env=interpreter.own_environment(),
+        env=interpreter.child_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -152,7 +152,7 @@ def _exporter(device: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
     """Run a process that owns a buffer; yield its IPC handle, and a call that says how it was not written."""
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, "owner", device],
-        env=interpreter.own_environment(),
+        env=interpreter.child_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -180,8 +180,8 @@ def driver_of(device: str) -> Driver:
     return Driver(int(device.partition(":")[2] or 0))
 
 
-def own_buffer(device: str) -> None:
-    """Share a zeroed buffer, wait for a line on stdin, say what the buffer then holds."""
+def share_buffer(device: str) -> None:
+    """Share a zeroed buffer, wait for a line on stdin, print whether the buffer then holds the pattern."""
     driver = driver_of(device)
     buffer = driver.allocate(4 * WORDS)
     driver.clear(buffer, WORDS)
@@ -257,7 +257,7 @@ def _say(line: str) -> None:
 def main(role: str, *arguments: str) -> None:
     """Be one of the two processes of a trial."""
     if role == "owner":
-        own_buffer(*arguments)
+        share_buffer(*arguments)
         return
     number, scratch, outside, device, handle = arguments
     rung = Rung(int(number))

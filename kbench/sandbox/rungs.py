@@ -1,8 +1,8 @@
-"""How far an untrusted process is locked in: the rungs, and how a process enters one.
+"""Rungs: levels of restriction for an untrusted process, and the functions that apply them.
 
 `command` wraps a command line so that it starts under a supervisor (see `process_tree`), `restrict_self` is the
-child's first act. `rung_probe.reached` finds the highest rung that works here. What each rung stops is in
-docs/threat-model.md. Standard library only; nothing here imports torch.
+child's first act. `rung_probe.reached` finds the highest rung that works here. docs/threat-model.md
+says what each rung stops. Standard library only; nothing here imports torch.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ OUT_OF_MEMORY_SCORE = "1000"
 
 
 class Rung(IntEnum):
-    """How far untrusted code is locked in. A higher rung stops more; docs/threat-model.md has the table."""
+    """A level of restriction for untrusted code. A higher rung stops more; docs/threat-model.md has the table."""
 
     NONE = 0
     LIMITS = 1
@@ -49,17 +49,17 @@ class Rung(IntEnum):
 
     @property
     def description(self) -> str:
-        """What the rung consists of, for a person."""
+        """Restrictions of the rung, in words."""
         return DESCRIPTIONS[self]
 
     @property
     def has_namespaces(self) -> bool:
-        """Whether the process gets its own user, PID, IPC, mount and network namespaces."""
+        """True if the process gets its own user, PID, IPC, mount and network namespaces."""
         return self in (Rung.NAMESPACES, Rung.FULL)
 
     @property
     def has_landlock(self) -> bool:
-        """Whether the process can write below its own folders only."""
+        """True if the process can write below its own folders only."""
         return self >= Rung.LANDLOCK
 
 
@@ -108,14 +108,13 @@ def restrict_self(
     allow_exec: bool,
     then_exec: bool = False,
 ) -> None:
-    """Lock this process in, for good. To be called before any thread or CUDA exists.
+    """Restrict this process for the rest of its life. Call it before any thread or CUDA exists.
 
-    `writable` are the folders that it may change files in (and /dev/shm, where namespaces give it one of its own,
-    and /tmp, where that is `temporary` as namespaces mounted it),
-    `hidden` those that it may not read, but for what is `readable` there (Landlock rungs only). Without `allow_exec`
-    it can start neither programs nor processes; threads are free. With `then_exec` the process becomes another program
-    next, which ends all threads but this one. Raises OSError where the kernel refuses, so that a process which returns
-    from here is locked in.
+    With Landlock it can change files below `writable` only, in its own /dev/shm if namespaces give it one, and in /tmp
+    if namespaces mounted `temporary` there. It cannot read `hidden` paths, except `readable` ones below them. Without
+    `allow_exec` it can start no programs or processes; threads are allowed. With `then_exec` the process executes
+    another program next, which ends all threads but this one. Raises OSError where the kernel refuses, so a process
+    that returns from here is restricted.
     """
     if rung == Rung.NONE:
         return
@@ -135,10 +134,10 @@ def restrict_self(
 
 
 def restrict_tool(rung: Rung) -> None:
-    """Lock in a tool of ours that starts an untrusted process and talks with it over a local socket.
+    """Restrict a tool of kbench that starts an untrusted process and exchanges messages with it over a local socket.
 
-    It may connect to local sockets, and has no Landlock: this would bind what it starts, whose own folder in /proc,
-    which CUDA writes, does not exist yet. What it starts calls `restrict_self` with `then_exec`. Raises OSError.
+    It may connect to local sockets. It has no Landlock, which its child would inherit: CUDA writes the child's folder
+    in /proc, which does not exist yet. The child calls `restrict_self` with `then_exec`. Raises OSError.
     """
     if rung == Rung.NONE:
         return
@@ -153,9 +152,9 @@ def _filter_calls(rung: Rung, *, allow_exec: bool, connect: bool) -> None:
     seccomp.install(
         allow_exec=allow_exec,
         connect=connect,
-        # What Landlock does not yet do on this kernel, the filter does, if more coarsely.
+        # The filter does, more coarsely, the things that Landlock cannot do on this kernel.
         signals=rung.has_namespaces or (rung.has_landlock and version >= landlock.ABI_SCOPES),
-        strangers=rung.has_namespaces,
+        others=rung.has_namespaces,
         truncate=not rung.has_landlock or version >= landlock.ABI_TRUNCATE,
     )
 

@@ -85,15 +85,15 @@ def supported() -> bool:
     return platform.machine() in MACHINES and Path("/proc/sys/kernel/seccomp").exists()
 
 
-def install(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool, connect: bool = False) -> None:
-    """Filter the calls of this thread and of all that it starts, for good. The caller has set no_new_privs.
+def install(*, allow_exec: bool, signals: bool, others: bool, truncate: bool, connect: bool = False) -> None:
+    """Filter the system calls of this thread and all that it starts, until they end. The caller has set no_new_privs.
 
     Denied are: without `allow_exec` new programs and processes (threads stay); without `signals` signals to
-    any process but this one; without `strangers` changes of other processes' priorities and limits; without
+    any process but this one; without `others` changes of other processes' priorities and limits; without
     `truncate` the call of that name, which early versions of Landlock overlook; without `connect` connections to
     local sockets. Raises OSError.
     """
-    chosen = rules(allow_exec=allow_exec, signals=signals, strangers=strangers, truncate=truncate, connect=connect)
+    chosen = rules(allow_exec=allow_exec, signals=signals, others=others, truncate=truncate, connect=connect)
     instructions = list(assemble(chosen, platform.machine()))
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
@@ -106,8 +106,8 @@ def install(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool,
     libc.call("prctl", PR_SET_SECCOMP, *filtered, 0, 0, called="seccomp")
 
 
-def rules(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool, connect: bool = False) -> list[Rule]:
-    """Return the rules in the order in which they apply; what none of them answers is allowed."""
+def rules(*, allow_exec: bool, signals: bool, others: bool, truncate: bool, connect: bool = False) -> list[Rule]:
+    """Return the rules in the order in which they apply; a call that matches none is allowed."""
     never = [entry.split(":")[0] for entry in NEVER.split()]
     chosen = [Rule(call=call) for call in never if not (connect and call == "connect")]
     chosen += [Rule(call=entry.split(":")[0], answer=PRETEND) for entry in PRETENDED.split()]
@@ -125,8 +125,8 @@ def rules(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool, c
         chosen.append(Rule(call="truncate"))
     if not signals:
         chosen += _signals_to(os.getpid())
-    if not strangers:
-        chosen += _no_strangers()
+    if not others:
+        chosen += _no_other_processes()
     return chosen
 
 
@@ -139,7 +139,7 @@ def _signals_to(own: int) -> Iterator[Rule]:
             yield Rule(call=call, argument=1, value=value)
 
 
-def _no_strangers() -> Iterator[Rule]:
+def _no_other_processes() -> Iterator[Rule]:
     scheduling = ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr")
     for call in ("prlimit64", "migrate_pages", "move_pages", *scheduling):
         yield Rule(call=call, argument=0, value=0, when=False)

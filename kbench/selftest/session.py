@@ -1,11 +1,9 @@
 """`selftest`: every attack of the shipped corpus must be caught, every honest look-alike must pass."""
 
 import contextlib
-import queue
 import shutil
 import sysconfig
 import tempfile
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
@@ -22,10 +20,17 @@ from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.host import nursery_process
-from kbench.plugins import registry
-from kbench.run.session import run, sandbox_rung
+from kbench.engine.builds import default_jobs
+from kbench.engine.crew import Crew, SweepOptions
+from kbench.engine.options import fit_to
+from kbench.engine.plan import tasks_of
+from kbench.engine.run import NO_LIMITS, sandbox_rung
+from kbench.engine.task import Finished, Task
+from kbench.host import nursery_process, sanitizer
+from kbench.host.work_folder import work_folder
+from kbench.plugins import case_selection, registry
 from kbench.sandbox.rungs import Rung
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
@@ -46,8 +51,6 @@ from kbench.storage.settings import Settings, cache_dir
 
 ANY_PRECISION = 0.99
 """For fixtures that are not about time: their timed calls are verified, how long these take is of no interest."""
-GROUP_SIZE = 12
-"""Fixtures that share a judge: fewer start a judge too often, more keep the second job waiting."""
 OF_A_FIXTURE = ("name", "honest", "category", "problem", "catalogue")
 """Fields that a check has from its fixture."""
 
@@ -80,16 +83,6 @@ class Started:
 SelftestEvent = Started | Checked | SelftestReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixtureGroup:
-    """Fixtures that one run can judge: same problem, same options."""
-
-    problem: str
-    options: RunOptions
-    fixtures: tuple[Fixture, ...]
-    exclusive: bool
-
-
 def selftest(
     *,
     devices: str = "all",
@@ -105,7 +98,7 @@ def selftest(
     alone speaks against: such a miss must show twice. With a journal, each is on the disk before it is yielded, and
     those that still hold are not judged. Raises UsageError, NothingSelectedError, MachineError.
     """
-    names_of_devices, chosen_devices = selection.names_in(devices), selection.choose_devices(devices)
+    chosen_devices = selection.choose_devices(devices)
     selection.require_alike(chosen_devices)
     chosen_device = chosen_devices[0]
     selected = select(read_corpus(folder), device=chosen_device.kind, fast=fast, names=names)
@@ -115,7 +108,7 @@ def selftest(
     checks: list[Checked] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(nursery_process.kept())
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
+        scratch = stack.enter_context(work_folder())
         staged = scratch / "corpus"
         shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))
         conditions, bases, past = conditions_on(chosen_device), dict[str, dict[str, str]](), Past()
@@ -129,7 +122,7 @@ def selftest(
         left = [fixture for fixture in selected if fixture.name not in kept]
         effects = [effect for fixture in left for effect in fixture.effects]
         canaries = stack.enter_context(Canaries(effects, places(staged)))
-        for check in judge_twice(FixtureRunner(staged, canaries), left, names_of_devices, scratch, jobs):
+        for check in judge_twice(FixtureRunner(staged, canaries, chosen_devices, scratch), left, jobs):
             if journal is not None:
                 journal.append(check, bases[check.name])
             checks.append(check)
@@ -151,41 +144,20 @@ def source_of(fixture: Fixture, staged: Path) -> str:
     """Return a hash of a fixture's file, its helpers and its problem."""
     file = staged / fixture.source
     paths = [file, *sorted(file.parent.glob("_*.py")), problem_path(staged, fixture.problem)]
-    return "-".join(manifest.own_hash(path)[:12] for path in paths)
+    return "-".join(manifest.file_hash(path)[:12] for path in paths)
 
 
-def judge_twice(
-    bench: "FixtureRunner", fixtures: Sequence[Fixture], devices: Sequence[str], scratch: Path, jobs: int
-) -> Iterator[Checked]:
+def judge_twice(bench: "FixtureRunner", fixtures: Sequence[Fixture], jobs: int) -> Iterator[Checked]:
     """Judge fixtures, side by side where they may be, and have a second look at those in doubt."""
-    groups = group(fixtures, scratch)
     doubted: set[str] = set()
-    for exclusive, lanes in ((False, [*devices] * max(1, jobs)), (True, devices)):
-        for check in bench.judge_all([one for one in groups if one.exclusive is exclusive], lanes):
+    for alone in (False, True):
+        chosen = [fixture for fixture in fixtures if fixture.is_exclusive is alone]
+        for check in bench.judge(chosen, lanes=1 if alone else max(1, jobs), alone=alone):
             if is_doubtful(check):
                 doubted.add(check.name)
             else:
                 yield check
-    again = group([fixture for fixture in fixtures if fixture.name in doubted], scratch, alone=True)
-    yield from bench.judge_all(again, devices)
-
-
-def group(fixtures: Sequence[Fixture], scratch: Path, *, alone: bool = False) -> tuple[FixtureGroup, ...]:
-    """Put fixtures of one problem and equal options together, at most GROUP_SIZE of them; `alone`: all exclusive."""
-    found: dict[str, list[Fixture]] = defaultdict(list)
-    for fixture in fixtures:
-        options = [sorted(each.items()) for each in (fixture.options, fixture.limits)]
-        found[repr((fixture.problem, fixture.is_exclusive, options))].append(fixture)
-    return tuple(
-        FixtureGroup(
-            problem=members[0].problem,
-            options=_options(members[0], scratch, alone=alone or members[0].is_exclusive),
-            fixtures=tuple(members[first : first + GROUP_SIZE]),
-            exclusive=alone or members[0].is_exclusive,
-        )
-        for members in found.values()
-        for first in range(0, len(members), GROUP_SIZE)
-    )
+    yield from bench.judge([fixture for fixture in fixtures if fixture.name in doubted], lanes=1, alone=True)
 
 
 def places(staged: Path) -> dict[str, str]:
@@ -206,67 +178,60 @@ def places(staged: Path) -> dict[str, str]:
 
 
 class FixtureRunner:
-    """Runs groups through `kbench.run` and holds what comes out against what the fixtures expect."""
+    """Has a crew judge fixtures, and holds what comes out against what they expect."""
 
-    def __init__(self, staged: Path, canaries: Canaries):
-        self._staged = staged
-        self._canaries = canaries
+    def __init__(self, staged: Path, canaries: Canaries, devices: Sequence[DeviceChoice], scratch: Path):
+        self._staged, self._canaries, self._devices = staged, canaries, tuple(devices)
+        self._scratch = scratch / "run"  # beside the corpus: the sandbox hides nothing that holds a worker's own source
+        self._scratch.mkdir(exist_ok=True)
 
-    def judge_all(self, groups: Sequence[FixtureGroup], lanes: Sequence[str]) -> Iterator[Checked]:
-        """Judge groups on a thread for each lane, the name of its device; whatever a thread raises is raised here."""
-        waiting: queue.SimpleQueue[FixtureGroup] = queue.SimpleQueue()
-        done: queue.SimpleQueue[Checked | BaseException | None] = queue.SimpleQueue()
-        for one in groups:
-            waiting.put(one)
-
-        def work(device: str) -> None:
-            try:
-                with contextlib.suppress(queue.Empty):
-                    while True:
-                        for check in self.judge(waiting.get_nowait(), device):
-                            done.put(check)
-            except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
-                done.put(error)
-            done.put(None)
-
-        threads = [threading.Thread(target=work, args=(lane,), daemon=True) for lane in lanes[: len(groups)]]
-        for thread in threads:
-            thread.start()
-        running = len(threads)
-        while running:
-            match done.get():
-                case None:
-                    running -= 1
-                case Checked() as check:
-                    yield check
-                case BaseException() as error:
-                    raise error
-
-    def judge(self, group: FixtureGroup, device: str) -> Iterator[Checked]:
-        """Judge one group on a device; fixtures that a broken run leaves unjudged count as harness errors."""
-        settings = Settings()
-        problem = registry.find_problem(problem_path(self._staged, group.problem), settings)
-        entries = [
-            replace(
-                registry.find_solution(problem, self._staged / fixture.source, settings, entry=fixture.entry),
-                name=fixture.name,
-            )
-            for fixture in group.fixtures
-        ]
-        left = {fixture.name: fixture for fixture in group.fixtures}
+    def judge(self, fixtures: Sequence[Fixture], *, lanes: int, alone: bool) -> Iterator[Checked]:
+        """Judge fixtures, `lanes` at a time on each device. Those that kbench leaves unjudged are harness errors."""
+        left = {fixture.name: fixture for fixture in fixtures}
+        usual = options_for(None, self._scratch, alone=alone)
+        rung = sandbox_rung(usual, self._devices[0].kind)
+        asked = SweepOptions(
+            run=usual, devices=self._devices, rung=rung, lanes=lanes, jobs=default_jobs(), budgets=NO_LIMITS
+        )
+        crew, broken = Crew(asked, self._scratch, lambda *_: None), "it ended without a verdict"
         try:
-            with contextlib.closing(run(problem, entries, replace(group.options, device=device))) as events:
-                for event in events:
-                    if isinstance(event, Judged):
-                        yield self._check(left.pop(event.solution), event)
+            tasks: dict[str, list[Task]] = defaultdict(list)
+            for fixture in fixtures:
+                try:
+                    task = self._task(fixture, alone=alone)
+                except KbenchError as error:
+                    yield self._unjudged(left.pop(fixture.name), f"{type(error).__name__}: {error.message}")
+                else:
+                    tasks[repr(task.options)].append(task)
+            if tasks:
+                crew.start()
+            for together in tasks.values():
+                crew.add(together)
+            crew.finish()
+            for event in crew.events():
+                if isinstance(event, Finished):
+                    judged = event.verdict.judged()
+                    yield self._check(left.pop(judged.solution), judged)
         except KbenchError as error:
             broken = f"{type(error).__name__}: {error.message}"
-        else:
-            broken = "the run ended without judging it"
+        finally:
+            crew.stop()
         for fixture in left.values():
-            failed = Failed(status=Status.HARNESS_ERROR, reason=broken)
-            unjudged = Judged(solution=fixture.name, case="", outcome=failed, rows=(), stage_s={})
-            yield self._check(fixture, unjudged)
+            yield self._unjudged(fixture, broken)
+
+    def _unjudged(self, fixture: Fixture, reason: str) -> Checked:
+        failed = Failed(status=Status.HARNESS_ERROR, reason=reason)
+        return self._check(fixture, Judged(solution=fixture.name, case="", outcome=failed, rows=(), stage_s={}))
+
+    def _task(self, fixture: Fixture, *, alone: bool) -> Task:
+        device, settings = self._devices[0], Settings()
+        options = fit_to(options_for(fixture, self._scratch, alone=alone), device)
+        options = replace(options, device=device.kind)
+        sanitizer.require(options, device)
+        problem = registry.find_problem(problem_path(self._staged, fixture.problem), settings)
+        found = registry.find_solution(problem, self._staged / fixture.source, settings, entry=fixture.entry)
+        cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
+        return tasks_of(problem, [replace(found, name=fixture.name)], cases[:1], options, device)[0]
 
     def _check(self, fixture: Fixture, judged: Judged) -> Checked:
         escapes, outcome = self._canaries.happened(fixture.effects), judged.outcome
@@ -297,10 +262,11 @@ def is_doubtful(check: Checked) -> bool:
     return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value, Status.HARNESS_ERROR.value))
 
 
-def _options(fixture: Fixture, scratch: Path, *, alone: bool) -> RunOptions:
+def options_for(fixture: Fixture | None, scratch: Path, *, alone: bool) -> RunOptions:
+    """Return the options for judging a fixture, or most of them."""
     # Which line a cheat crashes at is not asked: each time would cost a build and a slow run.
-    extra: dict[str, Any] = {"sanitize": False, **fixture.options}
-    if fixture.problem != TIMED_PROBLEM:
+    extra: dict[str, Any] = {"sanitize": False, **(fixture.options if fixture is not None else {})}
+    if fixture is not None and fixture.problem != TIMED_PROBLEM:
         extra["precision"] = ANY_PRECISION
     if "level" in extra:
         extra["level"] = Level(extra["level"])
@@ -309,7 +275,7 @@ def _options(fixture: Fixture, scratch: Path, *, alone: bool) -> RunOptions:
         max_processes=1,
         # Side by side: what is not about time is judged alike on a busy device.
         wait_for_device=alone,
-        limits=TimeLimits(**fixture.limits),
+        limits=TimeLimits(**(fixture.limits if fixture is not None else {})),
         save=False,
         results_dir=scratch / "results",
         **extra,

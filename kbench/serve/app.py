@@ -2,6 +2,8 @@
 
 import asyncio
 import hmac
+import math
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
@@ -21,7 +23,7 @@ from kbench.serve.schema import (
     EvaluationResponse,
     TaskId,
 )
-from kbench.serve.service import ConflictError, QueueFullError, Service
+from kbench.serve.service import STORES_AGAIN_S, ConflictError, QueueFullError, Service
 
 BODY_S = 20.0
 """Chosen. Seconds that a client may take to send a body."""
@@ -115,6 +117,11 @@ def _add_errors(app: FastAPI) -> None:
     async def conflict(_request: Request, error: ConflictError) -> Response:
         return JSONResponse({"error": str(error)}, 409)
 
+    @app.exception_handler(sqlite3.Error)
+    async def not_stored(_request: Request, error: sqlite3.Error) -> Response:
+        message = f"the request cannot be stored: {error}"
+        return JSONResponse({"error": message}, 503, headers={"Retry-After": str(math.ceil(STORES_AGAIN_S))})
+
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:
         """Name the invalid fields, without sources or other input."""
@@ -166,10 +173,13 @@ def _unknown(task_id: str) -> Response:
 
 def _add_state(app: FastAPI, service: Service) -> None:
     @app.get("/health")
-    async def health() -> Fields:
-        """Return that the server is up, and the number of its tasks."""
+    async def health() -> Response:
+        """Return whether tasks get their answers (503 if not, and why), and their number."""
         queue = {"pending": service.pending, "processing": service.processing}
-        return {"status": "healthy", "kbench_version": __version__, "queue_status": queue}
+        state: Fields = {"status": "healthy", "kbench_version": __version__, "queue_status": queue}
+        if trouble := service.trouble:
+            return JSONResponse(state | {"status": "unhealthy", "reason": trouble}, 503)
+        return JSONResponse(state)
 
     @app.get("/metrics")
     async def metrics() -> Response:

@@ -5,8 +5,9 @@ import contextlib
 import functools
 import hashlib
 import math
+import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -43,6 +44,8 @@ class Metrics:
 AHEAD = 2
 """Chosen. Tasks per lane of the pool, so that one is built while another is judged."""
 FORGET_EVERY_S = 3600.0
+STORES_AGAIN_S = 2.0
+"""Chosen. Seconds until a write that the store refused is tried again."""
 MOST_STARTS = 3
 """A task that was started three times without an answer may have ended the server each time."""
 
@@ -97,6 +100,7 @@ class Service:
         self._pending: asyncio.Queue[str] = asyncio.Queue()
         self._workers: list[asyncio.Task[None]] = []
         self._mean_s = 1.0
+        self._trouble = ""
         self.slots = judge.lanes * AHEAD
 
     @property
@@ -108,6 +112,12 @@ class Service:
     def processing(self) -> int:
         """Number of tasks in the pool."""
         return len(self._open) - self.pending
+
+    @property
+    def trouble(self) -> str:
+        """Why tasks get no answers now; empty while they do."""
+        gone = self._workers and any(worker.done() for worker in self._workers)
+        return "a worker of the queue has ended" if gone else self._trouble
 
     def start(self) -> None:
         """Start, with the unanswered tasks of an earlier server."""
@@ -206,11 +216,14 @@ class Service:
         one = self._open.get(task_id)
         if one is not None and one.answer.status == "pending":
             reason = f"not started within {one.request.queue_timeout:g} s"
-            self._finish(task_id, failed("queue_timeout", reason, retryable=True) | {"status": "timeout"})
+            try:
+                self._finish(task_id, failed("queue_timeout", reason, retryable=True) | {"status": "timeout"})
+            except sqlite3.Error:  # the answer comes once it can be stored
+                one.expiry = asyncio.get_running_loop().call_later(STORES_AGAIN_S, self._expire, task_id)
 
     async def _forget(self) -> None:
         while True:
-            self._store.forget(_now(self._options.keep))
+            await self._stored(lambda: self._store.forget(_now(self._options.keep)))
             await asyncio.sleep(FORGET_EVERY_S)
 
     async def _work(self) -> None:
@@ -222,20 +235,36 @@ class Service:
             try:
                 await self._answer(task_id, one)
             except Exception as error:  # noqa: BLE001 - an answer that cannot be given must not end the queue
-                self._finish(task_id, failed("harness_error", f"no answer: {type(error).__name__}", retryable=True))
+                told = failed("harness_error", f"no answer: {type(error).__name__}", retryable=True)
+                await self._finished(task_id, told)
 
     async def _answer(self, task_id: str, one: _Open) -> None:
         began_s = time.monotonic()
         queued_s = began_s - one.submitted_s
         self.metrics.queue_seconds.observe(queued_s)
         one.answer = moved_on(one.answer, {"status": "processing", "queue_time": queued_s})
-        self._store.begin(task_id, one.answer.model_dump_json())
+        await self._stored(lambda: self._store.begin(task_id, one.answer.model_dump_json()))
         told = await self._judged(one.request)
         spent_s = time.monotonic() - began_s
         self._mean_s += (spent_s - self._mean_s) / 8
         self.metrics.execution_seconds.observe(spent_s)
-        if task_id in self._open:
-            self._finish(task_id, told | {"processing_time": spent_s})
+        await self._finished(task_id, told | {"processing_time": spent_s})
+
+    async def _finished(self, task_id: str, told: dict[str, Any]) -> None:
+        """Give a task its answer, unless it has one."""
+        await self._stored(lambda: self._finish(task_id, told) if task_id in self._open else None)
+
+    async def _stored(self, write: Callable[[], None]) -> None:
+        """Write to the store; while its disk has no room, wait: an answer that is not stored would be lost."""
+        while True:
+            try:
+                write()
+            except sqlite3.OperationalError as error:
+                self._trouble = f"answers cannot be stored: {error}"
+                await asyncio.sleep(STORES_AGAIN_S)
+            else:
+                self._trouble = ""
+                return
 
     async def _judged(self, request: EvaluationRequest) -> dict[str, Any]:
         problem = request.problem or f"{request.reference_code}\n"  # a line break makes it a text

@@ -1,5 +1,6 @@
 """Accepted requests and their answers, in an SQLite file that outlives the server."""
 
+import fcntl
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,23 +36,38 @@ class StoredTask:
     """How often it was started: a started task without an answer may have ended the server."""
 
 
+def unusable(path: Path, error: Exception) -> MachineError:
+    """Describe a file that cannot be opened."""
+    return MachineError(f"{path} cannot be opened: {error}", "name another folder with `--state`")
+
+
 class TaskStore:
-    """The tasks of a server. When a call returns, its change is on the disk and outlives the process."""
+    """The tasks of one server. When a call returns, its change is on the disk and outlives the process."""
 
     def __init__(self, path: Path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = path.with_suffix(".lock").open("w")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"another server answers from {path.parent}"
+            raise MachineError(message, "end it, or name another folder with `--state`") from None
+        except OSError as error:
+            raise unusable(path, error) from error
+        try:
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._database.row_factory = sqlite3.Row
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._database.executescript(SCHEMA)
-        except (OSError, sqlite3.Error) as error:
-            raise MachineError(f"{path} cannot be opened: {error}", "name another folder with `--state`") from error
+        except sqlite3.Error as error:
+            self._lock.close()
+            raise unusable(path, error) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, and let another server use it."""
         self._database.close()
+        self._lock.close()
 
     def add(self, tasks: Iterable[StoredTask]) -> None:
         """Add new tasks, all of them or none."""

@@ -62,9 +62,9 @@ def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     row = run.rows[0]
     stem = Path(row.problem).stem
     if len(stem.encode()) > LONGEST_NAME:
-        raise UsageError(f"{run.name}: `{stem[:40]}…` is too long for a baseline's file name")
+        raise UsageError(f"{run.name}: `{stem[:40]}…` is too long for a baseline's file name", "rename the problem")
     if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name):
-        raise UsageError(f"`{name}` is not a valid name of a baseline: use letters, digits, dots and dashes")
+        raise UsageError(f"`{name}` is not a valid name of a baseline", "use letters, digits, dots and dashes")
     return root / gpu_folder(row.gpu_name) / name / f"{stem}.csv"
 
 
@@ -72,10 +72,10 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     """Make a run the baseline of its problem on its device model. Raises UsageError for an unfit run, MachineError."""
     problems = {row.problem for row in run.rows}
     if len(problems) > 1:
-        raise UsageError(f"{run.name} holds several problems: {', '.join(sorted(problems))}")
+        raise UsageError(f"{run.name} holds {len(problems)} problems: {', '.join(sorted(problems))}", "take one")
     if not any(row.status == Status.PASSED and row.samples_sha256 for row in run.rows):
-        told = f"{run.name} cannot be a baseline: nothing in it passed and was timed"
-        raise UsageError(told, "gate a run that `kbench run PROBLEM` has timed")
+        message = f"{run.name} cannot be a baseline: nothing in it passed and was timed"
+        raise UsageError(message, "gate a run that `kbench run PROBLEM` has timed")
     require_unedited(run)
     path = baseline_path(run, name, root)
     csvfile.make_folder(path)
@@ -93,8 +93,8 @@ def require_unedited(run: Run) -> Run:
     """Return a run whose figures follow from its samples. Raises ResultsError naming the cell that was changed."""
     for key, rows in run.by_case().items():
         samples = {row.process: run.samples.get((*key, row.process), ()) for row in rows}
-        told = {row.process: contradiction(row, samples[row.process]) for row in rows if samples[row.process]}
-        what = next((f"process {process}: {text}" for process, text in told.items() if text is not None), None)
+        wrong = {row.process: contradiction(row, samples[row.process]) for row in rows if samples[row.process]}
+        what = next((f"process {process}: {text}" for process, text in wrong.items() if text is not None), None)
         what = what or interval_contradiction(rows, [found for found in samples.values() if found])
         if what is not None:
             raise csvfile.refuse(run.path, f"was edited: {'/'.join(key)}, {what}")
@@ -187,12 +187,12 @@ def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[CaseKey, Ac
 
 def _require_complete(acceptance: Acceptance) -> None:
     if not all(_key(acceptance)):
-        raise UsageError("an accepted slow-down needs a problem, a solution and a case")
+        raise UsageError("an accepted slow-down needs a problem, a solution and a case", "PROBLEM/SOLUTION/CASE")
     if not acceptance.reason.strip():
         raise UsageError("an accepted slow-down needs a reason", hint="--reason TEXT")
     if not 0 < acceptance.up_to <= MOST_SLOWDOWN:
-        told = f"{acceptance.up_to} is outside"
-        raise UsageError(f"an accepted slow-down is more than 0 and at most {MOST_SLOWDOWN}; {told}", hint="--up-to 5%")
+        message = f"an accepted slow-down is more than 0 and at most {MOST_SLOWDOWN}, not {acceptance.up_to}"
+        raise UsageError(message, hint="--up-to 5%")
 
 
 def _accepted_path(gpu_name: str, root: Path) -> Path:

@@ -160,14 +160,14 @@ def make_folder(path: Path, way_out: str = ELSEWHERE) -> None:
 def replace_file(path: Path, text: str, way_out: str = ELSEWHERE) -> None:
     """Replace a file as a whole: a reader, also after a crash, sees the old one or the new one.
 
-    What a link leads to is replaced; a device or a pipe is written to. Raises MachineError, with `way_out` as a hint.
+    The target of a link is replaced; a device or a pipe is written to. Raises MachineError, with `way_out` as a hint.
     """
     temporary: Path | None = None
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8", newline="")
             return
-        path = Path(os.path.realpath(path))  # of a loop of links, too
+        path = Path(os.path.realpath(path))  # also where links form a loop
         with tempfile.NamedTemporaryFile(
             "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
         ) as stream:

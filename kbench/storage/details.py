@@ -70,23 +70,23 @@ def write(csv_path: Path, details: RunDetails) -> None:
 def read(csv_path: Path, started_utc: str) -> RunDetails | None:
     """Read the details of the rows that started then; None if there are none for these rows."""
     try:
-        told: Mapping[str, Any] = json.loads(details_path(csv_path).read_text(encoding="utf-8"))
-        found: RunDetails = reader_of(RunDetails).validate_python(_harmless(told))
+        content: Mapping[str, Any] = json.loads(details_path(csv_path).read_text(encoding="utf-8"))
+        found: RunDetails = reader_of(RunDetails).validate_python(_harmless(content))
     except (OSError, ValueError, RecursionError):
         return None
     fits = found.started_utc == started_utc and all(one.weight > 0 for one in found.cases)
     return found if fits else None
 
 
-def _harmless(told: Any, key: str = "") -> Any:
-    """Return a stranger's values with harmless texts, of one line but for a `log`. Raises ValueError for NaN."""
-    if isinstance(told, int | float) and not abs(told) <= MOST:
-        raise ValueError(told)
-    if isinstance(told, str):
-        return printable(told.expandtabs()) if key == "log" else csvfile.one_line(told)
-    if isinstance(told, dict):
-        return {_harmless(name): _harmless(value, name) for name, value in told.items()}
-    return [_harmless(value) for value in told] if isinstance(told, list) else told
+def _harmless(value: Any, key: str = "") -> Any:
+    """Return a file's values with harmless texts: one line each, except a `log`. Raises ValueError for NaN."""
+    if isinstance(value, int | float) and not abs(value) <= MOST:
+        raise ValueError(value)
+    if isinstance(value, str):
+        return printable(value.expandtabs()) if key == "log" else csvfile.one_line(value)
+    if isinstance(value, dict):
+        return {_harmless(name): _harmless(item, name) for name, item in value.items()}
+    return [_harmless(item) for item in value] if isinstance(value, list) else value
 
 
 MOST_RUNS = 50
@@ -103,8 +103,8 @@ def last_duration_s(
     recorded = [path for path in run_files(folder) if details_path(path).is_file()]
     for path in sorted(recorded, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_RUNS]:
         rows = [row for row in _rows(path) if _is_of(row, problem_sha256, overrides, device)]
-        told = read(path, rows[0]["started_utc"]) if rows else None
-        found = [one.stage_s for row in rows if told and (one := told.of(row["solution"], row["case"])) is not None]
+        kept = read(path, rows[0]["started_utc"]) if rows else None
+        found = [one.stage_s for row in rows if kept and (one := kept.of(row["solution"], row["case"])) is not None]
         spent = [sum(stage_s.values()) for stage_s in found if ("time" in stage_s) == timed]
         if spent:
             return max(spent)

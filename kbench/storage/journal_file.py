@@ -1,6 +1,6 @@
 """The file of a journal: append-only, one JSON line for each thing done, on the disk before it is reported.
 
-After a kill, whoever goes on cuts off an incomplete last line.
+After a kill, the next process that continues the journal cuts off an incomplete last line.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ class JournalFile:
                 self._require_no_line()
             self._claim()
             if self._whole_bytes is None:
-                self._require_no_line()  # of who held it a moment ago
+                self._require_no_line()  # another process may have written one before it released the lock
                 os.ftruncate(self._descriptor, 0)
                 _sync_folder(self.path.parent)
             else:
@@ -65,9 +65,9 @@ class JournalFile:
                 os.close(self._descriptor)
             self._descriptor = -1
 
-    def write(self, told: Mapping[str, Any]) -> None:
+    def write(self, entry: Mapping[str, Any]) -> None:
         """Write a line; it is on the disk when this returns. Raises MachineError."""
-        data = (json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True) + "\n").encode()
+        data = (json.dumps(entry, separators=(",", ":"), allow_nan=False, ensure_ascii=True) + "\n").encode()
         with self._lock:
             try:
                 before = os.fstat(self._descriptor).st_size
@@ -76,7 +76,7 @@ class JournalFile:
                         data = data[os.write(self._descriptor, data) :]
                     os.fsync(self._descriptor)
                 except OSError:
-                    os.ftruncate(self._descriptor, before)  # half of a line would spoil the next one
+                    os.ftruncate(self._descriptor, before)  # half of a line would make the next one unreadable
                     raise
             except OSError as error:
                 raise write_failed(self.path, error, self._way_out) from error

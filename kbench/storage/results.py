@@ -71,7 +71,7 @@ ROW_TYPES = get_type_hints(ResultRow)
 SAMPLE_TYPES = get_type_hints(Sample)
 NAME_COLUMNS = frozenset(name for name, kind in ROW_TYPES.items() if kind is str) - {"reason"}
 """Columns whose text is one line; a reason may have several."""
-OF_A_TIMING = ("timer", "l2", "attested_ns", "attested_half_width_ns", "attestation", "wall_ns", "ref_wall_ns")
+TIMING_COLUMNS = ("timer", "l2", "attested_ns", "attested_half_width_ns", "attestation", "wall_ns", "ref_wall_ns")
 """Columns that are fields of a `Timing` as well."""
 
 GroupKey = tuple[str, str, str, int]
@@ -79,7 +79,7 @@ GroupKey = tuple[str, str, str, int]
 
 
 class CaseKey(NamedTuple):
-    """What is measured."""
+    """Key of what is measured: a solution in a case of a problem."""
 
     problem: str
     solution: str
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The file's stem, on one line, whatever characters a stranger put there."""
+        """The file's stem, on one line, whatever characters it contains."""
         return csvfile.one_line(self.path.stem)
 
     def by_case(self, cases: Sequence[str] = ()) -> dict[CaseKey, list[ResultRow]]:
@@ -113,7 +113,7 @@ class Run:
     def timings(self, rows: Iterable[ResultRow]) -> tuple[Timing, ...]:
         """Return the timings of rows that have samples."""
         return tuple(
-            Timing(samples=samples, flags=tuple(row.flags.split()), **{n: getattr(row, n) for n in OF_A_TIMING})
+            Timing(samples=samples, flags=tuple(row.flags.split()), **{n: getattr(row, n) for n in TIMING_COLUMNS})
             for row in rows
             if (samples := self.samples.get(group_key(row)))
         )
@@ -130,9 +130,21 @@ def group_key(row: ResultRow) -> GroupKey:
 
 
 class RunWriter:
-    """Writes a run as it goes; a context manager that reserves the file's name, and removes a file without rows."""
+    """Writes a run as it goes; a context manager that reserves the file's name, and removes a file without rows.
 
-    def __init__(self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()):
+    `again` writes the file of this name anew.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        name: str | None = None,
+        *,
+        problem: str = "",
+        solutions: Sequence[str] = (),
+        again: bool = False,
+    ):
+        self._again = again
         self._directory = Path(directory)
         self._is_named = bool(name)
         self._stem = safe_stem(name) if name else default_stem(problem, solutions)
@@ -148,7 +160,10 @@ class RunWriter:
         return self._path
 
     def __enter__(self) -> Self:
-        self._path = _reserve(self._directory, self._stem, is_named=self._is_named)
+        if self._again:
+            self._path = self._directory / f"{self._stem}.csv"
+        else:
+            self._path = _reserve(self._directory, self._stem, is_named=self._is_named)
         try:
             self._write()
         except MachineError:
@@ -173,10 +188,10 @@ class RunWriter:
         self._write()
         return finished
 
-    def replace_all(self, told: Iterable[tuple[ResultRow, Sequence[Sample]]]) -> Path:
+    def replace_all(self, rows: Iterable[tuple[ResultRow, Sequence[Sample]]]) -> Path:
         """Replace the file of this name by rows with their samples; return its path. Raises MachineError."""
         self._path = self._directory / f"{self._stem}.csv"
-        for row, samples in told:
+        for row, samples in rows:
             self._add(row, samples)
         self._write()
         return self._path

@@ -31,7 +31,7 @@ def evaluates(row: ResultRow) -> bool:
 
 
 def constants_of(overrides: str) -> dict[str, Any] | None:
-    """Read the constants of a row, which are JSON; None where they are not JSON by name: a file may be a stranger's."""
+    """Read the constants of a row; None unless they are a JSON object, since the file may come from another author."""
     try:
         found = json.loads(overrides)
     except (ValueError, RecursionError):
@@ -85,17 +85,17 @@ def figures(samples: Sequence[Sample]) -> dict[str, Any]:
 
 def contradiction(row: ResultRow, samples: Sequence[Sample]) -> str | None:
     """Name the first cell of a row that disagrees with its samples, with both values; None if all agree."""
-    for name, told in figures(samples).items():
+    for name, expected in figures(samples).items():
         found = getattr(row, name)
-        same = found == told
-        if isinstance(found, float) and isinstance(told, float):
-            same = math.isclose(found, told, rel_tol=1e-9)
+        same = found == expected
+        if isinstance(found, float) and isinstance(expected, float):
+            same = math.isclose(found, expected, rel_tol=1e-9)
         if not same:
-            return f"`{name}` is {found}, and its samples say {told}"
+            return f"`{name}` is {found}, but its samples give {expected}"
     if row.percent_of_limit is not None and row.limit_ns and row.time_ns_median:
-        told, rounding = 100 * row.limit_ns / row.time_ns_median, 1 / row.limit_ns + 1 / row.time_ns_median
-        if not math.isclose(row.percent_of_limit, told, rel_tol=rounding):
-            return f"`percent_of_limit` is {row.percent_of_limit}, and its limit and its samples say {told:.4g}"
+        expected, rounding = 100 * row.limit_ns / row.time_ns_median, 1 / row.limit_ns + 1 / row.time_ns_median
+        if not math.isclose(row.percent_of_limit, expected, rel_tol=rounding):
+            return f"`percent_of_limit` is {row.percent_of_limit}, but its limit and its samples give {expected:.4g}"
     return None
 
 
@@ -103,16 +103,16 @@ def interval_contradiction(rows: Sequence[ResultRow], samples: Sequence[Sequence
     """Name an interval in the rows of a case that disagrees with its samples (one sequence per process)."""
     timings = [Timing(samples=tuple(of_process), timer=rows[0].timer, l2=rows[0].l2) for of_process in samples]
     interval = timings_interval(timings)
-    told = interval.as_speedup() if interval is not None else None
+    expected = interval.as_speedup() if interval is not None else None
     for row in rows:
         if row.speedup_low is None and row.speedup_high is None:  # the case failed, or its run was interrupted
             continue
-        if told is None:
-            return "`speedup_low` and `speedup_high` stand there, and its samples give no interval"
-        for name, bound in (("speedup_low", told.low), ("speedup_high", told.high)):
+        if expected is None:
+            return "`speedup_low` and `speedup_high` have values, but its samples give no interval"
+        for name, bound in (("speedup_low", expected.low), ("speedup_high", expected.high)):
             found = getattr(row, name)
             if found is None or not math.isclose(found, bound, rel_tol=1e-9):
-                return f"`{name}` is {found}, and its samples say {bound}"
+                return f"`{name}` is {found}, but its samples give {bound}"
     return None
 
 

@@ -72,9 +72,9 @@ class GateSettings:
     slower: float | None = None
     """Margin as a share; absent: 0.005, and more where the device resolves less."""
     unclear: Literal["pass", "warn", "fail"] = "warn"
-    """What an unclear case does: nothing, a warning, or exit code 4."""
+    """Result of an unclear case: nothing, a warning, or exit code 4."""
     missing: Literal["warn", "fail"] = "fail"
-    """What a case does that the baseline has and the run did not measure."""
+    """Result of a case that the baseline has and the run did not measure."""
     time: Literal["device", "wall"] = "device"
     """Which time of a call is compared: device time, or wall time of a plain loop, the host's work included."""
     override: dict[str, GateOverride] = field(default_factory=dict)
@@ -157,14 +157,14 @@ def _read_table(path: Path, *, required: bool) -> dict[str, Any] | None:
     except FileNotFoundError:
         raise SettingsError(f"no settings file {path}", "check the path after `--config`") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}") from error
+        raise SettingsError(f"{path} cannot be read: {error}", "use another file: `--config FILE`") from error
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is not TOML: {error}") from error
+        raise SettingsError(f"{path} is not TOML: {error}", "correct that line") from error
     table = document.get("tool", {}).get("kbench")
     if table is None and required:
         raise SettingsError(f"{path} has no [tool.kbench] table", "settings go below `[tool.kbench]`")
     if table is not None and not isinstance(table, dict):
-        raise SettingsError(f"{path}: tool.kbench is not a table")
+        raise SettingsError(f"{path}: tool.kbench is not a table", "settings go below `[tool.kbench]`")
     return table
 
 
@@ -177,7 +177,7 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     try:
         parsed = TypeAdapter(Settings).validate_json(json.dumps(table))
     except TypeError:  # TOML has dates and times, JSON has not, and no setting is one
-        raise SettingsError(f"{path}: [tool.kbench] holds a date or a time; settings have no such values") from None
+        raise SettingsError(f"{path}: [tool.kbench] holds a date or a time", "write it in quotes") from None
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None

@@ -1,1 +1,1 @@
-"""What judge and worker speak: messages, shared memory, the gate page, and forms that both know."""
+"""Protocol of judge and worker: messages, shared memory, the gate page, and data types of both."""

@@ -1,4 +1,4 @@
-"""How both sides call a model for its gradients."""
+"""Call of a model for its gradients, in both processes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What crosses a process boundary: JSON lines on a private socket, numbered, bounded, every field validated.
+"""Messages between processes: JSON lines on a private socket, numbered, bounded, every field validated.
 
 Nothing that arrives is unpickled or evaluated. Values (arguments of constructors and of `forward`, outputs) travel as
 *trees*: JSON with tagged leaves, where a tensor is only a number into a list that the receiver already holds.
@@ -34,7 +34,7 @@ MAX_INT = (1 << 63) - 1
 LONGEST_INT = 20
 """Digits and a sign: what 64 bits hold."""
 LONGEST_VALUE = 100
-"""Characters of a value that travel as they are; of a longer one, its hash."""
+"""Largest number of characters of a value that is sent as it is; a longer one is replaced by its hash."""
 LONE_SURROGATE = re.compile(rb"\\u[dD]")
 
 LEAVES: dict[str, Callable[[Any, Any], Any]] = {
@@ -45,14 +45,14 @@ LEAVES: dict[str, Callable[[Any, Any], Any]] = {
     "dtype": lambda content, torch: getattr(torch, content),
     "device": lambda content, torch: torch.device(content),
 }
-"""How a leaf of a value tree is decoded, by its tag: what `encode_leaf` makes."""
+"""Decoders for the leaves of a value tree, by tag; `encode_leaf` makes the leaves."""
 
 Message = dict[str, Any]
 T = TypeVar("T")
 
 
 class WireError(Exception):
-    """The peer said something that is not a valid message."""
+    """The peer sent something that is not a valid message."""
 
 
 class PeerGoneError(Exception):
@@ -71,7 +71,7 @@ class Channel:
         self._buffer = bytearray()
         self._scanned = 0
         self.received_ns = 0
-        """When the last message was complete (`time.perf_counter_ns`); if it is long, when it was parsed."""
+        """Arrival of the last message's end (`time.perf_counter_ns`), or for a long message the time of its parsing."""
 
     def fileno(self) -> int:
         """Return the descriptor, for `select`."""

@@ -2,8 +2,8 @@
 
 The worker queues: wait until `open` holds the round's number, its calls, write the number into `done`. Both are stream
 memory operations (CUDA Driver API, "Stream Memory Operations"), so that nothing spins on the device while the judge
-writes the inputs. A worker may write the page as it likes: whoever opens the gate early works on inputs that are not
-there yet, and whoever says `done` early is looked at before it is.
+writes the inputs. A worker can write anything into the page. If it opens the gate early, its calls read inputs that are
+not there yet. If it writes `done` early, the judge reads results that are not complete yet.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ class Gate:
         self._page = mmap.mmap(self.fd, PAGE_BYTES)
         self._words = (ctypes.c_uint32 * (PAGE_BYTES // 4)).from_buffer(self._page)
         self.number = 0
-        """Of the present round."""
+        """Number of the present round."""
 
     def next_round(self) -> int:
         """Return the number of a new round."""
@@ -56,12 +56,12 @@ class Gate:
             if now > look:
                 look += LOOK_NS
                 if now > limit or is_over():
-                    # Whoever says both has said them in this order, and this process may have slept in between.
+                    # An honest worker writes both in this order, and this process may have slept in between.
                     return now - started if words[DONE] == number else None
         return time.perf_counter_ns() - started
 
     def close(self) -> None:
-        """Let go of the page; a worker keeps its own mapping."""
+        """Close the page; a worker keeps its own mapping."""
         del self._words
         self._page.close()
         os.close(self.fd)

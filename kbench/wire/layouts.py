@@ -13,7 +13,7 @@ MOST_BYTES = 1 << 28
 def layouts_of(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any], int]]:
     """Yield (code, arguments, misalignment in bytes) for the layouts that the tensors among the arguments admit.
 
-    A misalignment is left to whoever owns the memory: the arguments come back as they are.
+    Arguments to be misaligned are yielded unchanged: the owner of the memory shifts them.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""What a process reports of the files that it reads and of what it needs a build for, checked field by field."""
+"""Report of a process about the files it reads and the reasons why it needs a build, checked field by field."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,14 +20,14 @@ class Observed:
     folders: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
 
-    def add(self, told: Any) -> None:
+    def add(self, report: Any) -> None:
         """Add what a message reports. Raises WireError for what no process of kbench sends."""
-        if not isinstance(told, dict):
-            raise WireError("an observation that is not a JSON object")
+        if not isinstance(report, dict):
+            raise WireError("the observation is not a JSON object")
         for name in KINDS:
-            own, values = getattr(self, name), wire_field(told, name, list)
+            own, values = getattr(self, name), wire_field(report, name, list)
             if len(own) + len(values) > MAX_OBSERVED or not all(_is_text(value) for value in values):
-                raise WireError(f"observed `{name}` are too many, or no text")
+                raise WireError(f"observed `{name}` has more than {MAX_OBSERVED} texts, or a value that is not a text")
             own.extend(values)
 
     def join(self, other: "Observed") -> None:

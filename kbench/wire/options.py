@@ -11,18 +11,18 @@ from kbench.wire.channel import Message, decode_constants, encode_constants
 
 def encode_options(options: RunOptions) -> Message:
     """Encode options as plain JSON."""
-    told = dataclasses.asdict(dataclasses.replace(options, overrides={}))
-    return {**told, "overrides": encode_constants(options.overrides), "results_dir": str(options.results_dir)}
+    fields = dataclasses.asdict(dataclasses.replace(options, overrides={}))
+    return {**fields, "overrides": encode_constants(options.overrides), "results_dir": str(options.results_dir)}
 
 
-def decode_options(told: Message) -> RunOptions:
+def decode_options(fields: Message) -> RunOptions:
     """Undo `encode_options`. Raises WireError, TypeError and ValueError."""
     special: dict[str, Any] = {
-        "cases": tuple(told["cases"]),
-        "overrides": decode_constants(told["overrides"]),
-        "limits": TimeLimits(**told["limits"]),
-        "level": Level(told["level"]),
-        "accept": tuple(told["accept"]),
-        "results_dir": Path(told["results_dir"]),
+        "cases": tuple(fields["cases"]),
+        "overrides": decode_constants(fields["overrides"]),
+        "limits": TimeLimits(**fields["limits"]),
+        "level": Level(fields["level"]),
+        "accept": tuple(fields["accept"]),
+        "results_dir": Path(fields["results_dir"]),
     }
-    return RunOptions(**{**told, **special})
+    return RunOptions(**{**fields, **special})

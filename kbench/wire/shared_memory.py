@@ -20,7 +20,7 @@ ALIGNMENT = 256
 
 
 class TensorSpec(NamedTuple):
-    """Where a tensor lies in a block: byte offset, dtype name (`float32`), shape and strides in elements.
+    """Place of a tensor in a block: byte offset, dtype name (`float32`), shape, and strides in elements.
 
     In a message it is a JSON list of these.
     """
@@ -32,7 +32,7 @@ class TensorSpec(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where the tensor begins and ends, in bytes of the block."""
+        """Beginning and end of the tensor, in bytes of the block."""
         return self.offset, self.offset + _extent(self.dtype, self.shape, self.stride)
 
     @classmethod

@@ -94,10 +94,10 @@ def under_counters(call: Callable[[], Any], device: str) -> None:
 
 
 def built_libraries() -> list[Path]:
-    """Return the shared libraries that this process has mapped from where kbench has it build."""
+    """Return the shared libraries that this process has mapped from the folders that kbench builds in."""
     folders = [os.environ[name] for name in ENVIRONMENT_FOLDERS if name in os.environ]
     mapped = {line.split(maxsplit=5)[-1] for line in Path("/proc/self/maps").read_text().splitlines() if ".so" in line}
-    # What was built in /tmp is elsewhere too.
+    # A library built in /tmp may be mapped from another path.
     roots = (*folders, tempfile.gettempdir())
     return sorted(Path(path) for path in mapped if path.startswith(roots))
 

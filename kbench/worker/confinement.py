@@ -1,4 +1,4 @@
-"""How a worker is locked in, before any solution is known."""
+"""Restriction of a worker before any solution is known."""
 
 import sys
 from pathlib import Path

@@ -39,9 +39,9 @@ def deliver(output: Any, targets: "Sequence[Tensor]", arguments: Sequence[Any]) 
 
 
 def places_of(output: Any) -> list[list[Any]]:
-    """Tell where each tensor of a result lies in this process: its address, and its strides in elements.
+    """Return the address and the strides (in elements) of each tensor of a result in this process.
 
-    The address is 0 for what does not lie there as its shape and strides say.
+    The address is 0 for a tensor whose memory does not match its shape and strides.
     """
     import torch
 

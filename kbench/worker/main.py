@@ -56,7 +56,7 @@ class Worker:
         self._queue: CallQueue | None = None
         self._results: list[Any] = []
         self._overrides: Any = None
-        """Of the case that the model was constructed for last."""
+        """Overrides of the case that the model was last constructed for."""
         self._observed = ObservedSolution()
         self._fresh = False  # whether each call gets tensor objects of its own
 
@@ -74,8 +74,8 @@ class Worker:
             except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
                 self._observed.denied(error)
                 answer = {"error": describe(error)}
-            # Looking takes 0.3 to 0.6 ms: where the judge's clock runs, the next request tells.
-            looks = None if message.get("told") else self._originals
+            # The check takes 0.3 to 0.6 ms: while the judge's clock runs, it is left to the next request.
+            looks = None if message.get("kept") else self._originals
             if looks is not None and (replaced := looks.replaced()):
                 answer["replaced"] = list(replaced)
             if (observed := self._observed.news()) is not None:
@@ -100,7 +100,7 @@ class Worker:
         return {"pid": os.getpid()}
 
     def do_open(self, message: Message) -> None:
-        """Open the device, which costs whoever computes on it some milliseconds; the gate's page comes with it."""
+        """Open the device, which delays programs on it by some milliseconds; map the gate page if one was sent."""
         if message["fds"]:
             self._queue = CallQueue(message["fds"][0])
         self._timer = backend(self._device).timer(message["mode"])
@@ -209,7 +209,7 @@ class Worker:
         self._fresh = message["fresh"]
 
     def do_unbind(self, _message: Message) -> None:
-        """Close the judge's memory, and let go of what results took: the next call finds memory as a first one does."""
+        """Close the judge's memory and free the results, so that the next call finds memory as a first call does."""
         self._inputs, self._tensors, self._outputs, self._weights, self._results = {}, [], [], [], []
         for block in (self._lent, self._block):
             if block is not None:
@@ -265,13 +265,13 @@ class Worker:
     def do_call(self, message: Message) -> Message:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
-        Each result is copied and freed before the next call, or with `late` after the last one; or, `told`, it is kept,
-        and the answer says where it lies. Times are medians of the calls alone, and their sum. `poison`: free memory,
-        before each call. `filled`: as the backend says.
+        Each result is copied and freed before the next call, or with `late` after the last one. With `kept`
+        it is kept instead, and the answer has its places. Times are medians of the calls alone, and their sum. `poison`
+        fills free memory with NaN before each call. `filled` has the backend fill new memory.
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
-        told, late, self._results = message["told"], message["told"] or message["late"], []
+        keep, late, self._results = message["kept"], message["kept"] or message["late"], []
         self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
         described, results, event_ns, submit_ns, unchecked = list[Any](), list[Any](), [], [], ""
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
@@ -287,16 +287,16 @@ class Worker:
                 del measured
                 if not late:
                     described.append(self._deliver(slot, results.pop()))
-            described += [self._deliver(*each, copy=not told) for each in zip(slots, results, strict=late)]
+            described += [self._deliver(*each, copy=not keep) for each in zip(slots, results, strict=late)]
             backend(self._device).synchronize()
-            if told:
+            if keep:
                 self._results = results
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         places = {"process": os.getpid(), "places": [*map(places_of, self._results)]}
         return {**times, "outputs": described, "unchecked": unchecked, **places}
 
     def do_round(self, message: Message) -> Message:
-        """Call the model on the given slots in a row, behind the judge's gate or not, and tell where results lie.
+        """Call the model on the given slots in a row, behind the judge's gate or not, and report the places of results.
 
         Nothing but the calls happens in between, unless the judge wants each result copied into its buffers
         (`deliver`). Two messages go back: `queued` once all is submitted (without a gate: `done`), then the times.
@@ -320,15 +320,15 @@ class Worker:
                 queue.read(len(slots))
                 self._channel.send({"progress": "done", "n": message["n"]})
         with Stage("output"):
-            for slot, result in [*zip(slots, self._results, strict=False)][-message["tell_last"] :]:
+            for slot, result in [*zip(slots, self._results, strict=False)][-message["report_last"] :]:
                 described.append(deliver(result, (), self._inputs[slot]))
                 places.append(queue.places(result))
-        told = {"outputs": described, "places": places, "handles": queue.handles}
+        report = {"outputs": described, "places": places, "handles": queue.handles}
         if message["gated"]:
-            self._channel.send({"progress": "queued", "n": message["n"], **told})
+            self._channel.send({"progress": "queued", "n": message["n"], **report})
             queue.read(len(slots))
-            told = {}  # once is enough
-        return {**told, "event_ns": round(queue.event_ns), "submit_ns": queue.submit_ns}
+            report = {}  # sent once
+        return {**report, "event_ns": round(queue.event_ns), "submit_ns": queue.submit_ns}
 
     def _deliver(self, slot: int, result: Any, *, copy: bool = True) -> list[list[Any]]:
         with Stage("output"):

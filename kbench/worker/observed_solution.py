@@ -1,4 +1,4 @@
-"""What a worker observes of its solution: the files that it reads, the programs that it starts, what it compiles."""
+"""Observation of a solution in its worker: the files it reads, the programs it starts, the extensions it builds."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A worker's part in a round: queue calls behind the judge's gate, and tell where their results lie."""
+"""A worker's part in a round: queue calls behind the judge's gate, and report the places of their results."""
 
 import base64
 import ctypes
@@ -61,7 +61,7 @@ class CallQueue:
         self.event_ns = self._marks[1].ns_since(self._marks[0]) / max(1, calls)
 
     def places(self, output: Any) -> list[list[Any]]:
-        """Tell where the tensors of a result lie: number of the allocation in `handles`, offset in bytes, strides.
+        """Return the place of each tensor of a result: number of the allocation in `handles`, offset in bytes, strides.
 
         The number is -1 for memory without a handle: of another process, or of the driver's own pools.
         """

@@ -40,10 +40,10 @@ def import_solution(path: Path, entry: str = "") -> ModuleType:
         return _imported(module_name, path)
     begin(path, also=(kernels_of(path),))
     name = f"kbench_solution_{path.stem}"
-    # What runs is the source that was hashed: a `__pycache__` beside it may hold something else.
+    # The hashed source runs: a `__pycache__` beside it may hold other code.
     spec = importlib.util.spec_from_file_location(name, path, loader=SourceLoader(name, str(path)))
     assert spec is not None, "a .py path always has a loader"
-    assert spec.loader is not None, "as above"
+    assert spec.loader is not None, "a source file has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -147,7 +147,7 @@ def state_of(model: "nn.Module") -> "list[tuple[str, Tensor]]":
         return []
     import torch
 
-    if isinstance(inner, torch.nn.Module):  # what it holds under two names may be the reference's under either
+    if isinstance(inner, torch.nn.Module):  # the reference may have either name of a tensor with two names
         listed = torch.nn.Module.named_parameters, torch.nn.Module.named_buffers
         return [pair for each in listed for pair in each(inner, remove_duplicate=False)]
     return [*inner.named_parameters(), *inner.named_buffers()]
@@ -158,9 +158,9 @@ def loaded(
 ) -> "list[tuple[str, Tensor]]":
     """Load new values of a model's own `state` as a checkpoint, then set its mode again; return its state.
 
-    What it folds when weights are loaded, or in `eval()`, is folded anew; what it does not take stays as it is, and a
-    name that it no longer has keeps its tensor. Where parts are in other modes than the whole, the mode is not set
-    again, since that would change theirs.
+    Weights that the model folds when they are loaded, or in `eval()`, are folded again. Values that it does not accept
+    are left out, and a name that it no longer has keeps its tensor. If parts are in other modes than the whole, the
+    mode is not set again, since that would change theirs.
     """
     import torch
 
@@ -171,7 +171,7 @@ def loaded(
     with contextlib.suppress(Exception):  # its own code, written for other callers
         inner.load_state_dict(new, strict=False)
     if len({part.training for part in inner.modules()}) == 1:
-        with contextlib.suppress(Exception):  # as above
+        with contextlib.suppress(Exception):  # the same holds for its `train`
             inner.train(inner.training)
     return list((dict(state) | dict(state_of(model))).items())
 
@@ -184,7 +184,7 @@ def copy_into(state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tenso
 
 
 def _differing(state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Return the values that a state does not have yet: a version counter that moves tells that others have changed."""
+    """Return the values that differ from a state's: a write would move the version counter of an equal tensor too."""
     held = dict(state)
     return {name: value for name, value in values.items() if not held[name].equal(value)}
 

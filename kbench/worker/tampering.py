@@ -1,7 +1,7 @@
-"""What a solution must leave as it found it: the clocks, and what torch itself offers.
+"""Functions that a solution must not replace: the clocks, and those of torch.
 
 A worker remembers the functions before it imports a solution and compares them with what is there after each answer.
-It finds what is replaced in the open, in Python. Whoever hides better gains nothing: the judge's clock decides.
+It finds replacements made in Python. A solution that hides one better gains nothing: the judge's clock decides.
 """
 
 import sys

@@ -11,9 +11,9 @@ import kbench
 from kbench import EvaluationResult, Failed, KbenchError, Passed
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Status
+from kbench.engine.task import Budgets
 from kbench.host import nursery_process
 from kbench.storage.results import read_run
-from kbench.sweep.task import Budgets
 
 REAL = tiny_corpus.problem(
     "x.tanh()", given="torch.rand(8, n)", constants='n = 64\nCASES = {"default": {}, "ragged": {"n": 33}}'

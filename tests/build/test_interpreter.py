@@ -53,7 +53,7 @@ def test_workers_may_not_write_what_judges_may(cache, monkeypatch) -> None:
     monkeypatch.setattr(interpreter, "_lacks_bytecode", lambda: True)
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert worker_environment(cache)["PYTHONDONTWRITEBYTECODE"] == "1"
-    assert interpreter.own_environment()["PYTHONDONTWRITEBYTECODE"] == ""
+    assert interpreter.child_environment()["PYTHONDONTWRITEBYTECODE"] == ""
 
 
 def test_workers_run_triton_in_its_interpreter_where_the_caller_says_so(cache, monkeypatch) -> None:

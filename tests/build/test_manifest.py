@@ -181,5 +181,5 @@ def test_without_a_cache_folder_nothing_is_kept_and_nothing_fails(tmp_path, monk
 def test_a_lost_file_is_said(tmp_path):
     assert manifest.identity(tmp_path / "gone.py") == ""
     with pytest.raises(OSError, match="cannot be read"):
-        manifest.own_hash(tmp_path / "gone.py")
+        manifest.file_hash(tmp_path / "gone.py")
     assert not manifest.is_identity("0" * 64, tmp_path / "gone.py")

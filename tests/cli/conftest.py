@@ -89,12 +89,12 @@ def refused(kbench) -> Callable[..., tuple[int, str]]:
 @pytest.fixture
 def fake_run(monkeypatch) -> Callable[..., list]:
     """Let `run` yield these events, exceptions raised in their place; the calls' arguments are collected."""
-    from kbench.run import session as run_verb
+    from kbench.engine import run as run_verb
 
     calls: list = []
 
     def install(*stream: object) -> list:
-        def run(problem, solutions, options) -> Iterator[object]:
+        def run(problem, solutions, options, **_kept) -> Iterator[object]:
             calls.append((problem, solutions, options))
             for event in stream:
                 if isinstance(event, BaseException):

@@ -51,7 +51,7 @@ def test_long_help_comes_in_groups_and_hides_nothing_for_good(kbench, command):
         return re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.M)
 
     first, all_of_them = options(kbench(command, "--help").out), options(kbench(command, "--help-all").out)
-    assert len(first) <= (22 if command == "sweep" else 14), "two are for help"
+    assert len(first) <= (22 if command == "sweep" else 15), "two are for help"
     assert set(first) < set(all_of_them)
     assert len(all_of_them) == len(set(all_of_them))
     assert f"shows {len(all_of_them) - len(first)} more options" in kbench(command, "--help").out
@@ -130,7 +130,7 @@ def test_help_takes_at_most_twice_the_processor_time_of_its_libraries():
 def test_completion_loads_nothing_heavy(words, expected):
     code = (
         "import atexit, sys\n"
-        "heavy = {'torch', 'pandas', 'numpy', 'pydantic', 'kbench.run', 'rich.console'}\n"
+        "heavy = {'torch', 'pandas', 'numpy', 'pydantic', 'kbench.engine', 'rich.console'}\n"
         "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
         "sys.argv = ['kbench']\nfrom kbench.cli.app import main\nmain()"
     )
@@ -190,11 +190,11 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
 def started(body: str) -> subprocess.Popen[str]:
     """Start `kbench run --json` with this body of `run`, and wait until that says that it is ready."""
     code = (
-        "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
+        "import signal, sys, time\nfrom kbench.engine import run as verb\nfrom kbench.cli.app import main\n"
         # A shell's background jobs ignore the one, what runs below `nohup` the other.
         "signal.signal(signal.SIGINT, signal.default_int_handler); signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "def say(text):\n    sys.stderr.write(text + '\\n'); sys.stderr.flush()\n"
-        f"def run(*_):\n    {body}\n"
+        f"def run(*_, **__):\n    {body}\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": ROOT}

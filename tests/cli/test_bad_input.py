@@ -7,7 +7,7 @@ import pytest
 
 from kbench.core.errors import UsageError
 from kbench.devices import selection
-from kbench.sweep.journal import Journal
+from kbench.engine.journal import Journal
 
 FILES = {
     "p.py": "class Model: pass\ndef get_inputs(): pass\ndef get_init_inputs(): pass\n",

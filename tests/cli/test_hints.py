@@ -1,4 +1,4 @@
-"""Every command that a hint, an explanation or a message names can be typed: it is parsed as the command line would."""
+"""Messages: each code has a meaning and a next step, each error a hint, and every command they name can be typed."""
 
 import ast
 import functools
@@ -13,13 +13,17 @@ import typer
 
 import kbench
 from kbench.cli.app import COMMANDS, build_app
-from kbench.core.explain import EXPLANATIONS
+from kbench.core import errors
+from kbench.core.explain import EXPLANATIONS, Explanation
 from kbench.selftest.fixtures import CORPUS
 
 PACKAGE = Path(kbench.__file__).parent
 COMMAND = re.compile(r"`(kbench [^`]+)`")
 OPTION = re.compile(r"`(--[a-z][a-z0-9-]*)")
 
+ERRORS = {name for name in vars(errors) if name.endswith("Error")} - {"InternalError"}
+WITHOUT_A_HINT = 19
+"""Number of errors without a hint: the message has the step, or is another program's. Only lower it."""
 VALUES = {
     "DATE": "2027-01-01",
     "SHARE": "5%",
@@ -131,3 +135,36 @@ def test_named_options_exist():
 def test_a_line_that_cannot_be_typed_is_found(line):
     with pytest.raises(Exception, match=r"Missing parameter|No such option|No such command"):
         typed(line)
+
+
+def raised() -> Iterator[tuple[str, str, str]]:
+    """Yield the place, the text and the hint of every error of `core.errors` that is raised, as the code has them."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            call = node.exc if isinstance(node, ast.Raise) else None
+            if not isinstance(call, ast.Call) or not call.args or path.is_relative_to(CORPUS):
+                continue
+            if getattr(call.func, "attr", getattr(call.func, "id", "")) in ERRORS:
+                hints = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "hint")]
+                hint = ast.unparse(hints[0]) if hints else ""
+                yield f"{path.relative_to(PACKAGE)}:{node.lineno}", ast.unparse(call.args[0]), hint
+
+
+def table() -> str:
+    """Return all codes and errors, one a line, for a person to read: `print(table())` in a shell."""
+    codes = [f"{one.kind} {one.code}: {one.meaning} -> {one.fix}" for one in EXPLANATIONS.values()]
+    return "\n".join([*codes, *(f"{where}: {text} -> {hint}" for where, text, hint in raised())])
+
+
+@pytest.mark.parametrize("one", EXPLANATIONS.values(), ids=lambda one: f"{one.kind} {one.code}")
+def test_a_code_has_a_meaning_and_a_next_step(one: Explanation) -> None:
+    assert re.fullmatch(r"\S.{10,200}[.]" if one.kind != "flag" else r"\S.{10,200}[^.]", one.meaning), "one sentence"
+    assert re.fullmatch(r"(?!(?:the|an?|this|no) )\S.{5,159}[.]", one.fix, re.I), "one step, which begins with a verb"
+    assert [other for other in EXPLANATIONS.values() if (other.kind, other.meaning) == (one.kind, one.meaning)] == [one]
+
+
+def test_an_error_has_a_hint() -> None:
+    assert len([where for where, _, hint in raised() if not hint]) <= WITHOUT_A_HINT
+    assert len(table().splitlines()) > len(EXPLANATIONS) + 150, (
+        "the search misses some: are errors made in another way?"
+    )

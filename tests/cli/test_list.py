@@ -103,7 +103,7 @@ def test_torch_and_plugins_stay_unimported(arguments):
         "import sys\nfrom kbench.cli.app import main\n"
         f"try: main({arguments!r})\n"
         "except SystemExit: pass\n"
-        "loaded = {'torch', 'pandas', 'numpy', 'kbench.run'} & set(sys.modules)\n"
+        "loaded = {'torch', 'pandas', 'numpy', 'kbench.engine'} & set(sys.modules)\n"
         "loaded |= {m for m in sys.modules if m.startswith(('kbench.problems.', 'kbench.solutions.'))}\n"
         "sys.exit(f'imported {loaded}' if loaded else 0)"
     )

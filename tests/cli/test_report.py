@@ -10,9 +10,10 @@ from records import FIVE, make_run
 from sweeping import passed, task
 
 from kbench.core.model import Finding, FindingKind, Peaks
+from kbench.engine.journal import Header, Journal
+from kbench.engine.task import TaskVerdict
 from kbench.storage import details
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.sweep.journal import Header, Journal
 
 RESULTS = Path("results")
 RATIOS = FIVE[:3]
@@ -159,7 +160,8 @@ def test_a_sweep_with_its_journal(kbench):
     make_run(RESULTS, "swept", {"s1": RATIOS, "s2": []}, problem="p", case="default")
     header = Header(run="swept", started_utc="2020-01-01T00:00:00+00:00", arguments={})
     with Journal(RESULTS / "swept.journal.jsonl", header) as journal:
-        journal.append(task(1, claim=7.5), 0, passed(stage_s={"verify": 61.0}), "cpu")
+        judged = TaskVerdict(task=task(1, claim=7.5), results=(passed(stage_s={"verify": 61.0}),))
+        journal.append(judged, "cpu")
     found = page(kbench, "swept")
     for text in ("1 of 2 pass", "right, above 1.5×", "7.5×", "units an hour", "verify", "61.0 s", "signal 11"):
         assert found.says(text), text

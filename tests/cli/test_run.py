@@ -14,7 +14,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import MachineError
 from kbench.core.levels import Level, shortfall
 from kbench.core.model import Finding, FindingKind, Status
-from kbench.run import session as run_verb
+from kbench.engine import run as run_verb
 from kbench.storage import details
 
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
@@ -354,7 +354,7 @@ def test_an_interrupt_keeps_what_had_finished(kbench, fake_run):
 
 
 def test_an_interrupted_run_names_the_file_with_what_had_finished(kbench, monkeypatch):
-    def run(*_):
+    def run(*_, **__):
         Path("results").mkdir()
         Path("results/half.csv").write_text("rows")
         Path("results/half.samples.csv").write_text("samples")

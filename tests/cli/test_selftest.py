@@ -45,14 +45,14 @@ def judging(monkeypatch) -> Callable[..., list[str]]:
     def install(error: BaseException | None = None, after: int = 0) -> list[str]:
         judged: list[str] = []
 
-        def judge_all(_bench, groups, _lanes):
-            for fixture in (fixture for group in groups for fixture in group.fixtures):
+        def judge(_bench, fixtures, **_how):
+            for fixture in fixtures:
                 if error is not None and len(judged) == after:
                     raise error
                 judged.append(fixture.name)
                 yield checked(fixture)
 
-        monkeypatch.setattr(session.FixtureRunner, "judge_all", judge_all)
+        monkeypatch.setattr(session.FixtureRunner, "judge", judge)
         return judged
 
     return install

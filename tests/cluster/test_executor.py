@@ -12,13 +12,13 @@ from kbench.build.interpreter import PACKAGE
 from kbench.cluster import executor
 from kbench.cluster.executor import Cluster, RemoteDevice
 from kbench.cluster.membership import Member, Versions
-from kbench.cluster.supervisor import Over, TaskDone, UnitDone
+from kbench.cluster.supervisor import Over, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Passed, Status
 from kbench.devices import selection
-from kbench.sweep.crew import SweepOptions
-from kbench.sweep.task import DeviceState, Finished, Retried, Task
-from kbench.units.unit import UnitResult
+from kbench.engine.crew import SweepOptions
+from kbench.engine.task import DeviceState, Finished, Retried, Task, TaskVerdict
+from kbench.engine.unit import UnitResult
 
 VERSIONS = Versions(kbench="1", python="3", torch="2", driver="")
 
@@ -60,13 +60,13 @@ class FakeSupervisor:
                     self.news.append(Over(reason="quarantined"))
                     return
                 case ("tell", last):
-                    self.news += [UnitDone(key=key, process=len(known[key]), result=passed(timed=False)), last]
+                    self.news += [UnitDone(key=key, result=passed(timed=False)), last]
                     return
                 case UnitResult() as result:
                     pass
                 case _:
                     result = passed(timed=False)
-            self.news += [UnitDone(key=key, process=len(known[key]), result=result), TaskDone(key=key, elapsed_s=1.0)]
+            self.news.append(UnitDone(key=key, result=result))
 
     def _events(self) -> Iterator[object]:
         return iter(())
@@ -96,8 +96,8 @@ class Stage:
         news = self.cluster._news
         self.cluster._news = SimpleNamespace(get=self._next, put=news.put)
 
-    def _write(self, one: Task, process: int, result: UnitResult, _device: str) -> None:
-        self.written.append((one.key, process, result.status))
+    def _write(self, verdict: TaskVerdict, _device: str) -> None:
+        self.written.append((verdict.task.key, len(verdict.results) - 1, verdict.last.status))
 
     def _next(self) -> tuple[RemoteDevice, object]:
         return next((post, post.actor.news.pop(0)) for post in self.posts if post.actor.news and not post.is_gone)

@@ -6,8 +6,8 @@ from sweeping import OPTIONS, task
 
 from kbench.cluster import parcels, supervisor
 from kbench.devices import selection
+from kbench.engine.crew import SweepOptions
 from kbench.sandbox.hidden_paths import hidden
-from kbench.sweep.crew import SweepOptions
 
 
 class FakeCrew:

@@ -22,7 +22,7 @@ from kbench.core.levels import (
     untried,
 )
 from kbench.core.model import Status
-from kbench.judge.verify.lacks import FATAL, REFUSED, lacking, of_weights
+from kbench.judge.verify.lacks import FATAL, REFUSED, lacking, weight_property
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 from kbench.wire.layouts import layouts_of
 
@@ -299,4 +299,4 @@ def test_a_wrong_answer_an_error_and_what_no_level_excuses(status, code) -> None
     ],
 )
 def test_weights_that_are_not_followed(status, way, diagnosis, code) -> None:
-    assert of_weights(status, way, diagnosis) == code
+    assert weight_property(status, way, diagnosis) == code

@@ -13,9 +13,9 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, Saved
 from kbench.core.verdict import Answer
 from kbench.devices import monitor, selection
+from kbench.engine import run as running
 from kbench.gate.confirm import locked_clock_mhz
 from kbench.plugins import registry
-from kbench.run import session as running
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 

@@ -107,7 +107,7 @@ def test_a_refusal_begins_with_why(judged: dict[str, Failed], name: str) -> None
 
 
 def test_weights_that_are_kept_were_tried_once_more(judged: dict[str, Failed]) -> None:
-    assert judged["constructed"].diagnosis.evidence.endswith("called with all of them as before it is right")
+    assert judged["constructed"].diagnosis.evidence.endswith("with the weights of construction the solution is right")
 
 
 def test_a_traceback_begins_with_the_line_that_raised(judged: dict[str, Failed]) -> None:

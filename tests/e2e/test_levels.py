@@ -8,8 +8,8 @@ import tiny_corpus
 from kbench.core.events import Judged, RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
+from kbench.engine.run import run
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 

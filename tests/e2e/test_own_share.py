@@ -8,8 +8,8 @@ import tiny_corpus
 from verdicts import verdicts, written
 
 from kbench.core.model import Passed
+from kbench.engine import evaluator
 from kbench.storage.results import read_run
-from kbench.units import evaluator
 
 RESULT, LAYERS = "self.linear(x).tanh()", "self.linear = nn.Linear(n, n)"
 

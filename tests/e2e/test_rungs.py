@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from require import require_rung
 
-import kbench.run.session
+import kbench.engine.run
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
 from kbench.plugins import registry
@@ -21,13 +21,13 @@ SWISH = Path(__file__).parents[1] / "kernelbench" / "25_Swish.py"
 @pytest.mark.parametrize("rung", [Rung.LIMITS, Rung.NAMESPACES, Rung.LANDLOCK, Rung.FULL])
 def test_the_reference_against_itself_is_timed(rung, monkeypatch, tmp_path):
     require_rung(rung)
-    monkeypatch.setattr(kbench.run.session, "sandbox_rung", lambda *_: int(rung))
+    monkeypatch.setattr(kbench.engine.run, "sandbox_rung", lambda *_: int(rung))
     problem = registry.find_problem(SWISH, Settings())
     eager = registry.find_solution(problem, "eager", Settings())
     options = RunOptions(
         device="cpu", cases=("small",), processes=1, max_processes=1, results_dir=tmp_path / "results", save=False
     )
-    events = list(kbench.run.session.run(problem, [eager], options))
+    events = list(kbench.engine.run.run(problem, [eager], options))
     (judged,) = (event for event in events if isinstance(event, Judged))
     assert isinstance(judged.outcome, Passed), judged.outcome
     (row,) = judged.rows

@@ -9,8 +9,8 @@ import tiny_corpus
 from kbench.build import manifest
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
+from kbench.engine.run import run
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.storage.settings import Settings
 
 pytestmark = [pytest.mark.slow(60), pytest.mark.usefixtures("own_cache")]

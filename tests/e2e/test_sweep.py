@@ -17,9 +17,9 @@ from tiny_corpus import BODIES, problem, solution
 from waiting import wait_until
 
 from kbench.core.model import Status
+from kbench.engine import journal
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.journal_file import SUFFIX
-from kbench.sweep import journal
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600.0

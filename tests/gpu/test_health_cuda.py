@@ -10,9 +10,9 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.health import ProbeAnswer
 from kbench.core.model import Failed, Passed
 from kbench.devices import selection
+from kbench.engine.run import run
 from kbench.host import health
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.selftest.fixtures import CORPUS
 from kbench.storage import quarantine
 from kbench.storage.settings import Settings, cache_dir

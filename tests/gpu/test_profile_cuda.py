@@ -8,9 +8,9 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Failed, Passed, Status
 from kbench.devices.profiler import profile
+from kbench.engine.run import run
 from kbench.judge.timing.profile import activities
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.selftest.fixtures import CORPUS
 from kbench.storage.settings import Settings
 

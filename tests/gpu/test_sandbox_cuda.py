@@ -10,8 +10,8 @@ from require import WITH_CUDA
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
+from kbench.engine.run import run
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.sandbox import hidden_paths, process_tree, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings

@@ -5,9 +5,9 @@ from require import WITH_CUDA
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed, Passed, Status
+from kbench.engine.run import run
 from kbench.host import sanitizer
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.sandbox import rung_probe, rungs
 from kbench.selftest.fixtures import CORPUS
 from kbench.storage.settings import Settings, cache_dir
@@ -105,7 +105,7 @@ def test_the_tool_attaches_within_every_rung_that_this_machine_reaches(tmp_path,
     if rung > rung_probe.reached("cuda", cache_dir()):
         pytest.skip("this machine does not reach that rung")
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("kbench.run.session.sandbox_rung", lambda *_: int(rung))
+    monkeypatch.setattr("kbench.engine.run.sandbox_rung", lambda *_: int(rung))
     path = tmp_path / "beside.py"
     path.write_text(SOLUTION.format(kernel=KERNELS["beside"], name="beside"))
     found = judged(path, sanitize=True)

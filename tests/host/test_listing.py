@@ -76,7 +76,7 @@ def test_a_file_that_does_not_end_is_stopped(problem, monkeypatch):
     assert "__main__" in str(caught.value.hint)
 
 
-@pytest.mark.parametrize("module", ["kbench.api.judge", "kbench.units.evaluator", "kbench.mcp.server"])
+@pytest.mark.parametrize("module", ["kbench.api.judge", "kbench.engine.evaluator", "kbench.mcp.server"])
 def test_every_process_that_judges_can_compute_cases(module):
     if module.startswith("kbench.mcp"):
         pytest.importorskip("mcp")

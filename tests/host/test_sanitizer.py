@@ -15,13 +15,13 @@ from kbench.core.events import Judged, RunOptions, StageFinished
 from kbench.core.model import Case, Failed, FindingKind, Passed, Status
 from kbench.core.sanitizer import SourcePlace, parse
 from kbench.devices import selection
+from kbench.engine.run import run
 from kbench.host import sanitizer
 from kbench.host.context import RunContext
 from kbench.host.sanitizer import Sanitizer, small_case, source_lines
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
-from kbench.run.session import run
 from kbench.sandbox import namespaces, rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings, cache_dir

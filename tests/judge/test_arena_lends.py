@@ -12,13 +12,13 @@ import torch
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed, Passed, Status
+from kbench.engine.run import run
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import Arguments
 from kbench.judge.reference.expected import Expected
 from kbench.judge.verify.battery import Battery
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.storage.settings import Settings
 from kbench.worker.main import Worker
 

@@ -60,7 +60,7 @@ def bound(candidate, monkeypatch):
             raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
 
     arena = SimpleNamespace(close=lambda: None)
-    trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None, forget_told=lambda: None)
+    trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None, clear_sent_scalars=lambda: None)
     battery = SimpleNamespace(bind=lambda *_, **__: trial)
     judge = SimpleNamespace(fresh_worker=lambda _compiler: None, device="a GPU", give_way=lambda _candidate: None)
     judge.constructing = lambda _spec: contextlib.nullcontext()
@@ -126,7 +126,7 @@ def test_parameters_of_other_values_are_copied_where_that_is_right(
 ):
     candidate = undecided("order")
     candidate.leave_buffers = lambda: False
-    monkeypatch.setattr(BoundCandidate, "on", lambda *_, **__: SimpleNamespace(exchange=exchange))
+    monkeypatch.setattr(BoundCandidate, "bound_to", lambda *_, **__: SimpleNamespace(exchange=exchange))
 
     def exchange(_seed, *, oracle):
         copies = not candidate.undecided and not candidate.decided[-1]
@@ -144,7 +144,7 @@ def test_buffers_of_other_values_are_left_where_only_copying_them_is_wrong(
     """A table in another layout, at the place of the reference's: nothing but its constructor can make it."""
     candidate, left = undecided("name"), []
     candidate.leave_buffers = lambda: left.append("table") or True
-    monkeypatch.setattr(BoundCandidate, "on", lambda *_, **__: SimpleNamespace(exchange=exchange))
+    monkeypatch.setattr(BoundCandidate, "bound_to", lambda *_, **__: SimpleNamespace(exchange=exchange))
 
     def exchange(_seed, *, oracle):
         if candidate.decided == [False] and not (left and right_if_left):

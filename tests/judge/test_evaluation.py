@@ -55,7 +55,7 @@ class FakeJudge:
 def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
     tally = SimpleNamespace(correctness=lambda *_: CORRECT, calls=3, notes=list)
     trial = SimpleNamespace(tally=tally)
-    bound = SimpleNamespace(constructed=lambda *_, **__: trial, on=lambda _: trial, close=lambda: None)
+    bound = SimpleNamespace(constructed=lambda *_, **__: trial, bound_to=lambda _: trial, close=lambda: None)
     levels = SimpleNamespace(tally=tally, lacks=SimpleNamespace(codes=(), findings=lambda *_: []))
     monkeypatch.setattr(evaluation, "BoundCandidate", lambda *_: bound)
     monkeypatch.setattr(evaluation, "Levels", lambda *_: levels)
@@ -133,7 +133,7 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
         reference=None, arena=None, candidate=candidate, exchange=tells("call"), take_back=tells("take back")
     )
     reference = SimpleNamespace(load=tells("load"), bind=tells("bind"), kill=tells("kill"), spec=None)
-    judge.bound.on, judge.bound.leave = (lambda *_, **__: trial), (lambda: None)
+    judge.bound.bound_to, judge.bound.rebind_next = (lambda *_, **__: trial), (lambda: None)
     judge.take_reference_worker, judge.constructing = (lambda _: reference), (lambda _: contextlib.nullcontext())
     gpu = SimpleNamespace(queues_calls=True, release_cached=lambda: None)
     monkeypatch.setattr(evaluation, "backend", lambda _: gpu)
@@ -159,7 +159,7 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
-    judge.bound.spoil = lambda: done.append("renewed")
+    judge.bound.reconstruct_next = lambda: done.append("renewed")
     outcome = evaluate(judge)
     assert isinstance(outcome, Passed)
     assert ("not_recorded", "recording the solution's calls failed: capturing") in {
@@ -196,7 +196,7 @@ def test_who_is_refused_where_the_reference_was_disturbed_is_timed_once_more_in_
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
-    judge.bound.spoil = lambda: done.append("renewed")
+    judge.bound.reconstruct_next = lambda: done.append("renewed")
     outcome = evaluate(judge)
     assert (outcome.status if isinstance(outcome, Failed) else None) is ends
     assert done.count("renewed") == len(done) // 2
@@ -216,6 +216,6 @@ def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatc
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
     monkeypatch.setattr(evaluation, "take_profile", lambda *_: HALF)
-    judge.bound.spoil = lambda: None
+    judge.bound.reconstruct_next = lambda: None
     codes = [finding.code for finding in evaluate(judge, require_custom=True).findings]
     assert codes.count("kernels") == 1

@@ -47,11 +47,11 @@ def test_what_large_steps_took_is_given_back_before_the_worker_makes_them(monkey
     monkeypatch.setattr(exchange, "backend", lambda _: device)
     trial: Any = object.__new__(Trial)
     trial.reference = SimpleNamespace(between_bytes=between_bytes, device="cuda")
-    trial.tell = lambda slot, _: said.append(f"tell {slot}")
+    trial.send_scalars = lambda slot, _: said.append(f"send {slot}")
     trial.candidate = SimpleNamespace(pause=lambda: None)
     trial.arena = SimpleNamespace(fill=lambda slot, _: said.append(f"fill {slot}"), lends=False)
     trial.fill([3], [SimpleNamespace(arguments=[])])
-    assert said == ["released"] * released + ["tell 3", "fill 3"]
+    assert said == ["released"] * released + ["send 3", "fill 3"]
 
 
 def trial_that_finds(*excesses: float, is_timed: bool) -> Any:

@@ -66,7 +66,7 @@ def take(service: main.JudgeService, compiler: str) -> Worker:
 
 
 def test_those_expected_are_taken_in_order(service: main.JudgeService) -> None:
-    service._expect(["", "graphs"])
+    service._start_ahead(["", "graphs"])
     assert (take(service, "").number, take(service, "graphs").number) == (1, 2)
 
 
@@ -126,7 +126,7 @@ def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_other
     left_s = []
     for step in (problem.Step.CONSTRUCT, problem.Step.CALL, problem.Step.IMPORT):
         now[0] += 4.0
-        service.tell(step)
+        service.report_step(step)
         left_s.append(deadline.left_s)
     service.progress(stage="verify")
     service._waited_s += 3.0
@@ -156,7 +156,7 @@ class Bound:
         self.candidate, self.closed = candidate, False
         Bound.every.append(self)
 
-    def on(self, reference: str) -> str:
+    def bound_to(self, reference: str) -> str:
         assert self.candidate.prepared
         return f"bound to {reference}"
 
@@ -180,7 +180,7 @@ def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
     monkeypatch.setattr(
         main, "list_kernels", lambda trial, _device: seen if trial == "bound to the reference" else None
     )
-    profiles._expect(["graphs", ""])
+    profiles._start_ahead(["graphs", ""])
     ahead = list(profiles._ahead)
     assert profiles.do_profile({"solution": SPEC}) == {"share": 1.0, "reason": "", "status": ""}
     (bound,) = Bound.every
@@ -238,19 +238,19 @@ def test_a_judge_without_a_request_gives_memory_to_those_who_wait_for_it(
         service._room.callback(lambda: made.append({"given back": 1}))
 
     monkeypatch.setattr(service, "_reserve", reserve)
-    monkeypatch.setattr(service, "_made", lambda overrides: made.append(overrides) or reference)
+    monkeypatch.setattr(service, "_make_reference", lambda overrides: made.append(overrides) or reference)
     service._overrides = {"n": 3}
-    service._expect(["", "graphs"])
+    service._start_ahead(["", "graphs"])
     before = list(service._ahead)
-    service._bring_out()
+    service._open_case()
     service._channel = quiet = Quiet(2)
     assert service._receive() == {"op": "evaluate"}
     assert [worker.compiler for worker in service._ahead] == ["", "graphs"]
     assert any(worker.alive for worker in before) is not wanted, "one that opened the device holds memory of it"
     assert quiet.waited == ([main.IDLE_S, None] if wanted else [main.IDLE_S] * 3)
     assert (service._reference is None) is wanted
-    service._bring_out()
-    service._bring_out()
+    service._open_case()
+    service._open_case()
     assert service.reference is reference
     assert made == ([{"n": 3}, {"given back": 1}, {"n": 3}] if wanted else [{"n": 3}])
 
@@ -282,7 +282,7 @@ class Room:
                 raise torch.OutOfMemoryError
             return SimpleNamespace(cost=cost, between_bytes=between)
 
-        monkeypatch.setattr(service, "_made", made)
+        monkeypatch.setattr(service, "_make_reference", made)
 
     def reserve(self, need_bytes: int, capacity_bytes: int, _wait: object) -> contextlib.AbstractContextManager[object]:
         assert capacity_bytes == 80 << 30
@@ -296,10 +296,10 @@ class Room:
 )
 def test_a_case_queues_for_what_its_calls_turn_out_to_take(service, monkeypatch, between_gib, short, asked) -> None:
     room = Room(service, monkeypatch, between=between_gib << 30, short=short)
-    service._bring_out()
+    service._open_case()
     assert room.asked == asked
-    service._put_away()
-    service._bring_out()
+    service._free_case()
+    service._open_case()
     assert room.asked == [*asked, asked[-1]], "what is known is reserved at once"
 
 
@@ -347,7 +347,7 @@ def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch)
 def test_a_case_that_does_not_fit_the_whole_device_raises(service, monkeypatch) -> None:
     room = Room(service, monkeypatch, short=2)
     with pytest.raises(torch.OutOfMemoryError):
-        service._bring_out()
+        service._open_case()
     assert room.asked == [9, 80]
 
 
@@ -371,7 +371,7 @@ def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monk
     coming = iter(outcomes)
 
     def evaluated(*_: object) -> tuple[Failed, str]:
-        service._bring_out()
+        service._open_case()
         outcome = next(coming)
         if isinstance(outcome, Exception):
             raise outcome
@@ -387,14 +387,14 @@ def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monk
 
 
 def test_those_still_expected_go_on_getting_ready(service: main.JudgeService) -> None:
-    service._expect(["", "graphs"])
+    service._start_ahead(["", "graphs"])
     take(service, "")
-    service._expect(["graphs", ""])
+    service._start_ahead(["graphs", ""])
     assert [worker.number for worker in service._ahead] == [2, 3]
 
 
 def test_one_with_other_rights_is_replaced_and_so_is_what_follows(service: main.JudgeService) -> None:
-    service._expect(["", "graphs"])
+    service._start_ahead(["", "graphs"])
     before = list(service._ahead)
     taken = take(service, "graphs")
     assert (taken.number, taken.compiler, taken.alive) == (3, "graphs", True)
@@ -430,7 +430,7 @@ def test_the_parent_does_not_wait_for_the_end_of_what_passed(
     monkeypatch.setattr(main, "Evaluation", FakeEvaluation)
     monkeypatch.setattr(FakeEvaluation, "outcome", outcome, raising=False)
     service._reference = "the reference"
-    service._expect(["graphs"])
+    service._start_ahead(["graphs"])
     (worker,) = service._ahead
     with contextlib.suppress(ValueError):
         service._evaluated(SolutionSpec(**SPEC), service._config, SimpleNamespace(next_compilers=[]))
@@ -500,8 +500,8 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
     monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
     service._opens = start.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
-    service._expect([""])
-    service.go_on_opening()
+    service._start_ahead([""])
+    service.open_in_parallel()
     opened.set()
     with service.shared():
         pass
@@ -513,7 +513,7 @@ def test_nobody_waits_for_a_device_whose_lock_fails_unforeseen(monkeypatch: pyte
     told = []
     monkeypatch.setattr(threading, "excepthook", told.append)
     opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))  # type: ignore[arg-type]
-    opens.go_on(lambda: told.append("beside"), lambda: told.append("rest"))
+    opens.proceed(lambda: told.append("beside"), lambda: told.append("rest"))
     opens.join()
     assert [each.exc_type for each in told] == [ZeroDivisionError]
 
@@ -525,7 +525,7 @@ def test_no_device_is_opened_ahead_where_there_is_none() -> None:
 def test_a_case_that_is_put_away_leaves_no_worker_of_the_last_solution(service: main.JudgeService) -> None:
     worker = service._start_worker("")
     service.afterwards.callback(worker.kill)
-    service._put_away()
+    service._free_case()
     assert not worker.alive
 
 
@@ -534,7 +534,7 @@ def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(
 ) -> None:
     """One that cannot leaves its place to another: there may be room for it later."""
     monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
-    service._expect(["", "graphs"])
+    service._start_ahead(["", "graphs"])
     first, second = service._ahead
     with service.next_worker_opens():
         assert (first.opened, second.opened) == (service._config.options.mode, None)
@@ -553,7 +553,7 @@ def test_a_solution_does_not_wait_for_what_the_next_worker_imports(
 ) -> None:
     """Inductor takes 3 s, which the solution's timing hides; a case cannot be used before its first worker is ready."""
     monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
-    service._expect([""])
+    service._start_ahead([""])
     (worker,) = service._ahead
     worker.is_ready = False
     service._reference = "the reference"
@@ -566,21 +566,21 @@ def test_a_solution_does_not_wait_for_what_the_next_worker_imports(
 
 def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:
     """The solutions that follow must not pay for its end."""
-    service._expect([])
+    service._start_ahead([])
     assert service._nursery is None, "nobody needs one yet"
-    service._expect([""])
+    service._start_ahead([""])
     first = service._nursery
-    service._expect(["", ""])
+    service._start_ahead(["", ""])
     assert service._nursery is first
     first.has_ended = True
-    service._expect(["", "", ""])
+    service._start_ahead(["", "", ""])
     assert service._nursery not in (None, first)
 
 
 def test_none_is_left_behind(service: main.JudgeService) -> None:
-    service._expect(["graphs", "kernels"])
+    service._start_ahead(["graphs", "kernels"])
     before = list(service._ahead)
-    service._expect([])
+    service._start_ahead([])
     assert service._ahead == []
     assert not any(worker.alive for worker in before)
 

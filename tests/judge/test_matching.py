@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kbench.core.model import Status
-from kbench.judge.matching import StateEntry, check_description, synchronise, told_numbers, transposed, unmatched
+from kbench.judge.matching import StateEntry, check_description, scalar_outputs, synchronise, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import numbers
 from kbench.wire.channel import WireError, as_text
@@ -132,18 +132,18 @@ UNMATCHED = {
         [entry("weight_t", 3, 4, is_parameter=False), entry("gain", 4), entry("fc.bias", 4)],
         "the reference has `fc.weight` (4, 3), and the solution buffer `weight_t` (3, 4) instead",
     ),
-    "too few": ([entry("gain", 4)], "the solution does without `fc.weight` (4, 3) and `fc.bias` (4,)"),
+    "too few": ([entry("gain", 4)], "the solution lacks `fc.weight` (4, 3) and `fc.bias` (4,)"),
     "too many": (
         [entry("g", 4), entry("w", 4, 3), entry("b", 4), entry("w_t", 3, 4)],
-        "the solution has `w_t` (3, 4) besides",
+        "the solution also has `w_t` (3, 4)",
     ),
     "in question": (
         [entry("x", 4), entry("y", 4, is_parameter=False), entry("w", 4, 3)],
-        "neither names nor order tell which of its own are `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,)",
+        "neither names nor order show which of its parameters are `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,)",
     ),
     "other values, since they match": (
         [entry("gain", 4), entry("w", 4, 3), entry("b", 4)],
-        "those at the same places have other values after construction",
+        "parameters at the same places have other values after construction",
     ),
     "many": (
         [entry(f"p{number}", number) for number in range(9)],
@@ -218,11 +218,11 @@ def test_a_wrong_description(description, status) -> None:
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        (GOOD[:1], "1 output, expected 2: without `output['n']`"),
-        ([*GOOD, ["output['z']", *GOOD[1][1:]]], "3 outputs, expected 2: besides `output['z']`"),
+        (GOOD[:1], "1 output, expected 2: missing `output['n']`"),
+        ([*GOOD, ["output['z']", *GOOD[1][1:]]], "3 outputs, expected 2: unexpected `output['z']`"),
         (
             [["output['y'][0]", *GOOD[0][1:]], ["output['y'][1]", *GOOD[0][1:]], GOOD[1]],
-            "3 outputs, expected 2: without `output['y']`, besides `output['y'][0]` and `output['y'][1]`",
+            "3 outputs, expected 2: missing `output['y']`, unexpected `output['y'][0]` and `output['y'][1]`",
         ),
         (described(1, 1, "float"), "output['n'] is 7 (float), expected 7 (int)"),
         (
@@ -286,7 +286,7 @@ def test_a_number_with_a_fraction_is_told_and_any_other_must_be_the_same(wanted,
     found = check_description(description, want, "cpu")
     assert (found is None) == (told is not None)
     if found is None:
-        assert [number.item() for number in told_numbers(description, want)] == ([] if told == () else [told])
+        assert [number.item() for number in scalar_outputs(description, want)] == ([] if told == () else [told])
 
 
 @pytest.mark.parametrize(

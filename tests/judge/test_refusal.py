@@ -24,7 +24,7 @@ from kbench.numerics import elements
 )
 def test_an_unchecked_launch_is_named_with_its_usual_cause(said, cause):
     told = failed_launch(said)
-    assert told.startswith(f"a launch failed, and the solution did not check it: CUDA says `{said}`; ")
+    assert told.startswith(f"a launch failed, and the solution did not check it: CUDA reports `{said}`; ")
     assert cause in told
     assert len(failed_launch("x" * 10_000)) < 400
 

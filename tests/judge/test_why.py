@@ -149,7 +149,7 @@ def test_weights_that_are_kept_are_named_unless_a_call_refutes_it(model, kept, w
     else:
         assert found.code == "frozen_weights"
         assert words in found.evidence
-        assert found.evidence.endswith("before it is right") == (confirmed is True)
+        assert found.evidence.endswith("the solution is right") == (confirmed is True)
 
 
 @pytest.mark.parametrize(("first", "words"), [(1.0, ", or keeps the values of construction"), (2.0, "")])

@@ -9,9 +9,9 @@ import pytest
 
 from kbench.core.errors import ExitCode, PluginError, UsageError
 from kbench.core.model import Status
+from kbench.engine import options as plan
 from kbench.plugins import places, registry, source
 from kbench.plugins.registry import Entry
-from kbench.run import plan
 from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from require import require_rung
 
-import kbench.run.session
+import kbench.engine.run
 from kbench.core.events import Judged, RunOptions, StageFinished
 from kbench.core.model import Failed, Passed, Status
 from kbench.plugins import registry
@@ -41,11 +41,11 @@ def name() -> str:
 def judge(path: Path, rung: Rung, monkeypatch, tmp_path) -> tuple[Judged, bool]:
     """Verify a solution in a rung; say too whether anything was built."""
     require_rung(rung)
-    monkeypatch.setattr(kbench.run.session, "sandbox_rung", lambda *_: int(rung))
+    monkeypatch.setattr(kbench.engine.run, "sandbox_rung", lambda *_: int(rung))
     problem = registry.find_problem(SWISH, Settings())
     entry = registry.find_solution(problem, path, Settings())
     options = RunOptions(device="cpu", verify_only=True, save=False, results_dir=tmp_path / "results")
-    events = list(kbench.run.session.run(problem, [entry], options))
+    events = list(kbench.engine.run.run(problem, [entry], options))
     built = any(isinstance(event, StageFinished) and event.stage == "build" for event in events)
     return next(event for event in events if isinstance(event, Judged)), built
 

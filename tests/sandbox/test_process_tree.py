@@ -36,17 +36,17 @@ def table(**parents: int) -> dict[int, process_table.Process]:
         ({"p31": 30}, set(), False),
     ],
 )
-def test_who_is_a_stranger(parents, known, stranger) -> None:
-    assert process_table._is_stranger(31, table(**parents), known) is stranger
+def test_unrelated_processes(parents, known, stranger) -> None:
+    assert process_table._is_unrelated(31, table(**parents), known) is stranger
 
 
-def test_a_stranger_that_ended_is_forgotten_and_its_pid_read_anew(monkeypatch) -> None:
+def test_an_unrelated_process_that_ended_is_forgotten_and_its_pid_read_anew(monkeypatch) -> None:
     process_table.processes()
-    (inode,) = (inode for pid, inode in process_table._strangers if pid == "1")  # which does not end meanwhile
-    monkeypatch.setattr(process_table, "_strangers", frozenset({("1", inode + 1), ("4194304", 7)}))
+    (inode,) = (inode for pid, inode in process_table._unrelated if pid == "1")  # which does not end meanwhile
+    monkeypatch.setattr(process_table, "_unrelated", frozenset({("1", inode + 1), ("4194304", 7)}))
     assert 1 in process_table.processes()
-    assert ("1", inode) in process_table._strangers
-    assert {("1", inode + 1), ("4194304", 7)}.isdisjoint(process_table._strangers)
+    assert ("1", inode) in process_table._unrelated
+    assert {("1", inode + 1), ("4194304", 7)}.isdisjoint(process_table._unrelated)
 
 
 def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:

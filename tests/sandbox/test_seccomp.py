@@ -12,7 +12,7 @@ from kbench.sandbox import seccomp
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_filter_answers_as_its_rules_say(machine):
     """The assembled program, run by a small interpreter."""
-    rules = seccomp.rules(allow_exec=False, signals=False, strangers=False, truncate=False)
+    rules = seccomp.rules(allow_exec=False, signals=False, others=False, truncate=False)
     program = list(seccomp.assemble(rules, machine))
     audit, column = seccomp.MACHINES[machine]
     assert len(program) < 4096
@@ -47,7 +47,7 @@ def test_the_filter_answers_as_its_rules_say(machine):
 
 @pytest.mark.parametrize(("connect", "answer"), [(False, seccomp.FAIL), (True, seccomp.ALLOW)])
 def test_connections_are_closed_to_all_but_the_tool_that_needs_them(connect, answer):
-    rules = seccomp.rules(allow_exec=True, signals=True, strangers=True, truncate=True, connect=connect)
+    rules = seccomp.rules(allow_exec=True, signals=True, others=True, truncate=True, connect=connect)
     program = list(seccomp.assemble(rules, "x86_64"))
     audit, _ = seccomp.MACHINES["x86_64"]
     assert evaluate(program, 42, audit, ()) == answer

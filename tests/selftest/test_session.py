@@ -6,7 +6,6 @@ import os
 import re
 import socket
 import subprocess
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,23 +13,18 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from kbench.core.errors import ExitCode, PluginError, UsageError
+from kbench.core.errors import ExitCode, MachineError, PluginError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.levels import PROPERTIES, Level
 from kbench.core.model import Failed, Status
+from kbench.devices import selection
+from kbench.engine.crew import Crew
+from kbench.engine.task import Task
 from kbench.report.selftest import line, render_selftest, verdict
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
 from kbench.selftest.fixtures import CORPUS, TIMED_PROBLEM, Fixture, complain_of_level, read_corpus, select
-from kbench.selftest.session import (
-    GROUP_SIZE,
-    FixtureGroup,
-    FixtureRunner,
-    complain,
-    group,
-    is_doubtful,
-    selftest,
-)
+from kbench.selftest.session import ANY_PRECISION, FixtureRunner, complain, is_doubtful, options_for, selftest
 
 SHIPPED = read_corpus()
 
@@ -165,27 +159,19 @@ def test_a_fixture_is_held_to_its_level(changes, status, level, lacks, wrong) ->
     assert complain_of_level(fixture(**changes), status, outcome) == wrong
 
 
-def test_groups_share_problem_and_options(tmp_path: Path) -> None:
-    many = [fixture(name=f"f{n}") for n in range(GROUP_SIZE + 1)]
-    strict = fixture(name="strict", options={"level": "general"})
-    groups = group([*many, strict], tmp_path)
-    assert [len(g.fixtures) for g in groups] == [GROUP_SIZE, 1, 1]
-    assert [g.options.level for g in groups] == [Level.MODULE, Level.MODULE, Level.GENERAL]
-
-
-def test_only_fixtures_about_time_and_those_that_ask_have_the_device_to_themselves(tmp_path: Path) -> None:
-    mixed = [fixture(problem=TIMED_PROBLEM), fixture(), fixture(alone=True)]
-    about_time, other, alone = group(mixed, tmp_path)
-    assert (about_time.exclusive, about_time.options.wait_for_device) == (True, True)
-    assert (alone.exclusive, alone.options.wait_for_device) == (True, True)
-    assert (other.exclusive, other.options.wait_for_device) == (False, False)
+def test_fixtures_that_are_judged_alone_queue_for_the_device(tmp_path: Path) -> None:
+    one = fixture(problem=TIMED_PROBLEM)
+    assert [options_for(one, tmp_path, alone=alone).wait_for_device for alone in (False, True)] == [False, True]
+    assert [each.is_exclusive for each in (one, fixture(), fixture(alone=True))] == [True, False, True]
 
 
 def test_fixtures_about_time_are_timed_as_a_quick_run_times_them(tmp_path: Path) -> None:
-    about_time, other = group([fixture(problem=TIMED_PROBLEM), fixture()], tmp_path)
+    about_time, other = (
+        options_for(fixture(**told), tmp_path, alone=True) for told in ({"problem": TIMED_PROBLEM}, {})
+    )
     usual = RunOptions()
-    assert (about_time.options.pairs, about_time.options.precision) == (usual.pairs, usual.precision)
-    assert other.options.pairs == usual.pairs
+    assert (about_time.pairs, about_time.precision) == (usual.pairs, usual.precision)
+    assert (other.pairs, other.precision) == (usual.pairs, ANY_PRECISION)
 
 
 @pytest.mark.parametrize(
@@ -212,35 +198,43 @@ def test_an_honest_solution_without_a_time_gets_a_second_look() -> None:
 @pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.60, must stay below 1.5"])
 def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second: str | None) -> None:
     """The first look misses by its time; the second decides, with nothing beside it."""
-    looks: list[tuple[bool, Sequence[str]]] = []
+    looks: list[tuple[int, bool]] = []
 
-    def judge_all(_bench: object, groups: Sequence[FixtureGroup], lanes: Sequence[str]) -> Iterator[Checked]:
-        for one in groups:
-            looks.append((one.options.wait_for_device, lanes))
+    def judge(_bench: object, fixtures: Sequence[Fixture], *, lanes: int, alone: bool) -> Iterator[Checked]:
+        for one in fixtures:
+            looks.append((lanes, alone))
             first = "timing_unattested, expected passed"
-            yield check(name=one.fixtures[0].name, honest=True, complaint=first if len(looks) == 1 else second)
+            yield check(name=one.name, honest=True, complaint=first if len(looks) == 1 else second)
 
-    monkeypatch.setattr("kbench.selftest.session.FixtureRunner.judge_all", judge_all)
+    monkeypatch.setattr("kbench.selftest.session.FixtureRunner.judge", judge)
     *_, proof = selftest(devices="cpu", names=["gelu_by_erf"])
     assert isinstance(proof, SelftestReport)
     assert [one.complaint for one in proof.checks] == [second]
-    assert looks == [(False, ["cpu"] * 3), (True, ("cpu",))]
+    assert looks == [(3, False), (1, True)]
 
 
-def test_fixtures_are_spread_over_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each lane judges on its own device, and all of them together what there is."""
-    both, seen = threading.Barrier(2), set()
+@pytest.mark.parametrize("ends", ["a defect of the machine", ""])
+def test_fixtures_that_are_not_judged_are_failures_of_kbench(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    class Ends(Crew):
+        """Has no lanes that judge."""
 
-    def judge(_bench: object, one: FixtureGroup, device: str) -> Iterator[Checked]:
-        both.wait(timeout=30)  # neither lane can take both groups
-        seen.add((one.fixtures[0].name, device))
-        yield check(name=one.fixtures[0].name)
+        def start(self) -> None:
+            """Start nothing."""
+            if ends:
+                raise MachineError(ends)
 
-    monkeypatch.setattr(FixtureRunner, "judge", judge)
-    groups = group([fixture(name="a"), fixture(name="b", problem="another")], Path())
-    done = list(FixtureRunner(Path(), Canaries((), {})).judge_all(groups, ["cuda:0", "cuda:1"]))
-    assert sorted(one.name for one in done) == ["a", "b"]
-    assert {device for _, device in seen} == {"cuda:0", "cuda:1"}
+        def add(self, tasks: Sequence[Task], known: object = None) -> None:
+            """Forget the tasks."""
+
+    monkeypatch.setattr("kbench.selftest.session.Crew", Ends)
+    (one,) = select(SHIPPED, device="cpu", names=["gelu_by_erf"])
+    runner = FixtureRunner(CORPUS, Canaries((), {}), [selection.cpu()], tmp_path)
+    (found,) = runner.judge([one], lanes=2, alone=False)
+    assert found.status == "harness_error"
+    assert (ends or "without a verdict") in found.reason
+    assert is_doubtful(found)
 
 
 def test_selection() -> None:

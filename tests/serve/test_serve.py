@@ -22,13 +22,15 @@ import serve_load
 import tiny_corpus
 from pooling import CASES, solution
 from serving import HEADERS, TOKEN, Running, serving
+from waiting import wait_until
 
-from kbench.core.errors import UsageError
+from kbench.core.errors import MachineError, UsageError
 from kbench.serve import server as servers
 from kbench.serve import service as services
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.server import make_server
 from kbench.serve.service import ServerOptions
+from kbench.serve.store import TaskStore
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
@@ -64,6 +66,55 @@ def test_times_are_milliseconds(start) -> None:
     assert answer["kernel_runtime"] == pytest.approx(0.524)
     assert answer["reference_runtime"] == pytest.approx(0.611)
     assert answer["speedup_low"] <= answer["speedup"] == answer["rewards"]["speedup"]
+
+
+def test_a_full_disk_holds_the_queue_up_and_does_not_end_it(start, monkeypatch) -> None:
+    """Every write is refused for a while: nothing is lost, health says so, and all goes on once there is room."""
+    monkeypatch.setattr(services, "STORES_AGAIN_S", 0.05)
+    full = threading.Event()
+    for name in ("begin", "finish"):
+        usual = getattr(TaskStore, name)
+
+        def write(self, *values, usual=usual) -> None:
+            if full.is_set():
+                raise sqlite3.OperationalError("database or disk is full")
+            usual(self, *values)
+
+        monkeypatch.setattr(TaskStore, name, write)
+    with start(lanes=1) as running:
+        full.set()
+        accepted = [running.evaluate(number=number, wait=0).json()["task_id"] for number in range(8)]
+        accepted.append(running.evaluate(number=9, wait=0, queue_timeout=0.1).json()["task_id"])
+        wait_until(lambda: running.client.get("/health").status_code == 503)
+        assert "disk is full" in running.client.get("/health").json()["reason"]
+        time.sleep(0.3)
+        full.clear()
+        wait_until(lambda: all(running.client.get(f"/results/{one}").json()["completed_at"] for one in accepted))
+        told = [running.client.get(f"/results/{one}").json() for one in accepted]
+        assert [one["verdict"] for one in told[:8]] == ["passed"] * 8
+        assert running.evaluate(number=10).json()["verdict"] == "passed"
+        assert running.client.get("/health").json()["status"] == "healthy"
+
+
+def test_a_request_that_finds_no_room_is_told_to_come_again(start) -> None:
+    with start() as running:
+        database = running.store._database
+        pages = database.execute("PRAGMA page_count").fetchone()[0]
+        database.execute(f"PRAGMA max_page_count = {pages}")
+        refused = running.evaluate(kernel_code=solution() + "# long\n" * 50_000)
+        assert refused.status_code == 503, refused.text
+        assert refused.headers["Retry-After"] == "2"
+        assert "cannot be stored" in refused.json()["error"]
+        database.execute("PRAGMA max_page_count = 1000000")
+        assert running.evaluate().json()["verdict"] == "passed"
+
+
+def test_a_second_server_of_one_folder_is_refused(start, tmp_path) -> None:
+    with start() as running:
+        assert running.evaluate().json()["verdict"] == "passed"
+        with pytest.raises(MachineError, match="another server answers from"):
+            TaskStore(tmp_path / "state" / "tasks.sqlite")
+    TaskStore(tmp_path / "state" / "tasks.sqlite").close()
 
 
 REFUSED = [

@@ -66,9 +66,9 @@ def test_all_tables_are_typed(tmp_path):
         ("[tool.kbench.run]\nprocesses = '3'", "`run.processes` is '3': input should be a valid integer", None),
         ("[tool.kbench.run]\nprocesses = 2.5", "`run.processes` is 2.5", None),
         ("[tool.kbench.run]\nmode = 'hot'", "`run.mode` is 'hot': input should be 'cold', 'warm' or", None),
-        ("[tool.kbench.run]\ndevice = 2026-01-01", "holds a date or a time", None),
-        ("[tool]\nkbench = 3", "tool.kbench is not a table", None),
-        ("[tool.kbench\n", "is not TOML", None),
+        ("[tool.kbench.run]\ndevice = 2026-01-01", "holds a date or a time", "write it in quotes"),
+        ("[tool]\nkbench = 3", "tool.kbench is not a table", "settings go below `[tool.kbench]`"),
+        ("[tool.kbench\n", "is not TOML", "correct that line"),
         ("[tool.other]\n", "has no", "settings go below `[tool.kbench]`"),
     ],
 )

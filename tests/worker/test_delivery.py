@@ -54,7 +54,7 @@ def test_every_result_of_a_request_arrives(worker: Worker, model: Any, poison: b
     for slots in ([0, 1, 2, 3], [2], [3, 1]):
         for target in worker._outputs:
             target[0].fill_(-1)
-        answer = worker.do_call({"slots": slots, "poison": poison, "late": False, "told": False, "filled": False})
+        answer = worker.do_call({"slots": slots, "poison": poison, "late": False, "kept": False, "filled": False})
         assert len(answer["outputs"]) == len(slots)
         for slot in slots:
             assert worker._outputs[slot][0].tolist() == [2.0 * slot] * 3
@@ -65,21 +65,21 @@ def test_every_result_of_a_request_arrives(worker: Worker, model: Any, poison: b
 )
 def test_results_that_are_taken_late_are_what_is_left_of_them(worker: Worker, model: Any, found: list[float]) -> None:
     worker._model = model
-    answer = worker.do_call({"slots": [1, 2, 3], "poison": True, "late": True, "told": False, "filled": False})
+    answer = worker.do_call({"slots": [1, 2, 3], "poison": True, "late": True, "kept": False, "filled": False})
     assert len(answer["outputs"]) == 3
     assert [worker._outputs[slot][0][0].item() for slot in (1, 2, 3)] == found
 
 
 def test_results_that_are_told_of_stay_where_they_are_until_the_next_request(worker: Worker) -> None:
     worker._model = fresh
-    request = {"slots": [1, 2], "poison": False, "late": False, "told": True, "filled": False}
+    request = {"slots": [1, 2], "poison": False, "late": False, "kept": True, "filled": False}
     worker._outputs = [[torch.full((3,), -1.0)] for _ in range(SLOTS)]
     answer = worker.do_call(request)
     assert [each[0][1] for each in answer["outputs"]] == ["tensor"] * 2
     assert [of_call[0][0] for of_call in answer["places"]] == [result.data_ptr() for result in worker._results]
     assert [result.tolist() for result in worker._results] == [[2.0] * 3, [4.0] * 3]
     assert all(target[0].tolist() == [-1.0] * 3 for target in worker._outputs), "nothing is copied"
-    answer = worker.do_call({**request, "told": False})
+    answer = worker.do_call({**request, "kept": False})
     assert (answer["places"], worker._results) == ([], [])
     assert worker._outputs[2][0].tolist() == [4.0] * 3
 
@@ -148,7 +148,7 @@ def round_of(slots: list[int], **changes: int) -> dict[str, Any]:
         "deliver": False,
         "keep": True,
         "replay": False,
-        "tell_last": len(slots),
+        "report_last": len(slots),
         **changes,
     }
 
@@ -179,7 +179,7 @@ def test_a_round_that_delivers_copies_inside_of_it_and_tells_no_places(worker: W
 @pytest.mark.parametrize(("last", "told_of"), [(1, [1]), (2, [3, 1]), (4, [2, 0, 3, 1]), (9, [2, 0, 3, 1])])
 def test_it_tells_of_the_last_results_that_the_judge_asks_for(worker: Worker, queue: Queued, last, told_of) -> None:
     worker._model = fresh
-    worker.do_round(round_of([2, 0, 3, 1], tell_last=last))
+    worker.do_round(round_of([2, 0, 3, 1], report_last=last))
     (told,) = worker._channel.sent  # type: ignore[attr-defined]
     kept = dict(zip([2, 0, 3, 1], worker._results, strict=True))
     assert told["places"] == [[[0, kept[slot].data_ptr(), [1]]] for slot in told_of]

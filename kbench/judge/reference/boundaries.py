@@ -1,4 +1,4 @@
-"""Discontinuous outputs: what else a reference could return where fp64 lies within the tolerance of a boundary.
+"""Discontinuous outputs: other results that a reference could give where fp64 lies near a boundary.
 
 A rounding, a cast to integers or 8 bits, a comparison, and a choice among values (`argmax`, `topk`, `sort`) are
 decisions. Two honest results may decide differently near a boundary.
@@ -16,13 +16,13 @@ from kbench.numerics import codes, elements, tails, ties
 from kbench.numerics.operators import OperatorMode
 
 LARGER_SHARE = 1 / 8
-"""The error of the reference before a decision is the one that this share of its elements exceeds."""
+"""Share of elements that exceed the error which the reference is taken to have before a decision."""
 
 ROUNDINGS = {
     *("round", "floor", "ceil", "trunc", "sign", "round_", "floor_", "ceil_", "trunc_", "sign_"),
     *("floor_divide", "remainder", "fmod", "gt", "ge", "lt", "le", "bucketize"),
 }
-"""Operators that decide by their first argument. `eq` and `ne` are absent: each value would be a boundary."""
+"""Operators that decide by their first argument. `eq` and `ne` are absent: for them each value is a boundary."""
 CHOICES = {"argmax", "argmin", "topk", "sort", "max", "min", "kthvalue", "median"}
 """Operators that return indices into their first argument."""
 
@@ -39,11 +39,11 @@ class Decision:
     sample: Tensor
     rms: float
     source: Tensor | None = None
-    """All values; kept of choices only."""
+    """All values; kept for choices only."""
     picked: Tensor | None = None
     """The indices that were chosen."""
     dim: int | None = None
-    """The dimension of the indices; None where they are of the flattened values."""
+    """The dimension of the indices; None if they index the flattened values."""
 
     @property
     def is_whole(self) -> bool:
@@ -52,7 +52,7 @@ class Decision:
         return bool(((wide == wide.round()) | ~wide.isfinite()).all())
 
     def shift(self, own: "Decision | None", tolerance: elements.Tolerance, factor: float) -> Shift:
-        """Return what the values may be off: the tolerance, or a multiple of the error of the reference's `own`."""
+        """Return the allowed error of the values: the tolerance, or a multiple of the reference's error (`own`)."""
         if tolerance.exact or self.is_whole:
             return 0.0, 0.0
         times = 1.0
@@ -86,7 +86,7 @@ class _Recorder(OperatorMode):
 
 
 class _Shifted(OperatorMode):
-    """Adds to the values before each rounding what they may be off, times a sign."""
+    """Shifts the values before each rounding by their allowed error, times a sign."""
 
     def __init__(self, shifts: Sequence[Shift], sign: int):
         super().__init__()
@@ -114,7 +114,7 @@ def _name(func: Any) -> str:
 
 
 def _place(func: Any, args: Sequence[Any], given: dict[str, Any]) -> int | None:
-    """Return which argument an operator rounds, if it does: floating-point numbers of 16 bits or more."""
+    """Return the position of the argument that an operator rounds: floating-point numbers of 16 bits or more."""
     name, place = _name(func), None
     casts = name == "_to_copy" and _is_discrete(given.get("dtype"))
     if name in ROUNDINGS or casts or (name == "div" and given.get("rounding_mode")):
@@ -128,14 +128,14 @@ def _place(func: Any, args: Sequence[Any], given: dict[str, Any]) -> int | None:
 
 
 def _is_discrete(dtype: torch.dtype | None) -> bool:
-    """Return whether a cast to a type rounds to codes; one to bool compares with zero, as `ne` does."""
+    """Return whether a cast to a type rounds to codes; a cast to bool compares with zero, as `ne` does."""
     if dtype is None or dtype == torch.bool or dtype.is_complex:
         return False
     return codes.is_float8(dtype) or not dtype.is_floating_point
 
 
 def _argument(func: Any, args: Sequence[Any], given: dict[str, Any], name: str) -> Any:
-    """Return an argument by name, or its default; None where there is none."""
+    """Return an argument by name, or its default; None without one."""
     for place, argument in enumerate(func._schema.arguments):  # noqa: SLF001 - the only list of them
         if argument.name == name:
             return args[place] if place < len(args) else given.get(name, argument.default_value)
@@ -151,10 +151,10 @@ def _decision(values: Tensor, **of_choice: Any) -> Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """An output, compared with what the reference gives in fp64 and on both sides of a boundary."""
+    """An output, compared with the reference in fp64 and on both sides of a boundary."""
 
     output: Tensor
-    """The output, with the reference's values where its own are as right."""
+    """The output, with the reference's values at elements that are as right."""
     picks: int = 0
     """Number of indices that point at values as good as the reference's."""
     at_boundary: int = 0
@@ -225,7 +225,7 @@ class Boundaries:
         )
 
     def _near_values(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
-        """Judge an output of values, of which some may lie behind a rounding within."""
+        """Judge an output of values, some of which may lie behind a rounding inside the reference."""
         places = elements.missing_places(got, want, tolerance)
         moved = self._answers(number, want.shape)
         if moved is None:
@@ -241,7 +241,7 @@ class Boundaries:
         )
 
     def _good_picks(self, got: Tensor, base: Tensor, places: Tensor) -> Tensor:
-        """Return which of the places have indices of values that are as good as those that were chosen."""
+        """Return a mask of the places whose indices point at values as good as the chosen ones."""
         none = torch.zeros_like(places, dtype=torch.bool)
         if base.dtype not in {torch.int64, torch.int32}:
             return none
@@ -261,7 +261,7 @@ class Boundaries:
         return none
 
     def _explained(self, number: int, got: Tensor, want: Tensor, base: Tensor, places: Tensor) -> tuple[Tensor, bool]:
-        """Return which of the places are at most one code from an answer as right, and whether that is known."""
+        """Return a mask of the places at most one code from an equally right answer, and whether that is known."""
         mine, first, second = (codes.at(t, places) for t in (got, want, base))
         close = ((mine - first).abs() <= 1) | ((mine - second).abs() <= 1)
         moved = self._answers(number, base.shape)
@@ -271,7 +271,7 @@ class Boundaries:
         return close & (mine >= answers.amin(0)) & (mine <= answers.amax(0)), True
 
     def _answers(self, number: int, shape: torch.Size) -> list[Tensor] | None:
-        """Return an output with all values shifted up and down; None where the roundings cannot be seen."""
+        """Return an output with all values shifted up and down; None if the roundings cannot be seen."""
         if self._moved is None and self._known:
             runs = [_run_in(_Shifted(self._shifts, sign), self._run) for sign in (1, -1)]
             self._moved = [outputs for outputs in runs if outputs is not None]
@@ -293,5 +293,5 @@ def _run_in(mode: OperatorMode, run: ReferenceRun) -> Sequence[Tensor] | None:
 
 
 def _same_indices(output: Tensor, picked: Tensor) -> bool:
-    """Return whether an output holds the indices of a choice, in whatever integer type and shape."""
+    """Return whether an output holds the indices of a choice, in any integer type and shape."""
     return output.numel() == picked.numel() and torch.equal(output.reshape(-1).long(), picked.reshape(-1))

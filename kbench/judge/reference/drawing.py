@@ -1,4 +1,4 @@
-"""Fresh arguments for every call, also where a problem's `get_inputs` does not follow the seed that it is given."""
+"""Fresh arguments for every call, also if a problem's `get_inputs` does not follow its seed."""
 
 import contextlib
 import itertools
@@ -21,61 +21,61 @@ from kbench.wire.shared_memory import layout_of
 Transform = Callable[[Any], Any]
 
 PLAIN = (bool, int, float, complex, str, type(None))
-"""What may stand in arguments and results beside tensors: it can be copied between processes, and compared."""
+"""Types that arguments and results may have beside tensors: they can be copied between processes, and compared."""
 INTEGERS = frozenset({torch.int64, torch.int32, torch.int16})
-"""Types of tensors that may index another one; 8 bits hold values."""
+"""Types of tensors that may index another tensor; 8-bit types hold values."""
 SAMPLES = 16
-"""Elements of a parameter that stay as they were, where a solution that compares a few of them sees no change."""
+"""Number of elements of a parameter that keep their values, so that a solution that compares a few sees no change."""
 JITTER = 0.2
 """Width of each element's random factor, and of the factor that all elements of a tensor share."""
 FIRST = 64
-"""Elements that are looked at to tell values from labels (chosen): enough for nearly every tensor."""
+"""Chosen. Number of elements by which values and labels are distinguished: enough for nearly every tensor."""
 
 
 class Arguments(list[Any]):
-    """The arguments of one call; where they take too much memory they may be let go, and drawn again when needed."""
+    """The arguments of one call; if they take too much memory they may be cleared, and drawn again when needed."""
 
     def __init__(self, draw: Callable[[], list[Any]]):
         super().__init__(draw())
         self._draw = draw
 
     def recall(self) -> None:
-        """Draw them again if they were let go (`clear`)."""
+        """Draw the arguments again if they were cleared."""
         if not self:
             self.extend(self._draw())
 
 
 class Inputs:
-    """Draws the arguments of one case; what never changes between two draws is known by name."""
+    """Draws the arguments of one case, and knows which of them never change between two draws."""
 
     def __init__(self, problem: Any):
         self._problem = problem
         self._kinds: dict[Callable[[Any], bool], bool] = {}
         self._follow: bool | None = None
         self.jitter = False
-        """Whether a random factor is put on floating-point tensors, since nothing else varies."""
+        """True if floating-point tensors get a random factor, because nothing else varies."""
         self.structures: dict[int, tuple[Structure, ...]] = {}
-        """What each draw of a tensor has in common, by its number among the leaves of the arguments."""
+        """Structures that all draws of a tensor have in common, by its number among the leaves of the arguments."""
         self.vary(jitter=False)
 
     def vary(self, *, jitter: bool) -> None:
-        """Draw twice, with that random factor or without, and see what is the same."""
+        """Draw twice, with that random factor or without, and find the leaves that are equal."""
         self.jitter = jitter
         drawn = [self.draw(secrets.randbits(31)) for _ in range(2)]
         first, second = (flatten(made, "input") for made in drawn)
         require_supported(first, "of the problem")
         self.paths = tuple(paths_of(list(drawn[0])))
-        """Where each leaf is, in the order of their numbers."""
+        """Paths of the leaves, in the order of their numbers."""
         if not jitter:
             self.structures = self._common(*map(leaves_of, drawn))
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
-        """What is the same in both draws, by path."""
+        """Paths of the leaves that are equal in both draws."""
         self.repeat = len(self.unvaried) == len(first) == len(second)
-        """Whether all is: an answer that is remembered would be right in every call."""
+        """True if all leaves are equal: then a remembered answer is right in every call."""
 
     def _common(self, first: list[Any], second: list[Any]) -> dict[int, tuple[Structure, ...]]:
-        """Return the structures that draws of each tensor have in common; only what has any is drawn once more."""
+        """Return the structures that draws of each tensor have in common; draw a third time only if there are any."""
         both = {
             number: (leaf, other)
             for number, (leaf, other) in enumerate(zip(first, second, strict=False))
@@ -88,13 +88,13 @@ class Inputs:
         return {number: structures for number, structures in found.items() if structures}
 
     def has(self, applies: Callable[[Any], bool]) -> bool:
-        """Return whether any leaf is of a kind; drawn and looked at once."""
+        """Return whether any leaf is of a kind; the answer is kept."""
         if applies not in self._kinds:
             self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
         return self._kinds[applies]
 
     def varies(self, transform: Transform, applies: Callable[[Any], bool]) -> bool:
-        """Return whether a change applies to a leaf and leaves it another one: none is broken that has structure."""
+        """Return whether a change applies to a leaf and changes its value; structures of leaves are kept."""
         if not self.structures or not self.has(applies):
             return self.has(applies)
         made = self.draw(secrets.randbits(31))
@@ -102,7 +102,7 @@ class Inputs:
         return any(not equal(*each) for each in zip(leaves_of(made), leaves_of(changed), strict=True))
 
     def changed(self, made: list[Any], transform: Transform, applies: Callable[[Any], bool]) -> list[Any]:
-        """Apply a change to the leaves that it `applies` to; what all draws have in common stays."""
+        """Apply a change to the leaves that it `applies` to, and keep their structures."""
         numbers = itertools.count()
 
         def change(leaf: Any) -> Any:
@@ -138,7 +138,7 @@ class Inputs:
 
 @contextlib.contextmanager
 def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Give some elements of each tensor, its first one among them, their values back at the end of a `with` block."""
+    """Restore some elements of each tensor, the first one among them, at the end of a `with` block."""
     many = [t.detach().view(-1) for t in tensors if t.numel() > 1 and t.is_contiguous()]
     samples = [t[:: max(4, t.numel() // SAMPLES)] for t in many]
     held = [t.clone() for t in samples]
@@ -155,7 +155,7 @@ def jittered(x: Tensor) -> Tensor:
 
 
 def transformed(leaf: Any, change: Transform) -> Any:
-    """Return a leaf changed; of 8-bit values, which no arithmetic is made for, in fp32 and as far as they reach."""
+    """Return a changed leaf. 8-bit values, which have no arithmetic, are changed in fp32 and clamped to their range."""
     if not hasattr(leaf, "untyped_storage") or not leaf.is_floating_point() or leaf.element_size() > 1:
         return change(leaf)
     reach = torch.finfo(leaf.dtype)
@@ -182,7 +182,7 @@ def leaves_of(value: Any) -> list[Any]:
 
 
 def paths_of(value: Any, path: str = "input") -> list[str]:
-    """Return where the leaves of a value are, in the order of `leaves_of`."""
+    """Return the paths of the leaves of a value, in the order of `leaves_of`."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple | list) else None
     if items is None:
         return [path]
@@ -200,12 +200,12 @@ def layout(tensor: Tensor) -> tuple[Sequence[int], Sequence[int]]:
 
 
 def fresh(arguments: Sequence[Any]) -> list[Any]:
-    """Return objects of their own for the same memory: a change of shape in place leaves the others as they are."""
+    """Return new tensor objects for the same memory, so that a change of shape in place affects no other object."""
     return [over_tensors(value, lambda tensor: tensor.detach()) for value in arguments]
 
 
 def is_value(leaf: Any) -> bool:
-    """Return whether a leaf is a floating-point or complex tensor, and not one of labels."""
+    """Return whether a leaf is a floating-point or complex tensor that does not hold labels."""
     if not hasattr(leaf, "untyped_storage"):
         return False
     return leaf.is_complex() or (leaf.is_floating_point() and not is_labels(leaf))
@@ -217,19 +217,19 @@ def is_integer(leaf: Any) -> bool:
 
 
 def is_number(leaf: Any) -> bool:
-    """Return whether a leaf is a Python number with a fraction; one without may be a size or an axis."""
+    """Return whether a leaf is a Python number with a fraction; an integer may be a size or an axis."""
     return isinstance(leaf, float)
 
 
 def is_constant_mask(leaf: Any) -> bool:
-    """Return whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
+    """Return whether a leaf is a boolean tensor of one value only, which has no structure and follows no seed."""
     if not hasattr(leaf, "untyped_storage") or leaf.dtype != torch.bool or leaf.numel() < 2:
         return False
     return bool((leaf == leaf.flatten()[0]).all())
 
 
 def is_labels(tensor: Tensor) -> bool:
-    """Return whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
+    """Return whether a tensor holds two values only, as labels and masks do; other values have no meaning there."""
     if tensor.numel() <= 2:
         return False
     if tensor.element_size() == 1:
@@ -249,7 +249,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def require_comparable(leaves: Sequence[tuple[str, Any]], *, changes_inputs: bool) -> None:
-    """Raise PluginError where a leaf is neither a tensor nor a plain value, or where there is nothing to compare."""
+    """Raise PluginError if a leaf is neither a tensor nor a plain value, or if there is nothing to compare."""
     if not changes_inputs and all(leaf is None for _, leaf in leaves):
         raise PluginError("the reference returns nothing to compare", "`return` the result in `forward`")
     hint = "return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses"
@@ -260,7 +260,7 @@ def require_comparable(leaves: Sequence[tuple[str, Any]], *, changes_inputs: boo
 
 
 def require_supported(leaves: Sequence[tuple[str, Any]], whose: str) -> None:
-    """Raise PluginError for what has no block of memory to share, or no sums on a CPU (complex32)."""
+    """Raise PluginError for a tensor without one block of memory to share, or without sums on a CPU (complex32)."""
     for path, leaf in leaves:
         if not hasattr(leaf, "untyped_storage"):
             continue
@@ -272,8 +272,8 @@ def require_supported(leaves: Sequence[tuple[str, Any]], whose: str) -> None:
 
 
 def require_own_elements(state: Sequence[tuple[str, Any]]) -> None:
-    """Raise PluginError where elements of a parameter share memory: it could not be given other values."""
+    """Raise PluginError if elements of a parameter share memory, so that it cannot get other values."""
     for name, tensor in state:
         if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
-            message = f"`{name}` of the reference is expanded: several of its elements are one"
+            message = f"`{name}` of the reference is expanded: several of its elements share memory"
             raise PluginError(message, hint="`clone` it before it becomes a parameter")

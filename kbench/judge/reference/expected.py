@@ -1,4 +1,4 @@
-"""What a reference returned: the answer that a solution's is held against, and whether it returns that again."""
+"""Results of a reference: the answer that a solution's is compared with, and the test that it repeats."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,23 +12,23 @@ from kbench.judge.reference.drawing import Arguments
 from kbench.numerics import elements
 
 UNLIKE = 0.01
-"""Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
+"""Share of integers that may differ between two calls on equal inputs, because a device breaks ties by chance."""
 UNLIKE_TIMES = 10
-"""Largest root mean square of the difference, in relative tolerances."""
+"""Largest root mean square of the difference between two calls on equal inputs, in relative tolerances."""
 SMALL_OUTPUT = 1 << 16
-"""Most elements of an output that may be nearly the same for all inputs, as a mean of many terms is."""
+"""Largest number of elements of an output that may be nearly constant, as a mean of many terms is."""
 REPEAT_DRAWS = 4
 """Draws with equal outputs before an output counts as constant; two may be equal by chance."""
 CONSTANT_OUTPUT_TOLERANCE = 4.0
-"""In tolerances. Outputs of two draws that are closer may agree within one tolerance by chance."""
+"""Tolerances within which outputs of two draws count as equal; closer ones may agree by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the reference returned for one set of arguments."""
+    """Results of the reference for one set of arguments."""
 
     arguments: list[Any]
-    """The judge's private copy, that no worker has ever seen; `Arguments` that were let go are empty."""
+    """The judge's private copy, which no worker has ever seen; cleared `Arguments` are empty."""
     leaves: list[tuple[str, Any]]
     changed: tuple[tuple[str, Tensor], ...] = ()
     """Inputs that the reference changes and does not return, as they are after the call."""
@@ -42,21 +42,21 @@ class Expected:
 
     @property
     def tensors(self) -> list[Tensor]:
-        """The same without their paths."""
+        """The tensor leaves without their paths."""
         return [leaf for _, leaf in self.outputs]
 
     @property
     def judged(self) -> dict[str, Tensor]:
-        """All that a solution's is held against, by name: tensors that are returned, changed inputs, numbers."""
+        """All values that are compared, by name: returned tensors, changed inputs, numbers."""
         return {**dict(self.outputs), **dict(self.changed), **self.numbers}
 
     @property
     def is_finite(self) -> bool:
-        """Whether no element of a floating-point output is NaN or infinite."""
+        """True if no element of a floating-point output is NaN or infinite."""
         return all(elements.all_finite(t) for t in self.judged.values() if t.is_floating_point())
 
     def recalled(self) -> list[Tensor]:
-        """Return the arguments, drawn again if they were let go."""
+        """Return the arguments, drawn again if they were cleared."""
         if isinstance(self.arguments, Arguments):
             self.arguments.recall()
         return self.arguments
@@ -69,7 +69,7 @@ def aliased_outputs(expected: Expected) -> frozenset[str]:
 
 
 def sums_of(state: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
-    """Return the sum of each tensor by name, in words that compare equal for NaN; the device is asked once."""
+    """Return the sum of each tensor by name, as texts, which compare equal for NaN; the device is read once."""
     bytewise = [(name, t.view(torch.uint8) if t.element_size() == 1 else t) for name, t in state]
     real = [(name, torch.view_as_real(t) if t.is_complex() else t) for name, t in bytewise]
     sums = torch.stack([t.sum(dtype=torch.float64) for _, t in real]).tolist() if real else []
@@ -93,7 +93,7 @@ def unlike(one: Tensor, other: Tensor) -> bool:
 def repeated_outputs(
     draw: Callable[[], Expected], tolerance_of: Callable[[Tensor], elements.Tolerance], within: float = 1.0
 ) -> tuple[str, ...]:
-    """Return the outputs of which all draws are within `within` tolerances, as a mean over a million terms is."""
+    """Return the outputs whose draws all agree to `within` tolerances, as a mean over a million terms does."""
 
     def small() -> dict[str, Tensor]:
         return {p: t for p, t in draw().outputs if 0 < t.numel() <= SMALL_OUTPUT and not tolerance_of(t).exact}
@@ -121,7 +121,7 @@ def place_of_difference(one: Any, other: Any) -> str:
 
 
 def is_random(module: nn.Module) -> bool:
-    """Return whether a module of torch draws random numbers in training mode: a dropout of nothing does not."""
+    """Return whether a module of torch draws random numbers in training mode; a dropout with p = 0 does not."""
     if isinstance(module, nn.RReLU):
         return module.lower != module.upper
     return isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0  # noqa: SLF001 - the base class

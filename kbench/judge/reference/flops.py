@@ -18,12 +18,12 @@ PRECISIONS = {
     torch.float16: "fp16",
     torch.bfloat16: "bf16",
 }
-"""Names of precisions as `kbench.core.roofline` knows them; others have the name of their dtype."""
+"""Names of precisions in `kbench.core.roofline`; other types have the name of their dtype."""
 TRITON = "triton"
 
 
 def _formulas() -> dict[Any, Callable[..., int]]:
-    """Import torch's formulas by operator, without triton, of whose kernels no reference has any: 0.14 s."""
+    """Import torch's formulas by operator without triton, which takes 0.14 s and whose kernels no reference has."""
     logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)  # it warns that triton is missing
     absent = sys.modules.setdefault(TRITON, None) is None  # type: ignore[arg-type]
     try:
@@ -38,7 +38,7 @@ FORMULAS = _formulas()
 
 
 def count(call: Callable[[], Result]) -> tuple[Result, dict[str, int], set[torch.dtype]]:
-    """Run a call; return its result, its FLOPs by the precision of what is multiplied, and the types it computed.
+    """Run a call; return its result, its FLOPs by the precision of the factors, and the types that it computed.
 
     `FlopCounterMode` of torch is not used: it imports torch.compile for its first operator, which takes seconds.
     """

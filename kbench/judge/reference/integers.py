@@ -1,4 +1,4 @@
-"""Which integers of the inputs index a parameter, and how many entries it has: `get_inputs` may draw a few of them."""
+"""Integer inputs that index a parameter, and its number of entries: `get_inputs` may draw only a few of them."""
 
 import copy
 import itertools
@@ -15,17 +15,17 @@ from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_l
 from kbench.numerics.operators import OperatorMode
 
 MOST_ELEMENTS = 1 << 24
-"""Elements of inputs and state beyond which no call is made on the host. Limits time."""
+"""Elements of inputs and state beyond which no call is made on the host, to limit time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indices:
-    """The inputs of integers, by their number among the leaves of the arguments."""
+    """Integer inputs, by their number among the leaves of the arguments."""
 
     lengths: Mapping[int, int] = field(default_factory=dict)
-    """How many entries of parameters can be indexed by an input that was drawn from a part of them."""
+    """Number of entries of a parameter, by the input that indexes it and draws only a part of the entries."""
     as_drawn: tuple[int, ...] = ()
-    """Inputs that index no parameter directly: no other values of them are known to be valid."""
+    """Inputs that index no parameter directly, so that no other value is known to be valid."""
 
     def over_all_entries(self, inputs: Inputs, seed: int) -> list[Any]:
         """Make arguments whose indices are drawn from all entries, the last one among them."""
@@ -47,7 +47,7 @@ class Indices:
 
 
 def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: Sequence[Tensor]) -> Indices:
-    """Run a call, and see which inputs index a parameter. One that is changed before is not known to be an index."""
+    """Run a call, and record which inputs index a parameter. An input that is changed before is not recognised."""
     drawn = {n: leaf for n, leaf in enumerate(leaves_of([*arguments])) if is_integer(leaf) and leaf.numel()}
     if not drawn:
         return Indices()
@@ -59,7 +59,7 @@ def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: 
 
 
 class _Lookups(OperatorMode):
-    """Records what is looked up by the inputs."""
+    """Records the lookups that use an input as the index."""
 
     def __init__(self, indices: Mapping[int, Tensor], parameters: set[int]):
         super().__init__()
@@ -82,7 +82,7 @@ class _Lookups(OperatorMode):
 
 
 def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]:
-    """Return what an operator looks up: the table, the size of the dimension, the indices."""
+    """Return the lookups of an operator: the table, the size of the dimension, the indices."""
     match name, args:
         case ("aten::embedding" | "aten::_embedding_bag" | "aten::_embedding_bag_forward_only", [table, index, *_]):
             return [(table, table.shape[0], index)]
@@ -97,7 +97,7 @@ def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]
 
 
 def takes(model: nn.Module, arguments: Sequence[Any]) -> bool:
-    """Return whether a model takes arguments, tried on the host: on a GPU an index out of range ends the process."""
+    """Return whether a model accepts arguments, tried on the host: on a GPU an index out of range ends the process."""
     if sum(t.numel() for t in (*model.parameters(), *model.buffers(), *tensor_leaves(arguments))) > MOST_ELEMENTS:
         return False
     try:

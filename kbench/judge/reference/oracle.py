@@ -1,4 +1,4 @@
-"""The reference's model in fp64, run on arguments that are widened too: what rounding errors are told by."""
+"""The reference's model in fp64, run on widened arguments: the values by which rounding errors are measured."""
 
 import contextlib
 import copy
@@ -21,7 +21,7 @@ from kbench.wire.channel import flatten
 COARSE = (torch.bfloat16, torch.float16)
 """Types of 16 bits, the coarser one first."""
 ROUNDED = 5.0
-"""Median error of fp32 results, in tolerances, from which on it is of 16 bits (docs/verification.md)."""
+"""Median error of fp32 results, in tolerances, from which they are rounded to 16 bits (docs/verification.md)."""
 
 ORACLE_SAMPLES = 3
 """Fewest entries of a large batch that are computed in fp64."""
@@ -29,7 +29,7 @@ MAX_MISSING_ENTRIES = 64
 """Most entries with misses that are computed in fp64; more misses are the candidate's, or rule 2 decides."""
 
 Pieces = list[tuple[Any, list[Tensor]]]
-"""Outputs in fp64, each list with the index of what it is of: `...` of the whole."""
+"""Outputs in fp64, each list with the index of its part of the batch: `...` for the whole."""
 
 
 class Fp64Model:
@@ -39,12 +39,12 @@ class Fp64Model:
         self._original = model
         self._model: nn.Module | None = None
         self.failure = ""
-        """What happened in the last run that gave no outputs; empty if there was none."""
+        """Cause of the last run without outputs; empty if there was none."""
 
     def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Tensor]) -> list[Tensor] | None:
         """Return tensors of the result, then inputs that it changes, then its numbers.
 
-        None where it is made for its own precision: it raises, or gives other shapes than those of what it is `like`.
+        None if the model works in its own precision only: it raises, or gives other shapes than `like`.
         """
         try:
             if self._model is None:
@@ -73,7 +73,7 @@ def numbers(leaves: Sequence[tuple[str, Any]], dtype: torch.dtype) -> dict[str, 
 
 
 def number_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
-    """Return bf16 where an input or parameter has 16 bits or fewer, else fp32: numbers come out of these."""
+    """Return the type to judge Python numbers by: bf16 if an input or parameter has 16 bits or fewer, else fp32."""
     coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
     return torch.bfloat16 if coarse else torch.float32
 
@@ -101,7 +101,7 @@ class _Widening(OperatorMode):
 
 @contextlib.contextmanager
 def widening() -> Iterator[None]:
-    """Make fp64 of what is asked for in 16 or 32 bits: a cast in the reference would lose what the oracle is for."""
+    """Compute in fp64 where the reference asks for 16 or 32 bits, so that its casts lose nothing."""
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -120,7 +120,7 @@ def batch_size(expected: Expected) -> int | None:
 def worst_of_entries(
     outputs: Sequence[Tensor], expected: Expected, tolerances: Sequence[elements.Tolerance]
 ) -> Tensor | None:
-    """Return the largest error of each entry of the batch, in tolerances; None where there is no batch."""
+    """Return the largest error of each entry of the batch, in tolerances; None without a batch."""
     wanted = list(expected.judged.values())
     if batch_size(expected) is None or len(wanted) > len(expected.tensors):
         return None
@@ -129,7 +129,7 @@ def worst_of_entries(
 
 
 def entry_elements(expected: Expected) -> int:
-    """Return the elements of one entry of the batch, of the inputs and outputs that have one for each."""
+    """Return the number of elements of one entry of the batch, over inputs and outputs with a batch dimension."""
     tensors = [*(a for a in expected.arguments if hasattr(a, "shape")), *expected.tensors]
     batch = batch_size(expected)
     each: int = sum(t.numel() // len(t) for t in tensors if t.dim() and t.shape[0] == batch)
@@ -137,9 +137,9 @@ def entry_elements(expected: Expected) -> int:
 
 
 def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_elements: int) -> list[int]:
-    """Return which entries of a batch are computed: those with the largest misses, and as many others at random.
+    """Return the entries of a batch to compute: those with the largest misses, and as many others at random.
 
-    An element that misses the contract is judged by fp64, and the others show what the reference's own errors are.
+    An element that misses the contract is judged by fp64; the others show the reference's own errors.
     """
     random = secrets.SystemRandom()
     if worst is None or not bool((worst > 1).any()):
@@ -158,7 +158,7 @@ def of_entries(
     call: Callable[[list[Any]], Any],
     run_double: Callable[[list[Any], list[Tensor]], list[Tensor] | None],
 ) -> Pieces | None:
-    """Return fp64 outputs of entries of the batch, `at_once` together; None where they do not stand for themselves.
+    """Return fp64 outputs of entries of the batch, `at_once` together; None if entries depend on each other.
 
     Inputs that have as many entries as the outputs are cut, all of them or only the first; the others are whole.
     """
@@ -196,7 +196,7 @@ def _of_part(
 
 
 def has_all_misses(pieces: Pieces, worst: Tensor) -> bool:
-    """Return whether each entry with a miss is among what was computed."""
+    """Return whether each entry with a miss was computed."""
     computed = torch.zeros_like(worst, dtype=torch.bool)
     for index, _ in pieces:
         computed[index] = True
@@ -206,7 +206,7 @@ def has_all_misses(pieces: Pieces, worst: Tensor) -> bool:
 def inner_type(
     types: Collection[torch.dtype], results: Callable[[], Expected], oracle: Callable[[Expected], Pieces | None]
 ) -> torch.dtype | None:
-    """Return the 16-bit type among `types`, of intermediate results, that fp32 results are rounded to, or None."""
+    """Return the 16-bit type of intermediate results, among `types`, that fp32 results are rounded to; or None."""
     seen = next((each for each in COARSE if each in types), None)
     if seen is None:
         return None

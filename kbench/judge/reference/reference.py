@@ -64,7 +64,7 @@ ORACLE_ELEMENTS = 1 << 26
 SMALL_STATE = 1 << 24
 """Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
 FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
-"""Allowed multiple of the reference's own error: plain, and where sums of products (matmul, convolution) occur."""
+"""Allowed multiple of the reference's own error: plain, and with sums of products (matmul, convolution)."""
 
 
 class Reference:
@@ -78,7 +78,7 @@ class Reference:
         *,
         allow_tf32: bool,
         eval_mode: bool = False,
-        tell: problems.TellStep = problems.unheard,
+        report: problems.TellStep = problems.unheard,
         oracle_elements: int = ORACLE_ELEMENTS,
     ):
         problems.pin_precision(allow_tf32)
@@ -86,35 +86,35 @@ class Reference:
         self.overrides = dict(overrides)
         self.oracle_elements = oracle_elements
         self.decides = True
-        """False if the first call of `boundaries` saw no rounding and no comparison within."""
-        self.problem = problems.load(path, overrides, device, tell)
+        """False if the first call of `boundaries` saw no rounding and no comparison in the reference."""
+        self.problem = problems.load(path, overrides, device, report)
         self.init_seed = secrets.randbits(31)
         self.model = self.problem.model(self.init_seed)
-        self.constructs_on = self.problem.places["Model"]  # both sides: where their parameters are drawn
+        self.constructs_on = self.problem.places["Model"]  # device on which both sides draw their parameters
         require_supported(self.state(), "of the reference's state")
         require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
-        """Numbers of the input tensors that the reference changes: outputs, which are compared after the call."""
+        """Numbers of the input tensors that the reference changes; they are compared after the call, as outputs are."""
         self.reshapes = False
-        """Whether a call changes the shape or the strides of an input object in place, as `unsqueeze_` does."""
+        """True if a call changes the shape or the strides of an input object in place, as `unsqueeze_` does."""
         self.drifts: frozenset[str] = frozenset()
-        """Names of the parameters and buffers that a call changes: each call begins with the values of the first."""
+        """Names of the parameters and buffers that a call changes; they are reset before each call."""
         self.aliased: frozenset[str] = frozenset()
-        """Paths of the outputs that share memory with an input: a solution's may do so there."""
+        """Paths of the outputs that share memory with an input; a solution's outputs may do so there."""
         if self.eval_mode or (getattr(self.model, "training", False) and any(map(is_random, self.model.modules()))):
             self._evaluate()
         self._double: Fp64Model | None = None
         self._layout: list[Any] | None = None
         self._finite: bool | None = None
-        """Whether the problem's own inputs give finite results with the parameters of construction."""
+        """True if the problem's own inputs give finite results with the parameters of construction."""
         self.keeps_weights = False
-        """Whether other values of the parameters were tried, and made the reference raise or its results infinite."""
+        """True if other values of the parameters made the reference raise, or its results infinite."""
         self.inputs = Inputs(self.problem)
         self.repeats: tuple[str, ...] = ()
-        """Paths of the outputs that are the same in every draw, within the tolerance."""
-        self.call_s = 0.0  # of a call that is not the first, roughly
-        self.between_bytes = 0  # of the device, which a call takes beside inputs, parameters and outputs
+        """Paths of the outputs that are equal in every draw, within the tolerance."""
+        self.call_s = 0.0  # approximate time of a call after the first
+        self.between_bytes = 0  # device memory of a call beyond inputs, parameters and outputs
         self.blank: list[Tensor] = []
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         self.tensors = ""
@@ -123,7 +123,7 @@ class Reference:
         self._settle_inputs()
         self._require_a_function()
         self.rounds_to = inner_type(self._types, self._draw, self.oracle)
-        """The type of 16 bits that results are rounded to within, where they are wider."""
+        """The 16-bit type that intermediate results are rounded to, if the outputs are wider; or None."""
         self.factor = self.factor if self.rounds_to is None else FACTOR
         own = self.arguments(secrets.randbits(31))
         self.indices = integers.look(self.try_expect, own, [t for _, t in self.state()])
@@ -131,7 +131,7 @@ class Reference:
     def arguments(
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
     ) -> Arguments:
-        """Make the arguments of `forward`; `transform` is applied to each leaf that `applies` says so of."""
+        """Make the arguments of `forward`; `transform` is applied to each leaf for which `applies` is true."""
 
         def draw() -> list[Any]:
             made = self.inputs.draw(seed)
@@ -140,11 +140,11 @@ class Reference:
         return Arguments(draw)
 
     def tolerance(self, output: Tensor) -> elements.Tolerance:
-        """Return how near an output of this kind must be."""
+        """Return the tolerance of an output of this type."""
         return elements.tolerance_for(output.dtype, self.problem.tolerance)
 
     def call(self, arguments: Sequence[Any]) -> Any:
-        """Run the reference, and take back what that changed of its parameters and buffers."""
+        """Run the reference, and restore the parameters and buffers that it changed."""
         drifting = [tensor for name, tensor in self.state() if name in self.drifts] if self.drifts else []
         with torch.no_grad():
             held = [tensor.clone() for tensor in drifting]
@@ -164,10 +164,10 @@ class Reference:
         return found
 
     def try_expect(self, arguments: list[Any]) -> Expected | Exception:
-        """Run the reference on arguments that it may refuse; return its own exception where it raises one.
+        """Run the reference on arguments that it may refuse; return its exception if it raises one.
 
-        It gets objects of its own: their shapes may change in place. Errors of the device are raised: a solution could
-        have caused them.
+        It gets new tensor objects, whose shapes may change in place. Errors of the device are raised, because a
+        solution may have caused them.
         """
         try:
             held = self.consumable(arguments)
@@ -176,8 +176,8 @@ class Reference:
             self.reshapes |= [*map(layout, tensor_leaves(given))] != [*map(layout, after)]
             require_supported(leaves, "of the reference")
             changed = tuple((f"input tensor {number} after the call", after[number]) for number in sorted(self.mutates))
-            told = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
-            found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
+            scalars = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
+            found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=scalars)
             self._require_layout(found)
         except Exception as error:
             if is_of_the_device(error):
@@ -186,7 +186,7 @@ class Reference:
         return found
 
     def _require_layout(self, found: Expected) -> None:
-        """Raise PluginError where a tensor in or out has another shape than at first: memory is laid out once."""
+        """Raise PluginError if an input or output has another shape than in the first call: memory is laid out once."""
         layout = [list(t.shape) for t in (*tensor_leaves(found.arguments), *found.tensors)]
         if self._layout is None:
             self._layout = layout
@@ -196,11 +196,11 @@ class Reference:
             raise PluginError(message, hint="pad it to one shape; `CASES` names others")
 
     def consumable(self, arguments: list[Any]) -> list[Any]:
-        """Return what the reference may be called on: the arguments, or a copy where it would change them."""
+        """Return arguments that the reference may change: the given ones, or a copy if it changes its inputs."""
         return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments
 
     def is_finite(self) -> bool:
-        """Return whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
+        """Return whether the outputs for the problem's own inputs are finite; otherwise they prove little."""
         return self._draw().is_finite
 
     def _draw(self) -> Expected:
@@ -212,11 +212,11 @@ class Reference:
 
     @property
     def drifting(self) -> bool:
-        """Whether a call changes parameters: a solution's are reset before each. Buffers of statistics may drift."""
+        """True if a call changes parameters, so that a solution's are reset before each call; buffers may drift."""
         return any(name in self.drifts for name, _ in self.model.named_parameters())
 
     def restore(self, *, anew: bool = False) -> None:
-        """Go back to the parameters of construction, which a worker gets from the same seed; `anew`: from another."""
+        """Restore the parameters of construction, which a worker gets from the same seed; `anew`: from a new seed."""
         self.init_seed = secrets.randbits(31) if anew else self.init_seed
         self.model = self.problem.model(self.init_seed, self.constructs_on)
         self._double = None
@@ -224,14 +224,14 @@ class Reference:
             self.model.eval()
 
     def small_state(self) -> dict[str, Tensor]:
-        """Return a copy of the state by name; empty where it is large."""
+        """Return a copy of the state by name; empty if it is large."""
         state = self.state()
         small = sum(tensor.numel() for _, tensor in state) <= SMALL_STATE
         return {name: tensor.detach().clone() for name, tensor in state} if small else {}
 
     @contextlib.contextmanager
     def as_constructed(self) -> Iterator[None]:
-        """Have the parameters of construction inside a `with` block."""
+        """Use the parameters of construction inside a `with` block."""
         held = self.model
         try:
             self.restore()
@@ -244,8 +244,8 @@ class Reference:
     ) -> None:
         """Give the named parameters, or all, new values times `scale`; a caller pushes them to the workers.
 
-        `but_samples`: some elements of each keep their values. Where the reference raises or is no longer finite with
-        new ones (a logarithm), they keep their signs, or values.
+        `but_samples`: some elements of each keep their values. If the reference raises or is not finite with new values
+        (a logarithm), parameters keep their signs, or their values.
         """
         self._double = None
         if not list(self.model.parameters()):
@@ -271,7 +271,7 @@ class Reference:
     def oracle(self, expected: Expected, worst: Tensor | None = None) -> Pieces | None:
         """Return fp64 outputs for the whole batch, or for the entries whose `worst` error misses the contract, or some.
 
-        None where it has no meaning in fp64, or is large and its batch entries depend on each other.
+        None if the model does not run in fp64, or is large and its batch entries depend on each other.
         """
         if self.is_small(expected):
             outputs = self._run_double(expected.arguments, [*expected.judged.values()])
@@ -285,7 +285,7 @@ class Reference:
         return of_entries(expected, entries, at_once, lambda part: self.call(fresh(part)), self._run_double)
 
     def boundaries(self, expected: Expected) -> Boundaries:
-        """Return what discontinuous outputs may be on these arguments."""
+        """Return the decisions behind discontinuous outputs on these arguments."""
         arguments = expected.recalled()
         wanted = [*expected.judged.values()]
 
@@ -303,8 +303,8 @@ class Reference:
 
     @property
     def why_no_oracle(self) -> str:
-        """Why the last call of `oracle` returned None, if it did."""
-        too_large = "it is too large to be computed as a whole, and samples of a batch do not stand for themselves"
+        """Reason why the last call of `oracle` returned None."""
+        too_large = "it is too large for fp64 as a whole, and entries of its batch depend on each other"
         return (self._double.failure if self._double is not None else "") or too_large
 
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
@@ -327,7 +327,7 @@ class Reference:
             if self._draws_in_a_call():
                 why, hint = "`forward` draws random numbers", "draw them in `get_inputs`, and pass them to `forward`"
             else:
-                why, hint = "`Model` remembers something", "let each call compute its outputs from its inputs alone"
+                why, hint = "`Model` keeps a state between calls", "compute each call from its inputs alone"
             raise PluginError(f"{message}; {why}: {hint}")
 
     def _draws_in_a_call(self) -> bool:
@@ -339,7 +339,7 @@ class Reference:
         return not all(map(torch.equal, before, (torch.get_rng_state(), of_device())))
 
     def _differs_from_itself(self) -> str:
-        """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
+        """Return the output that differs between two calls on equal inputs by more than rounding; empty for none."""
         arguments, before = self.arguments(secrets.randbits(31)), sums_of(self.state())
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
         with backend(self.device).memory_peak() as peak_bytes:
@@ -366,7 +366,7 @@ class Reference:
         self.repeats = repeated_outputs(self._draw, self.tolerance)
 
     def _copes(self, *, finite: bool) -> bool:
-        """Return whether the reference neither raises nor, if it has to be `finite`, gives NaN or infinities."""
+        """Return whether the reference does not raise and, if it has to be `finite`, gives no NaN and no infinity."""
         found = self.try_expect(self.arguments(secrets.randbits(31)))
         return not isinstance(found, Exception) and (found.is_finite or not finite)
 

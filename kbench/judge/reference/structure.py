@@ -9,27 +9,27 @@ from torch import Tensor
 from kbench.numerics import elements
 
 LEAST_PAIRS = 8
-"""Pairs of neighbours below which values of any kind may be sorted by chance: 8 pairs in 3 draws are once in 2^24."""
+"""Least number of neighbouring pairs to call values sorted: 8 pairs in 3 draws are so by chance once in 2^24."""
 CORNER = 64
-"""Rows, matrices and columns that are looked at first: values without structure show that they have none here."""
+"""Rows and columns that are tested first: values without structure fail here."""
 LARGEST_FACTORED = 1 << 11
-"""Largest matrix that is factored to see whether it is positive definite or orthonormal. Limits time."""
+"""Largest matrix that is factored to test whether it is positive definite or orthonormal, to limit time."""
 ROUNDING = 1e-3
-"""Error of a norm, a sum or a product that should be one, beside the precision of its terms."""
+"""Allowed error of a norm, a sum or a product that should be 1, beside the precision of its terms."""
 FEW_VALUES, LEAST_REPEATED = 16, 64
-"""An input with so many elements and so few values holds codes of a table. Two values alone are labels."""
+"""Largest number of values, and least number of elements, of an input of codes. Two values are labels."""
 
 Test = Callable[[Tensor], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
-    """One kind of structure: whether values have it, and how changed values get it back."""
+    """One kind of structure: a test of values, and a function that restores it in changed values."""
 
     name: str
     holds: Test
     keep: Callable[[Tensor, Tensor], Tensor] = lambda changed, _: changed
-    """Called with the changed values and those that they were made from."""
+    """Restores the structure, from the changed values and the original ones."""
 
 
 def _is_matrix(x: Tensor) -> bool:
@@ -51,12 +51,12 @@ def _corner(x: Tensor) -> Tensor:
 
 
 def _quickly(test: Test) -> Test:
-    """Return a test that reads all elements only where the first rows pass."""
+    """Return a test that reads all elements only if the first rows pass."""
     return lambda x: test(_first(x)) and (_first(x).numel() == x.numel() or test(x))
 
 
 def with_zeros_of(x: Tensor, changed: Tensor) -> Tensor:
-    """Put the zeros of x into what it was changed to: among other values they are structure (a triangle, a mask)."""
+    """Put the zeros of x into its changed values: zeros among other values are structure (a triangle, a mask)."""
     if x.any():
         for _, there, here in elements.chunks(changed, x):  # a mask of the whole would be a quarter of the input
             there.masked_fill_(here == 0, 0)
@@ -75,7 +75,7 @@ def _mirrored(transposed: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tenso
 
 
 def _has_zeros(x: Tensor) -> bool:
-    """Return whether a corner has zeros among other values: the upper right and the lower left one count as well."""
+    """Return whether any corner of the first matrix has zeros among other values."""
     if not x.dim():
         return False
     first = x[(0,) * (x.dim() - 2)] if x.dim() > 1 else x[None]
@@ -194,14 +194,14 @@ STRUCTURES = (
     Structure(name="orthonormal", holds=_is_orthonormal, keep=lambda y, _: torch.linalg.qr(_wide(y)).Q.to(y.dtype)),
     Structure(name="positive definite", holds=_is_definite),
 )
-"""In the order in which a changed input gets them back."""
+"""Structures of values, in the order in which a changed input gets them back."""
 
 
 DISTINCT = Structure(
     name="of distinct values",
     holds=lambda x: x.numel() >= LEAST_PAIRS and x.unique().numel() == x.numel(),
 )
-OF_INTEGERS = (*(one for one in STRUCTURES if one.name.startswith("sorted")), DISTINCT)
+INTEGER_STRUCTURES = (*(one for one in STRUCTURES if one.name.startswith("sorted")), DISTINCT)
 
 
 def found_in(x: Tensor) -> list[Structure]:
@@ -212,7 +212,7 @@ def found_in(x: Tensor) -> list[Structure]:
     if (corner == corner.reshape(-1)[0]).all() and (x == corner.reshape(-1)[0]).all():
         return []
     if not (x.is_floating_point() or x.is_complex()):
-        return [structure for structure in OF_INTEGERS if structure.holds(x)]
+        return [structure for structure in INTEGER_STRUCTURES if structure.holds(x)]
     has_codes = corner.numel() >= LEAST_REPEATED and not x.is_complex()
     codes = corner.unique() if has_codes else corner.new_empty(0)
     few = [_codes(codes)] if 2 < codes.numel() <= FEW_VALUES else []
@@ -227,7 +227,7 @@ def _codes(values: Tensor) -> Structure:
 
 
 def common(first: Tensor, others: Sequence[Tensor]) -> tuple[Structure, ...]:
-    """Return what the first draw and all others have; places of zeros count only where they are the same ones."""
+    """Return the structures that all draws have; zeros count only if they are at the same places."""
     found = found_in(first)
     kept = [structure for structure in found if all(structure.holds(other) for other in others)]
     if ZEROS in kept and any(not torch.equal(first == 0, other == 0) for other in others):
@@ -236,7 +236,7 @@ def common(first: Tensor, others: Sequence[Tensor]) -> tuple[Structure, ...]:
 
 
 def keep(structures: Sequence[Structure], changed: Tensor, x: Tensor) -> Tensor:
-    """Return changed values with the structures of x; x itself where they cannot have them."""
+    """Return changed values with the structures of x; x itself if they cannot have these."""
     for structure in structures:
         changed = structure.keep(changed, x)
     return changed if all(structure.holds(changed) for structure in structures) else x

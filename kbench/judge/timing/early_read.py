@@ -1,4 +1,4 @@
-"""A few elements of each result, read the moment that a worker says that it is there."""
+"""A few elements of each result, read at the moment of a worker's flag."""
 
 import contextlib
 import time
@@ -16,17 +16,17 @@ from kbench.numerics import elements
 from kbench.wire.shared_memory import TensorSpec
 
 LOOKED_AT = 1024
-"""Elements of a result that the judge reads as soon as the flag is up."""
+"""Number of elements of a result that the judge reads as soon as the flag is up."""
 REACH_BYTES = 1 << 47
-"""Addresses that a reading spans from the lowest result on: all that a device's memory has above it."""
+"""Size of the address range that a reading spans from the lowest result on: all memory of the device above it."""
 
 
 class EarlyRead:
-    """A few elements of results, read the moment that these are said to be there.
+    """A few elements of results, read at the moment of the flag.
 
-    One reading serves all rounds of a worker. It is recorded: queued one by one, reads took the CPU 100 to 290 us after
-    a long wait, which differed from arm to arm (H200). What is recorded picks elements
-    of all memory by their addresses, so that results may lie elsewhere in every round: a recording takes 4 ms.
+    One reading serves all rounds of a worker. It is recorded as a CUDA graph: single reads take the CPU 100 to 290 µs
+    after a long wait, and the time differs between arms (H200). The graph picks elements by their addresses, because a
+    new recording takes 4 ms and results may lie elsewhere in every round.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class EarlyRead:
         self._read: Callable[[], None] = lambda: None
 
     def aim(self, places: Sequence[MappedResult]) -> None:
-        """Choose what to read: elements of these results, all of one dtype."""
+        """Choose the elements to read, of these results of one dtype."""
         dtype: torch.dtype = getattr(torch, places[0][0].dtype)
         lowest = min(memory.data_ptr() + spec.offset for spec, memory in places)
         if lowest < self._lowest or self._seen.dtype != dtype or self._seen.numel() != LOOKED_AT * len(places):
@@ -45,7 +45,7 @@ class EarlyRead:
         self._positions.copy_(torch.from_numpy((addresses - self._lowest) // dtype.itemsize))
 
     def take(self) -> int:
-        """Read the elements; return the ns that it took until they were here."""
+        """Read the elements; return the time until they are in the judge's memory, in ns."""
         started = time.perf_counter_ns()
         self._read()
         torch.cuda.synchronize()
@@ -53,16 +53,16 @@ class EarlyRead:
 
     @contextlib.contextmanager
     def final(self, log: str) -> Iterator[Callable[[], None]]:
-        """Judge the results in a `with` block; refuse them if the elements are others afterwards than when taken.
+        """Judge the results in a `with` block; refuse them if elements change after the early read.
 
-        Only afterwards: work that goes on behind a worker's last answer could have them ready while they are judged.
-        Where values are wrong, the block itself compares, by what is yielded, before it looks for the reason: that may
+        The comparison follows the judging: work that continues after a worker's answer may finish while results are
+        judged. For wrong values the block itself calls the yielded function before it looks for a diagnosis, which may
         call the worker again, or take back the memory.
         """
 
         def require_final() -> None:
             if not elements.same_bits(self._seen, torch.index_select(self._memory, 0, self._positions)):
-                reason = "results were not there yet when the solution's process said that they were"
+                reason = "results were not complete when the solution's process reported them"
                 raise RefusalError(Status.TIMING_UNATTESTED, reason, log)
 
         try:
@@ -85,7 +85,7 @@ class EarlyRead:
         torch.index_select(self._memory, 0, self._positions, out=self._seen)
 
     def _addresses(self, spec: TensorSpec, memory: Tensor, itemsize: int) -> "np.typing.NDArray[np.int64]":
-        """Return where some random elements of a result lie."""
+        """Return the addresses of some random elements of a result."""
         found = np.full(LOOKED_AT, memory.data_ptr() + spec.offset, dtype=np.int64)
         for size, stride in zip(spec.shape, spec.stride, strict=True):
             found += itemsize * stride * self._random.integers(size, size=LOOKED_AT)

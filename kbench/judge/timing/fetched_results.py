@@ -1,4 +1,4 @@
-"""Results of calls on a CPU, read where a stopped worker has them: none is copied while the judge's clock runs."""
+"""Results of calls on a CPU, read from the memory of a stopped worker: none is copied while the judge's clock runs."""
 
 import itertools
 from collections.abc import Sequence
@@ -22,25 +22,25 @@ class UnfetchableError(Exception):
 
 
 def fetch(tree: int, reply: Reply, wanted: Sequence[Sequence[Tensor]]) -> None:
-    """Copy what a worker in the stopped tree of that pid told the places of to the judge's own memory, slot by slot.
+    """Copy results of a worker in the stopped process `tree` to the judge's own memory, slot by slot.
 
     Raises:
-        UnfetchableError: see there; the worker has to copy them.
-        WireError: places that no such results have.
+        UnfetchableError: the worker has to copy them.
+        WireError: the reported places cannot hold such results.
     """
     if len(reply.places) != len(wanted) or any(not isinstance(of_slot, list) for of_slot in reply.places):
         raise WireError("places of another number than calls")
     pairs: list[tuple[TensorSpec, Tensor]] = []
-    for told, of_slot in zip(reply.places, wanted, strict=True):
-        if len(told) != len(of_slot):
+    for places, of_slot in zip(reply.places, wanted, strict=True):
+        if len(places) != len(of_slot):
             raise WireError("places of another number than results")
-        pairs += [(_place(each, want), want) for each, want in zip(told, of_slot, strict=True) if want.numel()]
+        pairs += [(_place(each, want), want) for each, want in zip(places, of_slot, strict=True) if want.numel()]
     spans = sorted(spec.span for spec, _ in pairs)
     if any(before[1] > after[0] for before, after in itertools.pairwise(spans)):
         raise UnfetchableError("results lie in each other's memory")
     pid = process_memory.find_in_tree(tree, reply.process)
     if pid is None:
-        raise WireError("its process is none of its tree")
+        raise WireError("the process of the results does not belong to the worker")
     try:
         for spec, want in pairs:
             _read(pid, spec, want)
@@ -48,8 +48,8 @@ def fetch(tree: int, reply: Reply, wanted: Sequence[Sequence[Tensor]]) -> None:
         raise UnfetchableError(str(error)) from error
 
 
-def _place(told: Any, want: Tensor) -> TensorSpec:
-    match told:
+def _place(reported: Any, want: Tensor) -> TensorSpec:
+    match reported:
         case [int() as address, list() as stride] if 0 <= address < HIGHEST_ADDRESS:
             pass
         case _:

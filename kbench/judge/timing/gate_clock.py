@@ -1,6 +1,6 @@
-"""The judge's clock on a GPU: rounds of calls that it lets go and sees the end of (rule: `kbench.core.clocks`).
+"""The judge's clock on a GPU: it starts rounds of calls and sees their end (rule: `kbench.core.clocks`).
 
-Candidate and reference each have a worker of their own, and the same rounds. Calls that launch more than the device's
+Candidate and reference each have a worker, and the same rounds. Calls that launch more than the device's
 queue holds are queued as CUDA graphs. Calls that wait for the device cannot be queued at all: both arms are then timed
 by plain loops.
 """
@@ -41,20 +41,20 @@ from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.judge.timing.rounds import QUEUED_WITHIN_S, LateError, RoundResult, Rounds, UnmappableError
 
 TARGET_NS = 1_000_000
-"""Time of all calls in a round: fifty times what a polling process can take off the constant."""
+"""Time of all calls in a round: fifty times the gain of a polling process."""
 EMPTY_ROUNDS = 7
 EMPTY_EVERY = 8
-"""Samples, on average, between two empty rounds: the constant changes as the device warms up."""
+"""Average number of samples between two empty rounds: the constant changes as the device warms up."""
 VARY_EVERY = 16
-"""Samples, on average, between changes of the parameters: a change must not announce the kill."""
+"""Average number of samples between changes of the parameters, so that a change does not announce the kill."""
 SIZINGS = 8
-"""Attempts to find how many calls make a round."""
+"""Attempts to find the number of calls of a round."""
 HASTY_S = 0.05
-"""Chosen. Time to queue the calls of a round while rounds are sized: a wrong guess costs half of the calls, or a second
-attempt that has QUEUED_WITHIN_S. With that alone, calls that wait for the device took 3.4 s to be told (one H100)."""
+"""Chosen. Time to queue the calls of a round while rounds are sized. A wrong guess costs half of the calls, or a second
+attempt with QUEUED_WITHIN_S. With that limit alone, waiting for the device was recognised after 3.4 s (H100)."""
 ALONE_ROUNDS = 3
 AFTER_ROUNDS = 7
-"""Rounds of the reference after the candidate's death (chosen): they also show how much the looks vary."""
+"""Chosen. Rounds of the reference after the candidate's death: they also show how much early reads vary."""
 INTERFERENCE = 0.03
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
@@ -67,7 +67,7 @@ REPLAYED = {"candidate": "replayed", "reference": "reference_replayed"}
 
 
 class NotReplayableError(Exception):
-    """Calls of an arm that can neither be queued nor recorded, and why; the attempt may have broken the worker."""
+    """Calls of an arm can neither be queued nor recorded, for this reason; the attempt may have broken the worker."""
 
     def __init__(self, arm: str, reason: str):
         super().__init__(reason)
@@ -101,17 +101,17 @@ class DeviceClock:
         self._replays = replays and not unqueued
         self._unqueued = unqueued
         self.flags: set[str] = set()
-        """What is known so far of how both arms are timed."""
+        """Flags so far: the ways in which both arms are timed."""
         self.l2 = "flushed" if cold else "warm"
 
     def warm_up(self) -> None:
-        """Have the reference's process make its first call, which loads libraries: that needs no device of its own."""
+        """Make the first call of the reference's process, which loads libraries and needs no exclusive device."""
         self._rounds["reference"].plain(1)
 
     def prepare(self) -> None:
-        """Find how many calls a round has, what it takes without any, and the reference's time alone.
+        """Find the number of calls of a round, the time of an empty round, and the reference's time alone.
 
-        Raises NotReplayableError where an arm has to be timed by plain loops, in a fresh worker.
+        Raises NotReplayableError if an arm has to be timed by plain loops, in a fresh worker.
         """
         for arm in self._rounds:
             if arm == self._unqueued or not self._can_be_queued(arm):
@@ -124,7 +124,7 @@ class DeviceClock:
         for _ in range(EMPTY_ROUNDS):
             self._add_empty()
         if not self._empty:
-            raise RefusalError(Status.HARNESS_ERROR, "the reference's process does not even queue rounds of no call")
+            raise RefusalError(Status.HARNESS_ERROR, "the reference's process queued no round without calls in time")
         if self._gated and any(rounds.delivers for rounds in self._rounds.values()):
             self._deliver_both()
 
@@ -135,15 +135,15 @@ class DeviceClock:
         if arm == "candidate" and secrets.randbelow(VARY_EVERY) == 0:
             trial = self._rounds[arm].trial
             trial.candidate.vary_weights(trial.reference, secret_seed())
-        told = self._round(arm)
-        self._seen[arm].append(told.seen)
-        self._claimed[arm].append(told.event_ns)
-        judge_ns = round(per_call_ns(told.seen, self._constant))
-        event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
-        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.seen.calls)
+        done = self._round(arm)
+        self._seen[arm].append(done.seen)
+        self._claimed[arm].append(done.event_ns)
+        judge_ns = round(per_call_ns(done.seen, self._constant))
+        event_ns = round(done.event_ns - self._constant.copy_ns) if self._gated else judge_ns
+        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=done.submit_ns, calls=done.seen.calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:  # noqa: ARG002 - all rounds are alike
-        """Do what needs the candidate alive: refuse gross claims and calls computed together, time plain loops.
+        """Do the checks that need the live candidate: refuse gross claims and joint computing, and time plain loops.
 
         Raises:
             RefusalError: events that claim much less than the judge's clock saw, or calls computed as one.
@@ -157,10 +157,10 @@ class DeviceClock:
         self._wall_ns = self._walls()
 
     def kill_verify(self) -> None:
-        """Kill the worker at the end of a round that looks like any other, check what it left, and calibrate again.
+        """Kill the worker at the end of a round that looks like any other, check its results, and calibrate again.
 
-        While it lived, the candidate could keep the device busy when it was not its turn: so that the constant and the
-        usual lateness, or the reference, seemed to take longer.
+        A live candidate can keep the device busy outside its turn, to make the constant, the usual lateness or the
+        reference seem longer.
         """
         trial = self._rounds["candidate"].trial
         trial.candidate.vary_weights(trial.reference, secret_seed())
@@ -178,7 +178,7 @@ class DeviceClock:
             self._shown = self._shown_again()
 
     def conclude(self, event_ns: float) -> Conclusion:
-        """Say what the judge's clock makes of the process, once the candidate is dead.
+        """Return the conclusion of the judge's clock about the process, after the candidate's death.
 
         Raises:
             RefusalError: events that claim much less than the judge's clock saw.
@@ -189,7 +189,7 @@ class DeviceClock:
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
         clock = self._quote(event_ns, mine)
-        # A plain loop takes no less than the device's work in it, whatever a worker says of its end.
+        # A plain loop takes at least the device's work in it, whatever end a worker reports.
         walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._wall_ns.items()}
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
             self.flags.add("host_bound")
@@ -205,12 +205,12 @@ class DeviceClock:
         return paired_ns > (1 + INTERFERENCE) * alone_ns
 
     def _quote(self, event_ns: float, mine: Attested) -> QuotedClock:
-        """Say whose time is reported. Raises RefusalError where the events are refuted."""
+        """Return the clock to report. Raises RefusalError if the events are refuted."""
         clock = clock_to_quote(event_ns, mine)
         if clock is None:
             refusal = RefusalError(
                 Status.TIMING_UNATTESTED,
-                f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
+                f"it claims {event_ns / 1e3:.2f} µs a call; the judge's clock measured {mine.ns / 1e3:.2f} µs",
                 self._rounds["candidate"].trial.candidate.log,
             )
             refusal.excess = mine.ns / max(1.0, event_ns)
@@ -218,9 +218,9 @@ class DeviceClock:
         return clock
 
     def _require_separate(self, mine: Attested, usual: BaselineDelays) -> None:
-        """Hold the time of calls in a row against rounds of one call.
+        """Compare the time of calls in a row with rounds of one call.
 
-        Raises RefusalError where they are computed together.
+        Raises RefusalError if the calls are computed together.
         """
         if self._calls["candidate"] == 1:
             return
@@ -229,16 +229,16 @@ class DeviceClock:
         if self._single_verdict == "failed":
             raise RefusalError(
                 Status.TIMING_UNATTESTED,
-                f"a single call takes {single_ns / 1e3:.1f} us, and {mine.ns / 1e3:.1f} us where "
-                f"{self._calls['candidate']} follow one another: they are computed together",
+                f"one call alone took {single_ns / 1e3:.1f} µs, {self._calls['candidate']} queued calls "
+                f"{mine.ns / 1e3:.1f} µs each: they are computed together",
                 self._rounds["candidate"].trial.candidate.log,
             )
 
     def doubts_the_reference(self) -> Doubt:
         """Kill the candidate, then return whether the clock refutes the reference too, whose claims are true.
 
-        Then another program has the device at times, which events do not count, and after which a single call waits for
-        its turn. Who is refused before the reference was timed is refused by other rules than its claims.
+        In that case another program uses the device at times: events do not count these, and a single call waits for
+        its turn. A solution that is refused before the reference was timed is refused by other rules than its claims.
         """
         if not self._gated or not self._seen["reference"]:
             return Doubt.NONE
@@ -248,15 +248,15 @@ class DeviceClock:
         self._empty = []
         for _ in range(EMPTY_ROUNDS):
             self._add_empty()
-        told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
-        rounds = [each.seen for each in told]
+        results = [self._round("reference") for _ in range(AFTER_ROUNDS)]
+        rounds = [each.seen for each in results]
         usual = measured_delays(rounds, self._shown_again())
         alone = attest(rounds, self._constant, usual)
-        if self._refutes([each.event_ns for each in told], alone):
+        if self._refutes([each.event_ns for each in results], alone):
             return Doubt.ALONE
         if attest_queued_single(max(self._singles_ns("reference", widened_delays(rounds, usual))), alone) == "failed":
             return Doubt.ALONE
-        # Who had the device for nearly as long as the pairs took may have left it to one round of the reference.
+        # Another program may have used the device during nearly all pairs, and not during one round of the reference.
         beside = replace(attest(self._seen["reference"], self._constant, usual), least_ns=math.inf)
         return Doubt.BESIDE if self._refutes(self._claimed["reference"], beside) else Doubt.NONE
 
@@ -269,9 +269,9 @@ class DeviceClock:
             rounds.close()
 
     def _can_be_queued(self, arm: str) -> bool:
-        """Size the rounds of an arm: of its calls or, where these cannot be queued, of CUDA graphs of them.
+        """Size the rounds of an arm: of its calls or, if these cannot be queued, of CUDA graphs of them.
 
-        Raises NotReplayableError where they cannot be recorded either.
+        Raises NotReplayableError if they cannot be recorded either.
         """
         with contextlib.suppress(LateError):
             self._size(arm)
@@ -282,7 +282,7 @@ class DeviceClock:
         rounds.replays = True
         try:
             self._size(arm)
-            # A kernel on a stream of its own is not part of the graph: it ran once, on the first weights.
+            # A kernel on another stream is not part of the graph: it ran once, on the first weights.
             rounds.trial.candidate.vary_weights(rounds.trial.reference, secret_seed())
             rounds.gated(self._calls[arm])
         except LateError as error:
@@ -293,10 +293,10 @@ class DeviceClock:
         return True
 
     def _size(self, arm: str) -> None:
-        """Find how many calls make a round of TARGET_NS: as there are slots for, and as can be queued.
+        """Find the number of calls of a round of TARGET_NS, within the slots and the device's queue.
 
-        Raises LateError where not even one can. One hasty look is enough where the other arm cannot be queued either,
-        or as graphs only: then little hangs on it.
+        Raises LateError if not even one call can be queued. One short attempt is enough if the other arm cannot be
+        queued either, or as graphs only.
         """
         rounds, arena = self._rounds[arm], self._rounds[arm].trial.arena
         little = not self._gated or bool(self.flags)
@@ -306,7 +306,7 @@ class DeviceClock:
             self._calls[arm] = calls
             try:
                 rounds.plain(calls)  # compiles, allocates and loads what a gated round must find ready
-                told = rounds.gated(calls, within_s=patience_s[late])
+                result = rounds.gated(calls, within_s=patience_s[late])
             except LateError:
                 late += calls == 1
                 if late == len(patience_s):
@@ -318,20 +318,20 @@ class DeviceClock:
                 rounds.delivers, most = True, arena.count
                 calls = min(calls, most)
                 continue
-            # Who claims long calls would have short rounds, where the judge's clock leaves most to be claimed.
-            call_ns = min(told.event_ns, told.seen.total_ns / calls)
+            # A claim of long calls must not shorten the rounds, where the half-width is largest.
+            call_ns = min(result.event_ns, result.seen.total_ns / calls)
             wanted = min(most, math.ceil(TARGET_NS / max(1_000, call_ns)))
             if wanted <= 1.25 * calls:
                 return
             calls = wanted
 
     def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> RoundResult:
-        """Time one round of `calls` calls, by default as many as usual.
+        """Time one round of `calls` calls, by default the usual number.
 
-        A queue that was full, or that another program held up, is given half of the calls.
+        A queue that was full, or that another program delayed, gets half of the calls.
 
         Raises:
-            RefusalError: calls that the judge's clock cannot hold, though it could at first.
+            RefusalError: calls that could be queued in the first rounds, and cannot any more.
         """
         rounds = self._rounds[arm]
         if not self._gated:
@@ -340,19 +340,19 @@ class DeviceClock:
             try:
                 return rounds.gated(calls or self._calls[arm], kill=kill)
             except UnmappableError:
-                reason = "its results had their own memory in the first rounds, and no longer have"
+                reason = "its results had their own memory in the first rounds, and share it now"
                 break
             except LateError:
                 reason = "its calls could be queued in the first rounds, and now wait for the device"
                 self._calls[arm] = max(1, self._calls[arm] // 2)
                 rounds.plain(self._calls[arm])
         if arm == "reference":
-            raise RefusalError(Status.HARNESS_ERROR, f"of the reference: {reason}", rounds.trial.candidate.log)
-        reason += ": the judge's clock cannot hold them"
+            raise RefusalError(Status.HARNESS_ERROR, f"the reference: {reason}", rounds.trial.candidate.log)
+        reason += ", so the judge's clock cannot time them"
         raise RefusalError(Status.TIMING_UNATTESTED, reason, rounds.trial.candidate.log)
 
     def _deliver_both(self) -> None:
-        """Have results of both arms copied inside the rounds, and find what a copy takes: of the reference's."""
+        """Copy results of both arms inside the rounds, and measure the time of a copy on the reference."""
         self.flags.add("copies_results")
         alone_ns = self._alone()
         for arm, rounds in self._rounds.items():
@@ -363,21 +363,21 @@ class DeviceClock:
         self._constant = replace(self._constant, copy_ns=max(0.0, copied_ns - alone_ns))
 
     def _add_empty(self) -> None:
-        """Time a round of no call; one that another program held up tells nothing."""
+        """Time a round without calls; a round that another program delayed is left out."""
         rounds = self._rounds["reference"]
         try:
-            told = rounds.gated(0) if self._gated else rounds.plain(0)
+            result = rounds.gated(0) if self._gated else rounds.plain(0)
         except LateError:
             return
-        self._empty.append(told.seen)
+        self._empty.append(result.seen)
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 
     def _singles_ns(self, arm: str, usual: BaselineDelays) -> list[float]:
-        """Return times of calls that none precedes, in full: what holds up the machine only lengthens them."""
+        """Return times of single calls, in full; a busy machine can only lengthen them."""
         return [in_full_ns(self._round(arm, 1).seen, self._constant, usual) for _ in range(ALONE_ROUNDS)]
 
     def _shown_again(self) -> list[InputExposure]:
-        """Return how long no inputs, and those of the largest round, are visible when nobody gains by it."""
+        """Return how long no inputs, and those of the largest round, are visible without cheating."""
         rounds = self._rounds["reference"]
         most = max([*self._calls.values(), *(each.calls for seen in self._seen.values() for each in seen)])
         return [rounds.show_again(calls) for calls in (0, most) for _ in range(AFTER_ROUNDS)]
@@ -386,8 +386,8 @@ class DeviceClock:
         """Return the reference's time per call while nothing alternates with it."""
         return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
 
-    def _per_call_ns(self, told: Sequence[RoundResult]) -> float:
-        return statistics.median(per_call_ns(each.seen, self._constant) for each in told)
+    def _per_call_ns(self, results: Sequence[RoundResult]) -> float:
+        return statistics.median(per_call_ns(each.seen, self._constant) for each in results)
 
     def _walls(self) -> dict[str, float]:
         """Return the time of a call in a plain loop, by arm."""

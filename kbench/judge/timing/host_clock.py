@@ -26,17 +26,17 @@ from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt, Reply
 
 CALLS = 15
 TARGET_NS = 20_000_000
-"""Calls in a row and their median: what ran between two calls has the caches when the first one begins. Of calls of
-0.3 ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
+"""Largest number, and time, of calls in a row whose median counts: the first call finds cold caches. With calls of 0.3
+ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
 REST_S = 2e-3
-"""Pause before a call, so that the call starts with a time slice of its own."""
+"""Pause before a call, so that the call starts with a new time slice."""
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
-"""Fewer than this many requests come before the one that ends in the kill; the number is random."""
+"""Upper bound of the random number of requests before the request that ends in the kill."""
 ALONE_REQUESTS = 6
 """Requests of the reference after the candidate's death: the fewest whose median has an interval."""
 SINGLES = {"reference": 6, "candidate": 30}
-"""Most requests of one call that are compared with calls in a row: other programs lengthen one, and shorten none."""
+"""Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 
 
 class HostClock:
@@ -50,21 +50,22 @@ class HostClock:
         self._calls = 1
         self._conclusion: Conclusion | None = None
         self._times: dict[str, list[float]] = {arm: [] for arm in self._trials}
-        """Per call, by the judge's clock."""
+        """Times per call, by the judge's clock."""
         self._own: list[float] = []
-        """The reference's, by its worker's clock."""
+        """Times of the reference's calls, by its worker's clock."""
         self._alone: list[float] = []
-        """The reference's requests of one call."""
+        """Times of the reference's requests of one call."""
         self._fetches = fetches
-        """Whether results are read where they lie, which takes no time of a request; else the workers copy them."""
+        """True if results are read from the worker's memory, outside the timed request; else the workers copy them."""
 
     def prepare(self) -> None:
-        """Find how many calls make one sample.
+        """Find the number of calls of one sample.
 
-        This and all below raise UnfetchableError where results that are to be read where they lie cannot be.
+        This method and those below raise UnfetchableError if results cannot be read from the worker's memory.
         """
-        times = {arm: [self.read(arm).judge_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}
-        fastest = min(statistics.median(of_arm) for of_arm in times.values())
+        for _ in range(SIZING_REQUESTS):
+            self.read("candidate"), self.read("reference")
+        fastest = min(map(statistics.median, (self._times["candidate"], self._own)))
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
         self._times, self._own = {arm: [] for arm in self._trials}, []
 
@@ -79,7 +80,7 @@ class HostClock:
 
     def prove(self, event_ns: float, pairs: int) -> None:
         """Compare the candidate's calls in the last `pairs` with single calls, and its claim with the judge's time."""
-        # Any request that is not timed reports what was replaced meanwhile.
+        # The answer to a request that is not timed reports replaced functions.
         self._trials["candidate"].candidate.report()
         alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
         self._alone = [*self._singles_ns("reference")] if self._calls > 1 else []
@@ -112,17 +113,17 @@ class HostClock:
             yield self._ask(arm, slots).wall_ns
 
     def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
-        """Return what was proved while the candidate lived."""
+        """Return the conclusion that was reached while the candidate lived."""
         assert self._conclusion is not None, "proved before"
         return self._conclusion
 
     def kill_verify(self) -> None:
-        """After a last request that looks like any other, kill the worker; check what nobody can write any more.
+        """Kill the worker after a last request that looks like any other; then check the results.
 
-        It comes at random after some more, and all of them look like timed ones or like single calls.
+        A random number of requests comes before it, and all of them look like timed or single calls.
         """
         trial = self._trials["candidate"]
-        # Whoever folded the parameters once and for all, when they had not changed for a while, is found out here.
+        # A solution that folded its parameters after they had not changed for a while is wrong here.
         trial.candidate.vary_weights(trial.reference, secret_seed())
         for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
             slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
@@ -141,7 +142,7 @@ class HostClock:
         return slower_alone or is_slower_beside(pairs, after)
 
     def doubts_the_reference(self) -> Doubt:
-        """Doubt nothing: no claim is refused on a CPU."""
+        """Return no doubt: no claim is refused on a CPU."""
         return Doubt.NONE
 
     def close(self) -> None:
@@ -157,11 +158,11 @@ class HostClock:
         reference = trial.reference
         expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
         time.sleep(REST_S)
-        reply = trial.call(expected, poison=False, slots=slots, told=self._fetches, kill=kill and not self._fetches)
+        reply = trial.call(expected, poison=False, slots=slots, kept=self._fetches, kill=kill and not self._fetches)
         if self._fetches:
             if not reference.aliased:
                 for slot in slots:  # a result may be the inputs' own memory, mapped once more
-                    trial.arena.spoil_inputs(slot, but=reference.mutates)
+                    trial.arena.overwrite_inputs(slot, but=reference.mutates)
             with trial.candidate.understood():
                 fetch(trial.candidate.pid, reply, [trial.arena.outputs(slot) for slot in slots])
             if kill:
@@ -169,11 +170,11 @@ class HostClock:
         for slot, wanted in zip(slots, expected, strict=True):
             if arm == "candidate":
                 trial.judge_values(slot, wanted)
-            else:  # compared as well, so that both arms find the caches alike
+            else:  # compared as well, so that both arms find the same caches
                 trial.compare(trial.results(slot), wanted, None)
         return reply
 
 
 def calls_of_a_sample(fastest_ns: float, slots: int) -> int:
-    """Return how many calls make one sample, each on a slot of its own; `fastest_ns` is the time of the faster arm."""
+    """Return the number of calls of one sample, each on its own slot; `fastest_ns` is the time of the faster arm."""
     return max(1, min(slots, CALLS, int(TARGET_NS / max(1.0, fastest_ns))))

@@ -1,6 +1,6 @@
-"""A worker's results where they lie: the judge maps the worker's memory, so that nothing is copied in timed work.
+"""A worker's results in its own memory, which the judge maps, so that nothing is copied in timed work.
 
-The mapping outlives the worker: what a killed process computed can still be read.
+The mapping outlives the worker, so results of a killed process can still be read.
 """
 
 import base64
@@ -17,7 +17,7 @@ from kbench.wire.shared_memory import TensorSpec
 MOST_ALLOCATIONS = 4096
 
 MappedResult = tuple[TensorSpec, Tensor]
-"""Where a result lies: its layout, and the bytes of the allocation."""
+"""Place of a result: its layout, and the bytes of the allocation."""
 
 
 class Mapped:
@@ -27,14 +27,12 @@ class Mapped:
         self._driver = Driver()
         self._open: dict[str, tuple[int, Tensor]] = {}
 
-    def place(self, told: Any, handles: list[Any], want: Tensor) -> tuple[TensorSpec, Tensor] | None:
-        """Return where a result like `want` lies, and its allocation's bytes.
+    def place(self, reported: Any, handles: list[Any], want: Tensor) -> tuple[TensorSpec, Tensor] | None:
+        """Return the layout of a result like `want`, and its allocation's bytes; None without a handle or an element.
 
-        None where it has no handle, or no element.
-
-        Raises WireError if the place has not three fields or lies outside the allocation.
+        Raises WireError if the reported place has not three fields, or lies outside the allocation.
         """
-        match told:
+        match reported:
             case [int() as number, int() as offset, list() as stride] if -1 <= number < len(handles):
                 pass
             case _:

@@ -20,32 +20,32 @@ from kbench.judge.timing.readings import Conclusion, Doubt
 
 ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
-"""Pairs whose median is held against that of as many before."""
+"""Number of pairs whose median is compared with the median of as many pairs before."""
 SETTLED_PAIRS = 4
-"""Chosen. Pairs that count once both medians agree: two blocks of the six pairs that these are of."""
+"""Chosen. Number of the last settling pairs that count: two blocks."""
 SETTLE_LIMIT_S = 3.0
 SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
-"""Largest difference of two successive medians, as a share; a shared processor is never as quiet as a GPU."""
+"""Largest difference of two successive medians, as a share; a shared processor is less quiet than a GPU."""
 RESOLVED_FROM_NS = {"cuda": 20_000, "cpu": 200_000}
-"""Shorter calls cannot be told apart better than launches can (on a CPU: than threads that wake up)."""
+"""Time per call below which launches (on a CPU: threads that wake up) limit the resolution."""
 STEADY_WITHIN = {"cuda": True, "cpu": False}
-"""Whether calls scatter less within a process than processes differ."""
+"""True where calls scatter less within a process than between processes."""
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
 PAIRS_LIMIT_S = 2.0
-"""A process that has taken longer stops at ENOUGH_PAIRS: another process tells more than more pairs."""
+"""Time after which a process stops at ENOUGH_PAIRS: another process adds more information than more pairs."""
 ALONE_LIMIT_S = {"cuda": PAIRS_LIMIT_S, "cpu": 5.0}
-"""The same of a process that none follows: on a CPU calls scatter more than processes differ, so pairs tell more."""
+"""This limit for a single process: on a CPU calls scatter more than processes, so more pairs help there."""
 NEGLIGIBLE = 3
-"""A process's own interval so many times below the precision asked for makes up a sixth of the variance, and less than
-a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
+"""Factor by which a process's own interval has to be below the requested precision. It then makes up less than a tenth
+of the width of an interval over three processes, so more pairs do not help."""
 
 
 SHARED = (
-    "another program uses the device, so that not even the reference's own time can be confirmed: end it, or run again "
-    "when it has ended ({reason})"
+    "another program uses the device, so not even the reference's time can be confirmed: end that program, then run "
+    "again ({reason})"
 )
-"""Why nothing is said of a solution that the clock refutes."""
+"""Reason of a verdict on a solution whose reference the clock refutes as well."""
 
 
 WHY_AGAIN = {
@@ -56,7 +56,7 @@ WHY_AGAIN = {
 
 
 class DisturbedError(Exception):
-    """A refusal by the clock that may say nothing of the candidate, and what it comes to when that happens again."""
+    """A refusal by the clock that may have another cause than the candidate; `verdict` counts if it happens again."""
 
     def __init__(self, verdict: RefusalError, doubt: Doubt):
         super().__init__(f"{WHY_AGAIN[doubt]}: {verdict.reason}")
@@ -68,14 +68,14 @@ ArmClock = DeviceClock | HostClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """How long to time: pairs per process at most, and the precision to stop at."""
+    """Amount of timing: pairs per process at most, and the precision to stop at."""
 
     pairs: int
     process: int
     precision: float
     device: str
     alone: bool = False
-    """Whether no other process follows: then more pairs tell no more than processes differ by."""
+    """True if no other process follows: pairs need not agree better than processes do."""
 
 
 class Pairing:
@@ -89,17 +89,17 @@ class Pairing:
         self._samples: list[Sample] = []
         self._flags: set[str] = set()
         self._order = ARMS if secrets.randbelow(2) else ARMS[::-1]
-        """The same in every block: then both rounds of each pair follow a round of one and the same arm."""
+        """Order of the arms in every block, so that both rounds of each pair follow a round of the same arm."""
 
     def run(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
-        """Settle, time the pairs, attest, kill the worker on a last call and verify what it left.
+        """Settle, time the pairs, attest, kill the worker on a last call and verify its results.
 
-        `on_timed` is told the median time in ns before the worker dies, for what must not come before timing.
+        `on_timed` gets the median time in ns before the worker dies, for work that must not come before timing.
 
         Raises:
-            RefusalError: a solution that is wrong or claims what the clock refutes.
-            DisturbedError: the clock refutes the reference as well, or the claim by little: worth a second try.
-            UnfetchableError: results cannot be read where they lie (CPU): to be timed again, with copies.
+            RefusalError: a solution is wrong, or its claim is refuted.
+            DisturbedError: the clock refutes the reference as well, or the claim by little, so it is timed again.
+            UnfetchableError: results cannot be read from the worker's memory (CPU); they are copied in the next try.
         """
         try:
             return self._timed(on_pair, on_timed)
@@ -135,7 +135,7 @@ class Pairing:
         conclusion = self._clock.conclude(claimed_ns)
         attestation = self._attestation(conclusion)
         if self._clock.slower_beside(self._median_ns("reference")):
-            # A speed-up over a reference that was slowed proves nothing.
+            # A speed-up over a slowed reference proves nothing.
             self._flags |= {"interference", "attestation_weak"}
             attestation = "weak"
         samples, attested = self._quoted(conclusion), conclusion.attested
@@ -152,7 +152,7 @@ class Pairing:
         )
 
     def _attestation(self, conclusion: Conclusion) -> str:
-        """Return `held` or `weak`: whoever remembers the answer works for none of the times that a clock sees."""
+        """Return `held` or `weak`; a time is `weak` if a solution could have remembered the answer."""
         attestation = conclusion.attestation
         if self._trial.reference.inputs.repeat:
             self._flags.add("inputs_repeat")
@@ -165,13 +165,14 @@ class Pairing:
         return attestation
 
     def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
-        """Return the samples with the times that the row quotes: where events are not believed, the judge's.
+        """Return the samples with the times that the row quotes: the judge's, if the events are not believed.
 
         The candidate's then have the median that the judge attests: on a GPU at least, where both arms have the judge's
-        times; on a CPU the reference's worker runs trusted code, and keeps its own. There a claim that is believed is
-        that of a median alone: of claims that scatter at will, ratios to the reference have any median.
+        times; on a CPU the reference's worker runs trusted code, and keeps its own. Of the claims in a `held` row on a
+        CPU only the median counts: if claims scatter at will, their ratios to the reference have any median.
         """
-        if conclusion.clock not in {"gate", "judge", "host"} or conclusion.attested is None:
+        claims_count = conclusion.clock == "host" and conclusion.attestation == "weak"
+        if claims_count or conclusion.clock not in {"gate", "judge", "host"} or conclusion.attested is None:
             return tuple(self._samples)
         seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
         quoted_ns = self._median_ns("candidate") if conclusion.clock == "host" else conclusion.attested.ns
@@ -186,7 +187,7 @@ class Pairing:
         )
 
     def _suffice(self, until: float) -> bool:
-        """Return whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
+        """Return whether the pairs so far suffice: they agree so well that more do not help, or the time is up."""
         if self._counted_pairs() < ENOUGH_PAIRS:
             return False
         if time.monotonic() > until:
@@ -197,7 +198,7 @@ class Pairing:
         return interval is not None and interval.half_width < max(self._pacing.precision, between) / NEGLIGIBLE
 
     def _between(self, fastest_ns: float) -> float:
-        """Return how much processes differ, where calls of one scatter less than that; else nothing."""
+        """Return how much processes differ, if calls of one process scatter less than that; else 0."""
         device = self._pacing.device
         return between_processes(device, fastest_ns, self._clock.flags) if STEADY_WITHIN[device] else 0.0
 
@@ -212,7 +213,7 @@ class Pairing:
         return len(self._samples) // len(ARMS)
 
     def _settle(self) -> None:
-        """Time pairs until neither arm moves any more; the last of them count, since they show that."""
+        """Time pairs until both arms are steady; the last pairs count, because they show that."""
         deadline = time.monotonic() + SETTLE_LIMIT_S
         kept = min(SETTLED_PAIRS, self._pacing.pairs // 2 * 2)
         while True:
@@ -220,7 +221,7 @@ class Pairing:
             times = {arm: [s.t_event_ns for s in self._samples if s.arm == arm] for arm in ARMS}
             self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
             fastest_ns = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
-            # Whoever asks for less precision, or times what differs more in the next process, has no use for more rest.
+            # A coarse precision, or a large difference between processes, needs no steadier times.
             within = max(SETTLED_WITHIN[self._pacing.device], self._pacing.precision, self._between(fastest_ns))
             if all(settled(values, within) for values in times.values()):
                 break
@@ -234,7 +235,7 @@ class Pairing:
             self._flags.add("resolution_limited")
 
     def _block(self) -> None:
-        """Time two pairs, there and back."""
+        """Time two pairs, the second in reverse order."""
         block = self._pairs // 2
         for arms in (self._order, self._order[::-1]):
             self._pair(block, arms)
@@ -265,7 +266,7 @@ class Pairing:
 
 
 def settled(values: list[int], within: float) -> bool:
-    """Return whether the last few times have the same median as the few before them."""
+    """Return whether the last few times have nearly the same median as the few before them."""
     if len(values) < 2 * SETTLE_PAIRS:
         return False
     last = statistics.median(values[-SETTLE_PAIRS:])

@@ -1,7 +1,7 @@
-"""What one call of a solution launched, as its worker's profiler lists it.
+"""Kernels of one call of a solution, as its worker's profiler lists them.
 
-The list comes from the worker and is evidence, not proof: who controls that process could forge it. It decides
-only what `--require-custom` asks, and no time rests on it.
+The list comes from the worker and is evidence, not proof: a solution could forge it. It decides `--require-custom`
+only, and no time rests on it.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ WARM_UPS = 3
 
 
 def activities(answer: object) -> tuple[DeviceActivity, ...]:
-    """Validate a worker's list. Raises WireError for anything but [name, start, duration] with times from 0."""
+    """Validate a worker's list of [name, start, duration]. Raises WireError for other entries or negative times."""
     if not isinstance(answer, list):
         raise WireError("activities come as a list")
     found = []
@@ -37,7 +37,7 @@ def activities(answer: object) -> tuple[DeviceActivity, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What one call launched, or why nobody could see it."""
+    """Kernels that one call launched, or the reason why they are not known."""
 
     seen: tuple[DeviceActivity, ...]
     device: str
@@ -51,21 +51,21 @@ class Profile:
 
     @property
     def kernels(self) -> str:
-        """The kernels that ran, or why they are not known."""
+        """The kernels that ran in words, or the reason why they are not known."""
         return describe_kernels(self.seen) if self.seen else f"kernels could not be listed: {self.reason}"
 
     def require_custom(self) -> None:
-        """Refuse a solution whose kernels are all of libraries and compilers; on a CPU there is nothing to tell by."""
+        """Refuse a solution whose kernels all come from libraries and compilers; on a CPU kernels have no names."""
         if not backend(self.device).names_kernels:
             return
         if not self.seen:
             raise RefusalError(Status.NOT_VERIFIED, self.kernels, self.log)
         if not self.own_share:
-            raise RefusalError(Status.LIBRARY_ONLY, f"launches none of its own kernels: {self.kernels}", self.log)
+            raise RefusalError(Status.LIBRARY_ONLY, f"no kernel of the solution's own ran: {self.kernels}", self.log)
 
 
 def take_profile(trial: Trial, device: str) -> Profile:
-    """Have one call on fresh inputs profiled; its outputs are checked like those of any call. Raises RefusalError."""
+    """Profile one call on fresh inputs, and check its outputs like those of any call. Raises RefusalError."""
     if not backend(device).names_kernels:
         return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
     profile, slot, expected = _profiled(trial, device)
@@ -74,7 +74,7 @@ def take_profile(trial: Trial, device: str) -> Profile:
 
 
 def list_kernels(trial: Trial, device: str) -> Profile:
-    """Have one call profiled, behind a few others; no value is judged: no verdict rests on it. Raises RefusalError."""
+    """Profile one call after a few others; its values are not judged. Raises RefusalError."""
     for _ in range(WARM_UPS):
         trial.call([trial.reference.expect(trial.arguments(secret_seed()))])
     profile, _, _ = _profiled(trial, device)
@@ -82,12 +82,12 @@ def list_kernels(trial: Trial, device: str) -> Profile:
 
 
 def _profiled(trial: Trial, device: str) -> tuple[Profile, int, Expected]:
-    """Have one call on fresh inputs profiled; return the slot with its results and what they should be, too."""
+    """Profile one call on fresh inputs; return also the slot with its results, and the expected ones."""
     expected = trial.reference.expect(trial.arguments(secret_seed()))
     slot = trial.arena.random_slot()
     trial.fill([slot], [expected])
     listed, numbers = trial.candidate.profile(slot, expected)
-    trial.told(slot, numbers)
+    trial.keep_scalars(slot, numbers)
     with trial.candidate.understood():
         seen = activities(listed)
     return Profile(seen=seen, device=device, reason=NOTHING_RECORDED, log=trial.candidate.log), slot, expected

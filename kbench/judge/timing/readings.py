@@ -1,4 +1,4 @@
-"""What a clock says of one sample, and of a whole process."""
+"""Readings of clocks: of one sample, and of a whole process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,47 +11,47 @@ from kbench.wire.channel import field as wire_field
 
 
 class Doubt(StrEnum):
-    """Why a refusal by the clock may say nothing of the candidate, whose pairs are then timed once more."""
+    """Reason to doubt a refusal by the clock; the pairs are then timed once more."""
 
     NONE = "none"
     SLIGHT = "slight"
-    """The claim is not grossly below the judge's time: on busy processors, each check of a process may be late."""
+    """The claim is less than a factor of two below the judge's time: on busy processors, checks may be late."""
     BESIDE = "beside"
-    """The reference is refuted too, in the rounds between the candidate's, which may be the candidate's doing."""
+    """The reference is refuted too, between the candidate's rounds; the candidate may be the cause."""
     ALONE = "alone"
     """The reference is refuted too, after the candidate's death: another program uses the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A worker's claim about calls in a row, beside what the judge's own clock saw."""
+    """A worker's claim about calls in a row, and the readings of the judge's own clock."""
 
     event_ns: int
-    """The median of the calls."""
+    """Claimed time: the median of the calls."""
     submit_ns: int
     asked_ns: int
-    """On the judge's clock."""
+    """Time of the request on the judge's clock."""
     ended_ns: int
-    """On the judge's clock: when the worker's tree was stopped, later by what it computed in the meantime."""
+    """Time on the judge's clock at which the worker's tree was stopped, later by its computing in the meantime."""
     slots: tuple[int, ...]
     numbers: tuple[tuple[Any, ...], ...]
-    """Per slot, the Python numbers with a fraction among the results, as tensors."""
+    """Python numbers with a fraction among the results, as tensors, by slot."""
     process: int = 0
-    """The worker, in its own PID namespace."""
+    """Process id of the worker, in its own PID namespace."""
     places: list[Any] = field(default_factory=list)
-    """Per slot, where each result lies in the worker's memory, as told; none of those that were copied."""
+    """Places of the results in the worker's memory, by slot, as it reports them; empty for copied ones."""
 
     unchecked: str = ""
-    """CUDA's words for a launch in these calls that the solution did not check, as its worker reports them."""
+    """CUDA's error of a launch in these calls that the solution did not check, as its worker reports it."""
 
     @property
     def wall_ns(self) -> int:
-        """The whole request, with what surrounds the calls, until nothing ran any more that could finish a result."""
+        """Time of the whole request, until nothing ran any more that could finish a result."""
         return self.ended_ns - self.asked_ns
 
     @classmethod
     def read(cls, answer: Message, asked_ns: int, ended_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
-        """Return what a worker's answer says, with what the judge knows itself. Raises WireError."""
+        """Join a worker's answer with the judge's own readings. Raises WireError."""
         event_ns, submit_ns, process = (
             wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "process")
         )
@@ -70,18 +70,19 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundOptions:
-    """How a worker on a GPU makes the calls of a round."""
+    """Instructions to a worker on a GPU for the calls of a round."""
 
     gated: bool
-    """Behind the judge's gate, or in a plain loop."""
+    """True: behind the judge's gate; False: in a plain loop."""
     deliver: bool
-    """Whether it copies each result into the judge's buffers at once."""
+    """Copy each result into the judge's buffers at once."""
     keep: bool
-    """Whether it keeps all results until the round is over."""
+    """Keep all results until the round is over."""
     replay: bool
-    """Whether it replays CUDA graphs of the calls."""
-    tell_last: int
-    """How many of the results it tells of, the last ones: all of a candidate's, which must not know what is checked."""
+    """Replay CUDA graphs of the calls."""
+    report_last: int
+    """Number of the last results whose places are reported: all of a candidate's, so that it cannot know the checked
+    ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +97,12 @@ class ArmSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conclusion:
-    """What the judge's clock says of a process: how long a call takes, on the device and in a plain loop (ns)."""
+    """Conclusion of the judge's clock about a process: times of a call on the device and in a plain loop, in ns."""
 
     clock: str
-    """Whose times the samples quote: `events`, `gate`, `wall`, `host` or `judge`."""
+    """Clock that the samples quote: `events`, `gate`, `wall`, `host` or `judge`."""
     attestation: str
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)
-    """By arm."""
+    """Wall time of a call, by arm."""
     flags: frozenset[str] = frozenset()

@@ -1,8 +1,8 @@
 """New inputs for many slots at once: `get_inputs` as a CUDA graph, which the CPU queues in microseconds.
 
-Drawn one by one, the inputs of a round of 256 short calls took 14 to 28 ms of the CPU's time on an H100, and a graph of
-the same draws 2.2 ms. Only a `get_inputs` that consists of operations of torch on
-the device can be recorded, and only one whose recording draws, for two secret seeds, what it draws itself.
+Drawn one by one, the inputs of a round of 256 short calls take 14 to 28 ms of the CPU's time on an H100. A graph of the
+same draws takes 2.2 ms. `get_inputs` can be recorded if it consists of operations of torch on the device, and if its
+recording draws the same values for two secret seeds.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +20,10 @@ from kbench.numerics.operators import OperatorMode
 from kbench.plugins.problem import seed_torch
 
 LEAST = 8
-"""Chosen. Fewer draws are made one by one in less time than it takes to record them."""
+"""Chosen. Least number of draws to record; fewer are faster one by one."""
 PROVEN_BY = 2
-"""Seeds for which a recording has to draw what `get_inputs` draws: one could agree where a branch hangs on the seed."""
+"""Number of seeds for which a recording has to equal `get_inputs`: one may agree by chance if a branch depends on
+it."""
 RECORDABLE = frozenset(
     """
     rand rand_like randn randn_like randint randint_like uniform_ normal_ random_ bernoulli bernoulli_
@@ -33,7 +34,7 @@ RECORDABLE = frozenset(
     view _unsafe_view reshape unsqueeze squeeze expand transpose t permute slice select cat stack detach alias
     """.split()  # noqa: SIM905 - as lines they can be read
 )
-"""Operations of torch that run on the device alone, whatever the values: they may be part of a CUDA graph."""
+"""Operations of torch that run on the device alone for all values, so that a CUDA graph may contain them."""
 
 
 class RecordedDraws:
@@ -47,7 +48,7 @@ class RecordedDraws:
         self._can_record: bool | None = None
 
     def stage(self, calls: int) -> bool:
-        """Stage new inputs in the first `calls` slots; False where they have to be drawn one by one."""
+        """Stage new inputs in the first `calls` slots; return False if they have to be drawn one by one."""
         if calls < LEAST or not self.can_record:
             return False
         if calls not in self._recordings:
@@ -58,7 +59,7 @@ class RecordedDraws:
 
     @property
     def can_record(self) -> bool:
-        """Whether a recording draws what `get_inputs` draws; found out once."""
+        """True if a recording draws what `get_inputs` draws; tested once."""
         if self._can_record is None:
             alone = self._arena.all_tensors and not self._arena.lends and not self._inputs.jitter
             self._can_record = alone and self._is_recordable() and self._is_faithful()
@@ -89,7 +90,7 @@ class RecordedDraws:
 
 
 class _Watch(OperatorMode):
-    """Sees whether all operations inside a `with` block may be recorded on a device."""
+    """Records whether all operations inside a `with` block may be part of a CUDA graph."""
 
     def __init__(self, device: str):
         super().__init__()

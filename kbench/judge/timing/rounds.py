@@ -1,8 +1,7 @@
 """Rounds of calls in a worker on a GPU: behind the judge's gate, or in a plain loop; some calls checked in full.
 
-Inputs are new in every call and hidden until all of a round is queued. Results are looked at where they lie, in the
-worker's memory; where that cannot be (one buffer for all calls, memory without a handle), the worker copies them
-inside the round.
+Inputs are new in every call, and hidden until the whole round is queued. Results are read in the worker's memory. If
+that is impossible (one buffer for all calls, memory without a handle), the worker copies them inside the round.
 """
 
 import contextlib
@@ -31,13 +30,13 @@ from kbench.wire.channel import field as wire_field
 from kbench.wire.shared_memory import view
 
 CHECKED = 4
-"""Calls of a round that are checked in full, drawn anew in each: who leaves out one call in ten is seen within ten
-rounds with a probability of 99 %."""
+"""Number of calls of a round that are checked in full, drawn anew in each round. Skipping 10 % of the calls is detected
+within ten rounds with 98.5 % probability."""
 QUEUED_WITHIN_S = 0.5
-"""Chosen. Time to queue the calls of a round, beside that of a plain loop."""
+"""Chosen. Time to queue the calls of a round, in addition to twice that of a plain loop."""
 
 BUSY_CYCLES = 100_000
-"""Chosen. Some 50 us of a device's clock: the copy and the flush take the host half as long to queue."""
+"""Chosen. About 50 µs of the device's clock: the host needs half of that to queue the copy and the flush."""
 
 
 class LateError(Exception):
@@ -50,7 +49,7 @@ class UnmappableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundResult:
-    """One round on the judge's clock, and what the worker claims of each call."""
+    """One round on the judge's clock, and the worker's claim about each call."""
 
     seen: Round
     event_ns: int
@@ -58,10 +57,10 @@ class RoundResult:
 
 
 class Batch:
-    """The inputs of one round, new in every slot, and what a few of its calls were to return.
+    """The inputs of one round, new in every slot, and the expected outputs of its checked calls.
 
-    That is computed after the round: just before it, the work would leave the device hotter than the other arm finds
-    it, and slow a long call by 1 to 2 % (docs/adr/0006-gate-clock.md).
+    Expected outputs are computed after the round. Before it, that work would heat the device for one arm only, and slow
+    a long call by 1 to 2 % (docs/adr/0006-gate-clock.md).
     """
 
     def __init__(self, trial: Trial, calls: int, checked: int, draws: RecordedDraws):
@@ -72,21 +71,21 @@ class Batch:
         if drawn:
             drawn[0] = self.order[-1]
         self.checked = {slot: trial.arguments(secret_seed()) for slot in sorted(set(drawn))}
-        """The arguments of the calls that are checked, by slot."""
+        """Arguments of the checked calls, by slot."""
 
     def fill(self) -> None:
-        """Put all inputs where the worker does not see them yet."""
+        """Write all inputs to memory that the worker does not see yet."""
         trial, arena = self._trial, self._trial.arena
         left = self.checked if self._draws.stage(len(self.order)) else self.order
         for slot in left:
             arguments = self.checked[slot] if slot in self.checked else trial.reference.arguments(secret_seed())
-            trial.tell(slot, arguments)
+            trial.send_scalars(slot, arguments)
             arena.stage(slot, arguments)
             if arena.lends:
                 arguments.clear()
 
     def expected(self) -> Iterator[tuple[int, Expected]]:
-        """Compute what each checked call was to return; only one is in memory at a time."""
+        """Compute the expected outputs of each checked call; only one is in memory at a time."""
         for slot, arguments in self.checked.items():
             arguments.recall()
             expected = self._trial.reference.expect(arguments)
@@ -101,11 +100,11 @@ class Batch:
 
 
 class Visibility:
-    """Reveals inputs and makes the cache cold; knows how long the inputs have been visible since.
+    """Reveals inputs and makes the cache cold; measures how long the inputs are visible.
 
-    First on the device's clock, then on the judge's: that alone would count how long the judge waits for its turn, with
-    a worker that keeps several queues. All is queued while the device is busy with nothing: between two kernels it
-    could turn to the worker.
+    The time is measured on the device's clock first, then on the judge's. The judge's clock alone would include its
+    wait for a device that serves a worker with several queues. The work is queued behind an idle loop of the device,
+    because the device could turn to the worker between two kernels.
     """
 
     def __init__(self, reveal: Callable[[], None], cache: L2Cache | None):
@@ -122,7 +121,7 @@ class Visibility:
         self._done_ns = time.perf_counter_ns()
 
     def until(self, now_ns: int) -> int:
-        """Return for how many ns the inputs had been visible at `now_ns` of the judge's clock."""
+        """Return the time in ns for which the inputs had been visible at `now_ns` of the judge's clock."""
         on_device_ms: float = self._begin.elapsed_time(self._end)
         return round(on_device_ms * 1e6) + now_ns - self._done_ns
 
@@ -144,9 +143,9 @@ class Rounds:
         self.trial = trial
         self._draws = draws
         self.delivers = False
-        """Whether the worker copies results inside the round."""
+        """True if the worker copies results inside the round."""
         self.replays = False
-        """Whether the worker replays CUDA graphs of the calls, which take less room in the device's queue."""
+        """True if the worker replays CUDA graphs of the calls, which take less room in the device's queue."""
         self._cache = cache
         self._checked = CHECKED if judged else 0
         self._mapped = Mapped()
@@ -154,15 +153,15 @@ class Rounds:
         self._plain_ns = 0
 
     def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
-        """Have calls queued, let them go, wait for their end, look at results, and check some calls.
+        """Queue calls, open the gate, wait for the end, read results early, and check some calls.
 
         Queueing may take `within_s` in addition to twice the time of a plain loop of the same calls. With `kill` the
-        worker is killed the moment it says that all is done.
+        worker is killed at the moment of its flag.
 
         Raises:
-            LateError: not queued in time.
-            UnmappableError: results that the judge cannot look at where they lie; nothing was timed.
-            RefusalError: wrong results, or results that were not there when they should be.
+            LateError: the calls were not queued in time.
+            UnmappableError: the judge cannot read results in the worker's memory; nothing was timed.
+            RefusalError: results are wrong, or were not complete at the flag.
         """
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
@@ -174,17 +173,17 @@ class Rounds:
         candidate.begin_round(batch.order, gate.next_round(), how)
         if fills_beside:
             self._fill(batch)
-        told = candidate.announced(within_s + 2e-9 * self._plain_ns)
+        report = candidate.announced(within_s + 2e-9 * self._plain_ns)
         try:
-            places = self._places(batch, told)
+            places = self._places(batch, report)
         except (LateError, UnmappableError):
-            batch.reveal(None)  # what is queued must run before the worker can be asked again
+            batch.reveal(None)  # queued calls must run before the worker answers again
             gate.open()
             candidate.finish_round(calls)
-            self._taken_back()
+            self._take_back()
             raise
         look = self._look
-        look.aim(self._looked_at(batch, places))
+        look.aim(self._early_places(batch, places))
         look.take()
         shown = batch.reveal(self._cache)
         with undisturbed():
@@ -192,14 +191,14 @@ class Rounds:
             total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
             late_ns = look.take()
         if total_ns is None and candidate.has_news:
-            candidate.finish_round(calls)  # raises what went wrong
+            candidate.finish_round(calls)  # raises the error
         if total_ns is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
         answer = self._ended(calls, kill=kill)
-        assert told is not None, "else it was late"
+        assert report is not None, "else it was late"
         with look.final(candidate.log) as require_final:
-            self._judge(batch, told, places, require_final)
-        self._taken_back(dead=kill)
+            self._judge(batch, report, places, require_final)
+        self._take_back(dead=kill)
         seen = Round(
             calls=calls,
             total_ns=total_ns,
@@ -209,10 +208,10 @@ class Rounds:
         return self._claimed(seen, answer)
 
     def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
-        """Have calls made in a plain loop; the time is from the request until they are done.
+        """Make calls in a plain loop; the time is from the request until they are done.
 
-        With `delivers`: until their results are in the judge's buffers, where some are checked. With `kill` the worker
-        is killed the moment it has answered.
+        With `delivers`, it is until the results are in the judge's buffers, where some are checked. With `kill` the
+        worker is killed as soon as it has answered.
         """
         batch = Batch(self.trial, calls, self._checked, self._draws)
         self._fill(batch)
@@ -220,18 +219,18 @@ class Rounds:
         how = self._options(batch, gated=False)
         look = self._look if self.delivers else None
         if look is not None:
-            look.aim(self._looked_at(batch, self._delivered(batch)))
+            look.aim(self._early_places(batch, self._delivered(batch)))
         started, ended, answer = self._loop(batch.order, how, kill=kill, look=look)
         self._plain_ns = ended - started
         if look is not None:
             ended = self.trial.candidate.message_ns
             with look.final(self.trial.candidate.log) as require_final:
                 self._judge(batch, answer, {}, require_final)
-            self._taken_back(dead=kill)
+            self._take_back(dead=kill)
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
     def show_again(self, calls: int) -> InputExposure:
-        """Reveal the inputs of this many calls again, while none is queued, to measure how long that takes."""
+        """Reveal the inputs of this many calls again, while none is queued, and measure the time of that."""
         shown = Visibility(lambda: self.trial.arena.reveal_again(calls), self._cache)
         return self._exposure(calls, shown.until(time.perf_counter_ns()))
 
@@ -239,8 +238,8 @@ class Rounds:
         return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes(calls))
 
     def loop(self, calls: int, slots: int) -> int:
-        """Return the ns of a plain loop of calls that cycles through the first slots; its outputs are not checked."""
-        how = RoundOptions(gated=False, deliver=False, keep=False, replay=False, tell_last=0)
+        """Return the time in ns of a plain loop of calls over the first slots; outputs are not checked."""
+        how = RoundOptions(gated=False, deliver=False, keep=False, replay=False, report_last=0)
         started, ended, _ = self._loop([n % slots for n in range(calls)], how)
         return ended - started
 
@@ -264,18 +263,18 @@ class Rounds:
 
     @property
     def _fills_beside(self) -> bool:
-        """Whether inputs can be made while the worker queues its calls: it is told nothing and sees none of them."""
+        """True if inputs can be made while the worker queues its calls: it gets no message and sees no input."""
         arena = self.trial.arena
         return arena.all_tensors and not arena.lends and not self.delivers
 
     def _options(self, batch: Batch, *, gated: bool) -> RoundOptions:
-        last = len(self._told_of(batch))
-        return RoundOptions(gated=gated, deliver=self.delivers, keep=True, replay=self.replays, tell_last=last)
+        last = len(self._reported_slots(batch))
+        return RoundOptions(gated=gated, deliver=self.delivers, keep=True, replay=self.replays, report_last=last)
 
-    def _told_of(self, batch: Batch) -> list[int]:
-        """Return the slots whose results the worker tells of: telling of 250 results takes it 3 ms.
+    def _reported_slots(self, batch: Batch) -> list[int]:
+        """Return the slots whose results the worker reports: a report of 250 results takes 3 ms.
 
-        A candidate must not know which are looked at. What is delivered is told of as it comes.
+        A candidate reports all, because it must not know the checked calls. So does a worker that copies results.
         """
         return batch.order if self._checked or self.delivers else batch.order[-CHECKED:]
 
@@ -284,14 +283,14 @@ class Rounds:
         if self.delivers:
             self.trial.make_room(batch.order)
 
-    def _taken_back(self, *, dead: bool = False) -> None:
-        """Take back memory lent for results: the other arm's rounds are lent some of the same arena."""
+    def _take_back(self, *, dead: bool = False) -> None:
+        """Take back memory lent for results, because the other arm's rounds use the same arena."""
         self.trial.take_back(dead=dead)
         if self._checked and not dead:
             self.trial.candidate.pause()
 
     def _ended(self, calls: int, *, kill: bool, look: EarlyRead | None = None) -> Message:
-        """Receive the last message, look, and stop the worker; or kill it: what it says no longer counts."""
+        """Receive the last message, read results early, and stop the worker; or kill it and ignore its messages."""
         candidate = self.trial.candidate
         if kill:
             candidate.kill()
@@ -303,14 +302,14 @@ class Rounds:
             candidate.pause()
         return answer
 
-    def _places(self, batch: Batch, told: Message | None) -> dict[int, list[MappedResult]]:
-        """Return where the results of the checked calls lie.
+    def _places(self, batch: Batch, report: Message | None) -> dict[int, list[MappedResult]]:
+        """Return the places of the results of the checked calls.
 
         Raises:
-            LateError: nothing was told in time.
-            UnmappableError: results that do not each have memory of their own, which can be mapped.
+            LateError: the worker reported nothing in time.
+            UnmappableError: results share memory, or their memory cannot be mapped.
         """
-        if told is None:
+        if report is None:
             raise LateError
         if self.delivers:
             return self._delivered(batch)
@@ -318,11 +317,11 @@ class Rounds:
         found: dict[int, list[MappedResult]] = {}
         taken: list[tuple[int, int, int]] = []
         try:
-            handles = wire_field(told, "handles", list)
-            slots = self._told_of(batch)
-            for slot, of_slot in zip(slots, list_of(told, "places", len(slots)), strict=True):
+            handles = wire_field(report, "handles", list)
+            slots = self._reported_slots(batch)
+            for slot, of_slot in zip(slots, list_of(report, "places", len(slots)), strict=True):
                 if not isinstance(of_slot, list) or len(of_slot) != len(wanted):
-                    continue  # another structure, which the description of this call will tell
+                    continue  # another structure, which the description of this call will show
                 places = [self._mapped.place(each, handles, want) for each, want in zip(of_slot, wanted, strict=True)]
                 if any(place is None and want.numel() for place, want in zip(places, wanted, strict=True)):
                     raise UnmappableError
@@ -338,13 +337,13 @@ class Rounds:
         return found
 
     def _delivered(self, batch: Batch) -> dict[int, list[MappedResult]]:
-        """Return where the worker copies results to."""
+        """Return the places that the worker copies results to."""
         return {slot: self.trial.arena.output_places(slot) for slot in batch.order}
 
-    def _looked_at(self, batch: Batch, places: dict[int, list[MappedResult]]) -> list[MappedResult]:
-        """Return results to look at: of all calls that are checked, so that nobody knows which may be late.
+    def _early_places(self, batch: Batch, places: dict[int, list[MappedResult]]) -> list[MappedResult]:
+        """Return the results to read early: those of all checked calls, and as many of the reference.
 
-        Of the reference as many. Where there are fewer, memory of the judge's own makes every look take the same time.
+        If there are fewer, memory of the judge is read as well, so that every early read takes the same time.
         """
         slots = batch.checked or batch.order[-CHECKED:]
         found = [place for slot in slots for place in places.get(slot, ())[:1]]
@@ -353,28 +352,28 @@ class Rounds:
     def _judge(
         self,
         batch: Batch,
-        told: Message,
+        report: Message,
         places: dict[int, list[MappedResult]],
         require_final: Callable[[], None],
     ) -> None:
-        """Check the outputs of the checked calls, and that all inputs of these are as they were."""
+        """Check the outputs of the checked calls, and that their inputs are unchanged."""
         trial = self.trial
         try:
-            slots = self._told_of(batch)
-            described = dict(zip(slots, list_of(told, "outputs", len(slots)), strict=True))
+            slots = self._reported_slots(batch)
+            described = dict(zip(slots, list_of(report, "outputs", len(slots)), strict=True))
         except WireError as error:
             raise trial.candidate.nonsense(error) from error
         for slot, expected in batch.expected():
-            trial.told(slot, trial.candidate.check_outputs(described[slot], expected))
+            trial.keep_scalars(slot, trial.candidate.check_outputs(described[slot], expected))
             trial.require_unchanged(slot, expected)
             outputs = None if self.delivers else self._results(places.get(slot))
             trial.judge_values(slot, expected, outputs=outputs, require_final=require_final)
             del expected
 
     def _results(self, places: list[MappedResult] | None) -> list[Tensor]:
-        """Return the results that lie at these places; empty ones have none.
+        """Return the results at these places; empty results have no place.
 
-        Raises RefusalError where a worker describes results and tells other places than these have.
+        Raises RefusalError if a worker's report has another number of places than of results.
         """
         if places is None:
             raise self.trial.candidate.nonsense(WireError("places of another number than results"))

@@ -1,1 +1,1 @@
-"""Verification: what is tried on a solution, and whether its values are right."""
+"""Verification: the checks of a solution, and the comparison of its values."""

@@ -1,4 +1,4 @@
-"""The verification battery: each check one method. It raises a RefusalError, or notes what could not be checked."""
+"""The verification battery: each check is one method, which raises a RefusalError or records a note."""
 
 import itertools
 import math
@@ -31,27 +31,27 @@ from kbench.plugins.problem import variable
 
 SEEDS = 3
 REPEATS, FEW_REPEATS = 3, 2
-"""Calls on equal inputs; the second where calls are long and a smaller shape has the first."""
+"""Numbers of calls on equal inputs; the second if calls are long and a smaller shape has the first number."""
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
 FEW, FEW_DRAWS = 64, 8
-"""With fewer elements than FEW, an inaccurate reference may be right by luck, but not in FEW_DRAWS draws."""
+"""Number of elements below which an inaccurate reference may be right by chance, and of draws that exclude this."""
 UNEXPLAINED = 3
-"""Wrong answers under other weights that nothing explains, after which no more are asked for (chosen): to look for a
-reason takes 3 s of a chain of 36 layers."""
-COARSELY = 1.0
+"""Chosen. Number of unexplained wrong answers under other weights after which the check ends: a diagnosis takes 3 s for
+a chain of 36 layers."""
+MAX_MEDIAN_ERROR_16BIT = 1.0
 """Largest median error of a 16-bit reference, in tolerances from fp64, on inputs that decide a verdict."""
 LONG_CALL_BYTES = 1 << 28
-"""Traffic of a call from which on a property has few calls at the problem's own shape, and the others at a smaller."""
+"""Traffic of a call from which a property has few calls at the problem's own shape, and the others at a smaller one."""
 
 
 def is_few(expected: Expected) -> bool:
-    """Return whether an output has so few elements that luck decides what a draw of inputs shows of it."""
+    """Return whether an output has so few elements that one draw of inputs may be right by chance."""
     return any(t.numel() < FEW for t in expected.judged.values())
 
 
 def is_nearly_one_value(output: Tensor) -> bool:
-    """Return whether all but a few elements of an output are one value, as zeros behind a ReLU are."""
+    """Return whether all but a few elements of an output have one value, as zeros behind a ReLU do."""
     if not output.is_floating_point() or output.numel() < FEW:
         return False
     wide = output.double()
@@ -78,7 +78,7 @@ class Battery:
         self.findings: list[Finding] = []
 
     def bind(self, reference: Reference, *, lends: bool, queued: bool) -> Trial:
-        """Bind candidate and reference to a new arena, laid out after one call; a large one may lend its outputs."""
+        """Bind candidate and reference to a new arena, laid out after one call; a large arena may lend its outputs."""
         expected = reference.expect(reference.arguments(secret_seed()))
         is_large = slot_bytes(expected) > SLOT_BUDGET_BYTES[reference.device]
         lends = lends and is_large and reference.inputs.follow_seeds()
@@ -90,7 +90,7 @@ class Battery:
         return Trial(reference, self._candidate, arena, explain)
 
     def essentials(self, trial: Trial) -> None:
-        """Check secret seeds, with parameters of their own where a solution follows these, and what `settled` does."""
+        """Check secret seeds, each with new parameters if the solution follows them; then repeatability (`settled`)."""
         seeds = [secret_seed() for _ in range(SEEDS)]
         for seed in seeds:
             self._candidate.vary_weights(trial.reference, secret_seed())
@@ -98,15 +98,15 @@ class Battery:
         self.settled(trial, seeds[0])
 
     def right_once(self, trial: Trial) -> None:
-        """Check one call with parameters of its own, where a solution follows these."""
+        """Check one call, with new parameters if the solution follows them."""
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=True)
 
     def settled(self, trial: Trial, seed: int, *, repeats: int = REPEATS) -> None:
-        """Check repeatability on inputs of a seed, and that parameters were left alone; note what proves little."""
+        """Check repeatability on inputs of a seed, and that parameters are unchanged; note trivial results."""
         reference = trial.reference
         self._repeatable(trial, seed, repeats)
-        # Other content where there was some before: whoever remembers the answer to an address is wrong.
+        # Other inputs at the same address: an answer that is remembered by address is wrong.
         expected = reference.expect(trial.arguments(secret_seed()))
         trial.call([expected], slots=[0])
         trial.judge_values(0, expected)
@@ -119,48 +119,48 @@ class Battery:
             self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
 
     def _note_inputs(self, reference: Reference) -> None:
-        """Note what no input of verification shows: values that stay as they are drawn, and structure that is kept."""
+        """Note the limits of the inputs: values that never vary, and structure that is kept."""
         inputs, indices = reference.inputs, reference.indices.as_drawn
-        unvaried = [f"the same in every draw: {', '.join(inputs.unvaried)}"] if inputs.unvaried else []
+        unvaried = [f"equal in every draw: {', '.join(inputs.unvaried)}"] if inputs.unvaried else []
         if as_drawn := [path for n, path in enumerate(inputs.paths) if n in indices and path not in inputs.unvaried]:
-            unvaried.append(f"integers as they are drawn only: {', '.join(as_drawn)}")
+            unvaried.append(f"integers only as `get_inputs` draws them: {', '.join(as_drawn)}")
         if unvaried:
             self.note("unvaried_input", "; ".join(unvaried))
         if inputs.structures:
             kept = {inputs.paths[n]: [each.name for each in found] for n, found in inputs.structures.items()}
             of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
-            self.note("kept_structure", f"true of every draw, and kept in all inputs: {of_each}")
+            self.note("kept_structure", f"in every draw, and therefore in all inputs: {of_each}")
 
     def unchanged(self, trial: Trial) -> None:
-        """Check that the parameters are those that the reference has."""
+        """Check that the parameters equal the reference's."""
         changed = self._candidate.weights_changed(trial.reference)
         if changed is not None:
             message = f"a call changed the parameter `{changed}`"
             raise RefusalError(Status.PARAMETER_MUTATED, message, self._candidate.log)
 
     def weights(self, trial: Trial, *, apart: bool = True) -> None:
-        """Check parameters that change after construction, and that they do so by the judge's hand only.
+        """Check parameters that change after construction, and that only the judge changes them.
 
-        All change at first, then each `apart` from each other: what is computed from two of them may be renewed only
-        where one of them changes (published 2/50). From then on some elements keep their values: a look at the first
-        one does not show that a parameter is another. Where one answer proves little (nearly all zeros in published
-        2/9), more are asked for. A wrong one that nothing explains does not end the check: the next may say why.
+        All change at first, then each `apart` from each other: a value computed from two parameters may be renewed only
+        when one of them changes (published 2/50). From then on some elements keep their values, so that a comparison of
+        the first element shows no change. If one answer proves little (nearly all zeros in published 2/9), there are
+        more calls. An unexplained wrong answer does not end the check, because the next one may have a diagnosis.
         """
         names = variable(trial.reference.model)
         parts = (separating(names) or [set(names)]) if apart else []
-        tells_little = trial.proves_little or any(is_nearly_one_value(t) for outputs in trial.earlier for t in outputs)
-        more = [set(names)] * (FEW_DRAWS if tells_little else 0)
+        proves_little = trial.proves_little or any(is_nearly_one_value(t) for outputs in trial.earlier for t in outputs)
+        more = [set(names)] * (FEW_DRAWS if proves_little else 0)
         unexplained: list[WrongError] = []
         for number, part in enumerate([set(names), *parts, *more]):
             self._candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
             try:
-                # Where a copy of an input meets the contract, what is stale may lie within its tolerance.
+                # If a copy of an input meets the contract, a stale value may lie within the tolerance.
                 trial.exchange(secret_seed(), oracle=part == set(names) or trial.tally.kind == "vacuous")
             except WrongError as refusal:
                 if refusal.diagnosis is not None:
                     raise
-                unexplained.append(refusal.let_go())
-                if len(unexplained) == UNEXPLAINED and not tells_little:
+                unexplained.append(refusal.without_frames())
+                if len(unexplained) == UNEXPLAINED and not proves_little:
                     break
         if unexplained:
             raise unexplained[0]
@@ -170,22 +170,22 @@ class Battery:
             self.note("weights_kept", message)
 
     def small_weights(self, trial: Trial, draws: int) -> None:
-        """Check parameters that are all smaller: what saturates with the usual ones may hide other arithmetic."""
+        """Check smaller parameters: functions that saturate with the usual ones may hide other arithmetic."""
         trial.reference.randomise(secret_seed(), scale=SMALL_WEIGHTS)
         self._candidate.push_weights(trial.reference)
         self.vary(trial, UNDER_SMALL_WEIGHTS, [secret_seed() for _ in range(draws)])
         self._candidate.vary_weights(trial.reference, secret_seed())
 
     def updated_in_place(self, trial: Trial) -> None:
-        """Check parameters that are changed in place, as an optimiser does: no checkpoint is loaded."""
+        """Check parameters that are changed in place, as an optimiser does, without loading a checkpoint."""
         trial.reference.randomise(secret_seed())
         self._candidate.push_weights(trial.reference, in_place=True)
         trial.exchange(secret_seed(), oracle=True)
 
     def kept_results(self, trial: Trial) -> None:
-        """Check that the result of a call is still there after the next call."""
+        """Check that the result of a call is unchanged after the next call."""
         if trial.arena.count < 2:
-            self.note("skipped_overwritten_output", "there is no room for the inputs of two calls")
+            self.note("skipped_overwritten_output", "the memory does not hold the inputs of two calls")
             return
         slots = secrets.SystemRandom().sample(range(trial.arena.count), 2)
         expected = [trial.reference.expect(trial.arguments(secret_seed())) for _ in slots]
@@ -201,7 +201,7 @@ class Battery:
             trial.explains = True
 
     def _answers_alone(self, trial: Trial, slot: int, expected: Expected) -> bool:
-        """Return whether a call by itself gives what a slot holds: then a narrow miss tells of the values alone."""
+        """Return whether a single call gives the slot's results: then a narrow miss is a matter of the values alone."""
         held = [output.clone() for output in trial.arena.outputs(slot)]
         trial.call([expected], slots=[slot])
         pairs = zip(trial.arena.outputs(slot), held, strict=True)
@@ -210,7 +210,7 @@ class Battery:
         )
 
     def _repeatable(self, trial: Trial, seed: int, repeats: int) -> None:
-        """Call on equal inputs several times; results may differ by no more than rounding explains."""
+        """Call on equal inputs several times; results may differ by rounding only."""
         prints: set[tuple[int, ...]] = set()
         spread = 0.0
         for number in range(repeats):
@@ -225,7 +225,7 @@ class Battery:
                 for now, then in zip(outputs, trial.arena.outputs(slot - 1), strict=True):
                     tolerance = trial.reference.tolerance(then)
                     least = tolerance.near_zero(elements.rms(then)) if tolerance.coarse else 0.0
-                    if not tolerance.exact:  # where one differs from the other, each was found right
+                    if not tolerance.exact:  # exact results that differ were each found right
                         near = replace(tolerance, atol=max(tolerance.atol, least))
                         spread = max(spread, elements.compare(now, then, near).ratio)
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
@@ -234,7 +234,7 @@ class Battery:
             raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log)
         if len(prints) > 1:
             compared = trial.arena.count > 1
-            apart = "that differ within the tolerance" if compared else "with other bits, each of them right"
+            apart = "that differ within the tolerance" if compared else "of different bits, all within the tolerance"
             self.note("nondeterministic_bits", f"equal inputs gave outputs {apart}")
 
     def resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
@@ -256,20 +256,20 @@ class Battery:
         return None
 
     def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> bool:
-        """Check other values, of the first seed whose inputs can decide; return whether any could."""
+        """Check other values with the first seed whose inputs can decide; return whether there is one."""
         drawn = self._draw(trial, variation, seeds)
         if drawn is None:
             return False
         expected, truth = drawn
         if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
-            own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
-            truth = replace(truth, own_at_least=own)
+            own = trial.reference_errors(variation.transform, variation.applies, FEW_DRAWS)
+            truth = replace(truth, least_reference_errors=own)
         try:
             reply = trial.call([expected])
         except RefusalError as refusal:
             if refusal.status is not Status.WRONG_VALUE:
                 raise
-            # A number among the outputs, which is held against the reference's as soon as it is told.
+            # A number among the outputs is compared with the reference's as soon as it arrives.
             refusal.reason = f"wrong on {variation.inputs}: {refusal.reason}"
             raise
         held, tally = trial.tally, type(trial.tally)()
@@ -288,7 +288,7 @@ class Battery:
         raise wrong
 
     def _draw(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> tuple[Expected, Truth] | None:
-        """Return the first draw that can decide; None, with a note, where none can: of few elements it is luck."""
+        """Return the first draw that can decide; None, with a note, if none can. Small outputs get several draws."""
         for seed in seeds:
             expected = trial.reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
             if isinstance(expected, Exception):
@@ -301,7 +301,7 @@ class Battery:
             if not is_few(expected):
                 break
         if variation.is_last:
-            message = f"the reference is not finite or not accurate on {variation.code} inputs"
+            message = f"skipped {variation.inputs}: the reference itself is not finite or not accurate on them"
             self.note(f"skipped_{variation.code}", message)
         return None
 
@@ -310,7 +310,7 @@ class Battery:
         """Return whether the reference is finite and itself accurate on these inputs."""
         whole = truth.pieces is not None and all(index is ... for index, _ in truth.pieces)
         if not expected.is_finite and (not whole or trial.reference.is_finite()):
-            return False  # out of what the reference is defined for, as a logarithm of negative values is
+            return False  # the reference is not defined there, as a logarithm of negative values
         for index, exact in truth.pieces or []:
             for want, double in zip(expected.judged.values(), exact, strict=True):
                 part = want[index]
@@ -320,8 +320,8 @@ class Battery:
                 overflows, scale = elements.overflow_and_rms(part, double)
                 if overflows:
                     return False
-                if tolerance.coarse:  # a few elements are many tolerances off whatever is done in 16 bits
-                    is_off = tails.median_error(part, double, tolerance) > COARSELY
+                if tolerance.coarse:  # in 16 bits a few elements are always many tolerances off
+                    is_off = tails.median_error(part, double, tolerance) > MAX_MEDIAN_ERROR_16BIT
                 else:
                     is_off = bool(elements.worst_error(part, double, tolerance, tolerance.atol * scale) > within)
                 if is_off:
@@ -329,7 +329,7 @@ class Battery:
         return True
 
     def other_numbers(self, reference: Reference) -> Any:
-        """Return arguments with other values of the Python numbers among them, which no seed changes; None for none."""
+        """Return arguments with other values of their Python numbers, which no seed changes; None without numbers."""
         if not reference.inputs.has(is_number):
             return None
         if reference.cost.dram_bytes > LONG_CALL_BYTES:
@@ -338,7 +338,7 @@ class Battery:
         return reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
 
     def other_indices(self, reference: Reference) -> Any:
-        """Return arguments whose indices are drawn from all entries of a parameter; None where all of them are."""
+        """Return arguments whose indices are drawn from all entries of a parameter; None if the problem's own are."""
         if not reference.indices.lengths:
             return None
         arguments = reference.indices.over_all_entries(reference.inputs, secret_seed())
@@ -348,7 +348,7 @@ class Battery:
         return arguments
 
     def bound_anew(self, reference: Reference, code: str, arguments: Any, misalign: int = 0) -> None:
-        """Call once on inputs that need an arena of their own, unless the reference refuses them."""
+        """Call once on inputs that need another arena, unless the reference refuses them."""
         expected = reference.expect(arguments) if misalign else reference.try_expect(arguments)
         if isinstance(expected, Exception):
             self._refused_by_reference(code, expected)
@@ -366,13 +366,13 @@ class Battery:
 
     def _refused_by_reference(self, code: str, error: Exception) -> None:
         why = summary_of(error)
-        self.note(f"skipped_{code}", f"the reference raises on {code.replace('_', ' ')} inputs: {why}")
+        self.note(f"skipped_{code}", f"skipped {code.replace('_', ' ')} inputs: the reference raises on them: {why}")
 
     def note(self, code: str, message: str) -> None:
-        """Record what could not be checked, or is worth knowing, once per code."""
+        """Record a note, once per code."""
         if all(finding.code != code for finding in self.findings):
             self.findings.append(Finding.note(code, message))
 
     def withdraw(self, code: str) -> None:
-        """Take a note back."""
+        """Remove a note."""
         self.findings = [finding for finding in self.findings if finding.code != code]

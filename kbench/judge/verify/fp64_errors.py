@@ -1,4 +1,4 @@
-"""What fp64 says of outputs: how far a candidate and the reference are from it."""
+"""Distances of a candidate's and the reference's outputs from fp64."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,31 +15,31 @@ from kbench.judge.reference.oracle import Pieces
 from kbench.numerics import elements, tails
 
 SMALL_CHANGE = 2e-3
-"""A change of an input that is smaller than this share of it (root mean square) is compared by itself."""
+"""Share of an input (root mean square) below which its change is compared separately."""
 ROUNDINGS = 4
-"""Error of a change that is always allowed, in units of the changed value's precision."""
+"""Error of a change that is always allowed, in units of the value's precision."""
 REHEARSED = 4 * tails.SURE
-"""Elements of the tensors that are compared in a rehearsal."""
+"""Number of elements of the tensors that are compared in a rehearsal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """What tells right from near for one set of arguments."""
+    """Values in fp64 for one set of arguments, and what is known about the outputs."""
 
     pieces: Pieces | None
-    """What was computed in fp64; None where nothing could be."""
+    """Outputs in fp64; None if none could be computed."""
     vacuous: tuple[bool, ...]
-    """Of each output, whether a trivial one would pass the contract."""
+    """True for each output for which a trivial one passes the contract."""
     scales: tuple[float, ...]
-    """Root mean squares of the outputs; 1 for those that are compared exactly."""
-    own_at_least: tuple[float, ...] = ()
-    """Of each output, the reference's error on other draws like this one."""
+    """Root mean squares of the outputs; 1 for outputs that are compared exactly."""
+    least_reference_errors: tuple[float, ...] = ()
+    """The reference's error of each output on other draws like this one."""
     has_all_misses: bool = False
-    """True if fp64 is known of all elements that miss the contract."""
+    """True if fp64 is known for all elements that miss the contract."""
 
     @property
     def is_whole(self) -> bool:
-        """True if no further entries can be computed: all were, or the model has no meaning in fp64."""
+        """True if no further entries can be computed: all were, or the model does not run in fp64."""
         return self.pieces is None or all(index is ... for index, _ in self.pieces)
 
     def ratios(
@@ -49,7 +49,7 @@ class Truth:
         expected: Expected,
         tolerance_of: Callable[[Tensor], elements.Tolerance],
     ) -> list[Ratios]:
-        """Return the errors of outputs, whose differences from the reference's are known, against fp64 as well."""
+        """Return the errors of outputs, compared with the reference (`differences`) and with fp64."""
         found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, self.vacuous, strict=True)]
         for index, exact in self.pieces or ():
             for number, (got, want, double) in enumerate(zip(outputs, expected.judged.values(), exact, strict=True)):
@@ -66,11 +66,11 @@ class Truth:
                     found[number] = replace(found[number], change=change)
         return [
             replace(each, reference=max(own, each.reference or 0.0), scaled=(each.scaled[0], max(own, each.scaled[1])))
-            for each, own in zip(found, self.own_at_least or (0.0,) * len(found), strict=True)
+            for each, own in zip(found, self.least_reference_errors or (0.0,) * len(found), strict=True)
         ]
 
     def furthest(self, output: Tensor, number: int, tolerance: elements.Tolerance, name: str) -> tuple[Mismatch, ...]:
-        """Return the place of an output that is furthest from fp64, as a mismatch; none where fp64 is not known."""
+        """Return the place of an output that is furthest from fp64, as a mismatch; empty if fp64 is not known."""
         found: dict[float, Mismatch] = {}
         for index, exact in self.pieces or ():
             got, oracle = output[index], exact[number]
@@ -85,7 +85,7 @@ class Truth:
 def change_errors(
     arguments: list[Any], got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance
 ) -> tuple[float, float]:
-    """Hold what an input was changed by against the truth, where an output is that input but for a small change.
+    """Compare the change of an input with fp64, if an output is that input but for a small change.
 
     Returns the errors of candidate and reference, in units of atol `rms of the change` + rtol |change| + ROUNDINGS eps
     |output|: the step of an optimiser is lost in the tolerance of its parameter.
@@ -110,7 +110,7 @@ def _change_error(output: Tensor, x: Tensor, oracle: Tensor, tolerance: elements
 
 
 def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> Ratios:
-    """Add what one piece of an output says to its ratios; the device, which others may share, is asked twice only."""
+    """Add the errors of one piece of an output to its ratios, with two reads of the device, which others may share."""
     overflows, scale = elements.overflow_and_rms(want, oracle)
     atols = [tolerance.near_zero(scale)]
     if scale > 1 and not tolerance.coarse:
@@ -132,7 +132,7 @@ def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, to
 
 
 def rehearse(device: str) -> None:
-    """Compare small tensors in every way that a check does: a GPU loads each kernel when it is first launched."""
+    """Compare small tensors in every way that a check does, because a GPU loads each kernel at its first launch."""
     want = torch.linspace(1.0, 2.0, REHEARSED, device=device)
     tolerance, exact = elements.tolerance_for(want.dtype), want.double()
     elements.fingerprint(want)

@@ -1,4 +1,4 @@
-"""Gradients of inputs and parameters, held to the rule for outputs against fp64 autograd (`--backward`)."""
+"""Gradients of inputs and parameters, compared with fp64 autograd by the rule for outputs (`--backward`)."""
 
 import contextlib
 import copy
@@ -27,7 +27,7 @@ def check_gradients(trial: Trial) -> None:
     """Compare the gradients of random linear functions of the outputs with fp64. Raises RefusalError."""
     candidate = trial.candidate
     if candidate.weights == "seed":
-        reason = "its parameters match the reference's by seed only, so their gradients cannot be told apart"
+        reason = "parameters match the reference's by seed only, so their gradients cannot be assigned: use its names"
         raise RefusalError(Status.NOT_VERIFIED, reason, candidate.log)
     for _ in range(DRAWS):
         candidate.vary_weights(trial.reference, secret_seed())
@@ -63,7 +63,7 @@ def _check_draw(trial: Trial) -> None:
 
 
 def fault_of(reference: Reference, label: str, delivered: bool, got: Tensor, want: Tensor, exact: Tensor) -> str:
-    """Return in words what is wrong with one gradient by the rule for outputs; empty where nothing is."""
+    """Return the fault of one gradient by the rule for outputs; empty for none."""
     if not delivered:  # the reference may have none either
         why = "something between it and the outputs is detached, or its `backward` returns None"
         return f"{label} gets no gradient, and the reference's is not zero: {why}" if want.any() else ""
@@ -76,7 +76,7 @@ def fault_of(reference: Reference, label: str, delivered: bool, got: Tensor, wan
 
 
 def _input_names(model: nn.Module, arguments: list[Any]) -> list[str]:
-    """Return how the arguments that get a gradient are called, by the parameters of `forward`."""
+    """Return the names of the arguments that get a gradient, by the parameters of `forward`."""
     with contextlib.suppress(TypeError, ValueError):
         bound = inspect.signature(model.forward).bind(*arguments)
         named = [f"input {number} (`{name}`)" for number, name in enumerate(bound.arguments)]

@@ -1,4 +1,4 @@
-"""The levels beyond `task`: every property is tried, whatever became of the others, and those that fail are noted."""
+"""The levels beyond `task`: every property is tried, whatever the result of the others, and failures are recorded."""
 
 import copy
 import functools
@@ -21,7 +21,7 @@ from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import Battery
-from kbench.judge.verify.lacks import STRAY_WRITES, CodeOf, LackingProperties, by_status, lacking, of_weights
+from kbench.judge.verify.lacks import STRAY_WRITES, CodeOf, LackingProperties, by_status, lacking, weight_property
 from kbench.judge.verify.variations import (
     GLANCES,
     IN_FEW_PLACES,
@@ -36,17 +36,17 @@ from kbench.judge.verify.variations import (
 from kbench.wire.layouts import MOST_BYTES, layouts_of
 
 NARROW_DRAWS = 3
-"""An error of up to NARROW times what is allowed counts where that many draws have one (docs/verification.md)."""
+"""Number of draws in a row that have to miss by up to NARROW for a miss to count (docs/verification.md)."""
 BY_CHANCE = math.inf
-"""The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides."""
+"""Limit of a narrow error on badly conditioned inputs, where terms cancel and the draw decides: every finite one."""
 DRAWS = 4
-"""Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
+"""Chosen. Draws of other values before a check is skipped: a sum of centred values may be near zero."""
 PLAIN_DRAWS = 8
-"""Calls that show whether a solution misses as narrowly without what was tried (chosen)."""
+"""Chosen. Number of plain calls that show whether a solution misses as narrowly on usual inputs."""
 THOROUGH = 2
-"""Shapes that `plugins.shapes` derives first, which have as many calls as a case that the problem lists."""
+"""Number of derived shapes that have as many calls as a case of the problem."""
 REMEMBERED = "stale_output"
-"""The diagnosis of a wrong value that is the answer to an earlier call: it was remembered, which no level excuses."""
+"""Diagnosis of an answer to an earlier call, which no level excuses."""
 
 
 class Levels:
@@ -60,12 +60,12 @@ class Levels:
         self._own = judge.reference
         self._began = time.monotonic()
         self._held = [self._own]
-        """References of the shapes at which it was right."""
+        """References of the shapes at which the solution was right."""
         self.changes_parameters = False
-        """Whether a call changes parameters, and is right with those of its constructor: no others were tried then."""
+        """True if a call changes parameters and is right with its constructor's: other values were not tried then."""
         self.lacks = LackingProperties()
         self.tally = Tally()
-        """Of the calls at the problem's own shape that were right."""
+        """Errors of the right calls at the problem's own shape."""
 
     def try_all(
         self,
@@ -75,14 +75,14 @@ class Levels:
         *,
         thrifty: bool,
     ) -> None:
-        """Try every property; `gradients` come at the problem's own shape. Raises RefusalError for what is fatal.
+        """Try every property, with `gradients` at the problem's own shape. Raises RefusalError for a fatal failure.
 
-        Where a smaller shape holds, it carries most values and the layouts; if `thrifty`, also what had few calls.
+        A smaller shape that holds gets most values and the layouts; if `thrifty`, also further calls of other checks.
         """
         references = [self._judge.other(overrides) for overrides in others]
         self._weights(self._own, apart=not thrifty)
         together = self._values_together(thrifty=thrifty)
-        gradients(self._bound.on(self._own))
+        gradients(self._bound.bound_to(self._own))
         holding = [reference for reference in references if self._essentials(reference, "case")]
         tried = [self._derived(overrides, number) for number, overrides in enumerate(derived)]
         small = [*holding[:1], *(reference for reference in tried[:THOROUGH] if reference)]
@@ -109,10 +109,10 @@ class Levels:
         layouts = [(code, misalign) for code, _, misalign in layouts_of(laid_out.arguments(secret_seed()))]
         for code, misalign in layouts:
             self._anew(code, f"{code}_refused", laid_out, functools.partial(arguments_as, code), misalign)
-        self._updated_in_place(most)  # last: what was folded before stays stale
+        self._updated_in_place(most)  # last: folded weights stay stale afterwards
 
     def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
-        """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
+        """Try inputs that resemble those of the call before. Raises RefusalError if they are taken for these."""
         for variation in variations:
             if trial.reference.inputs.varies(variation.transform, variation.applies):
                 refusal = self._resembling(trial, variation)
@@ -121,7 +121,7 @@ class Levels:
                     self.lacks.setdefault(code, refusal)
 
     def _resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
-        """As `Battery.resembling`; who misses narrowly once and is right on the next draw remembers nothing."""
+        """Run `Battery.resembling`; a narrow miss counts only if the next draws miss as well."""
         missed: RefusalError | None = None
 
         def check() -> None:
@@ -133,14 +133,14 @@ class Levels:
         try:
             decided(check)
         except RefusalError as refusal:
-            if refusal.let_go() is missed:
+            if refusal.without_frames() is missed:
                 return refusal
-            refusal.excess = math.inf  # all draws missed: no caller need draw again
+            refusal.excess = math.inf  # all draws missed, so no caller draws again
             raise
         return None
 
     def _weights(self, reference: Reference, *, apart: bool = True) -> None:
-        """Try parameters that change after construction; where they are not followed, the rest goes on without."""
+        """Try parameters that change after construction; if they are not followed, later checks keep them unchanged."""
         candidate = self._candidate
         if candidate.weights == "none":
             return
@@ -155,7 +155,7 @@ class Levels:
 
         def code_of(refusal: RefusalError) -> str | None:
             why = refusal.diagnosis.code if refusal.diagnosis is not None else None
-            return of_weights(refusal.status, candidate.weights, why)
+            return weight_property(refusal.status, candidate.weights, why)
 
         candidate.follows = self._try(code_of, reference, functools.partial(self._battery.weights, apart=apart))
         if candidate.follows and apart:
@@ -163,7 +163,7 @@ class Levels:
             self._try(by_status(UNDER_SMALL_WEIGHTS.lacking, "weights_refused"), reference, check)
 
     def _updated_in_place(self, reference: Reference) -> None:
-        """Try parameters that change in place, where any change is followed."""
+        """Try parameters that change in place, if the solution follows changes at all."""
         code = "updated_in_place"
         check = self._battery.updated_in_place
         found = self._refusal(by_status(code, code), reference, check) if self._candidate.follows else None
@@ -181,7 +181,7 @@ class Levels:
     def _values_together(self, *, thrifty: bool) -> RefusalError | bool | None:
         """Try valid values of all kinds in one call, then few places and, unless `thrifty`, one kind alone.
 
-        Returns the refusal where all kinds together are wrong, False where the reference cannot take them together.
+        Returns the refusal if all kinds together are wrong, False if the reference does not accept them together.
         """
         could: list[bool] = []
         code_of = by_status(MIXED.code, "values_refused")
@@ -195,7 +195,7 @@ class Levels:
         return None
 
     def _in_few_places(self, reference: Reference, draws: int) -> None:
-        """Try a few elements of another sign, level or size, which a dispatch on a glance at samples does not see."""
+        """Try a few elements of another sign, level or size, at places that samples seldom include."""
         few = [one for one in IN_FEW_PLACES if reference.inputs.varies(one.transform, one.applies)]
 
         def check(trial: Trial) -> None:
@@ -209,9 +209,9 @@ class Levels:
         return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
 
     def _derived(self, overrides: dict[str, Any], number: int) -> Reference | None:
-        """Try a shape that the problem does not list; return its reference where all held there.
+        """Try a shape that the problem does not list; return its reference if all checks held.
 
-        The first ones have all essential checks. The others are larger, and one call tells what is made for fewer.
+        The first shapes have all essential checks. The others are larger and have one call each.
         """
         check = self._battery.essentials if number < THOROUGH else self._battery.right_once
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
@@ -219,8 +219,8 @@ class Levels:
         try:
             if reference is not None:
                 return reference if self._essentials(reference, "shape", check) else None
-        except ReferenceRaisedError:  # on inputs drawn later
-            self._bound.leave()
+        except ReferenceRaisedError:  # raised on inputs drawn later
+            self._bound.rebind_next()
         self._battery.note("skipped_shape", f"the reference does not accept {shape}")
         return None
 
@@ -244,31 +244,31 @@ class Levels:
     def _anew(
         self, code: str, refused: str, reference: Reference, draw: Callable[[Reference], Any], misalign: int = 0
     ) -> None:
-        """Try inputs that need an arena of their own; a narrow miss counts as in `decided`."""
+        """Try inputs that need another arena; a narrow miss counts as in `decided`."""
 
         def check() -> None:
             self._bound.load(reference)
             self._battery.bound_anew(reference, code, draw(reference), misalign)
-            self._bound.leave()
+            self._bound.rebind_next()
 
         try:
             decided(check)
         except RefusalError as refusal:
-            self._bound.leave()
-            if not self._misses_anyway(refusal.let_go(), reference):
+            self._bound.rebind_next()
+            if not self._misses_anyway(refusal.without_frames(), reference):
                 survived = self._survived(by_status(code, refused), refusal, reference)
                 self.lacks.setdefault(survived, refusal)
 
     def _misses_anyway(self, refusal: RefusalError, reference: Reference) -> bool:
-        """Return whether values miss as narrowly without what was tried: then the miss says nothing of that."""
+        """Return whether values miss as narrowly on plain inputs: then the miss is not caused by the tried change."""
         if refusal.excess > NARROW or refusal.status is not Status.WRONG_VALUE:
             return False
         before = copy.deepcopy(self.tally)
         try:
             for _ in range(PLAIN_DRAWS):
-                self._bound.on(reference).exchange(secret_seed(), oracle=True)
+                self._bound.bound_to(reference).exchange(secret_seed(), oracle=True)
         except RefusalError as plain:
-            return plain.let_go().excess <= NARROW
+            return plain.without_frames().excess <= NARROW
         finally:
             self.tally = before
         return False
@@ -276,7 +276,7 @@ class Levels:
     def _try(
         self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW
     ) -> bool:
-        """Return whether a check holds on a shape; if not, that is noted."""
+        """Return whether a check holds on a shape; record a failure."""
         found = self._refusal(code_of, reference, check, narrow)
         if found is not None:
             self.lacks.setdefault(*found)
@@ -285,12 +285,12 @@ class Levels:
     def _refusal(
         self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW
     ) -> tuple[str, RefusalError] | None:
-        """Return what a check (see `decided`) tells to be lacking, and how; that leaves no trace in the figures."""
+        """Return the property that a check (see `decided`) shows to be lacking, and the refusal; count no errors."""
 
-        def traceless() -> None:
+        def uncounted() -> None:
             before = copy.deepcopy(self.tally)
             try:
-                trial = self._bound.on(reference)
+                trial = self._bound.bound_to(reference)
                 if reference is self._own:
                     trial.tally = self.tally
                 check(trial)
@@ -299,13 +299,13 @@ class Levels:
                 raise
 
         try:
-            decided(traceless, narrow)
+            decided(uncounted, narrow)
         except RefusalError as refusal:
-            return self._survived(code_of, refusal.let_go(), reference), refusal
+            return self._survived(code_of, refusal.without_frames(), reference), refusal
         return None
 
     def _survived(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> str:
-        """Return the code of what is lacking, and have the next check begin afresh; raise a refusal that is fatal."""
+        """Return the code of the lacking property; the next check begins with a new model. Raises a fatal refusal."""
         remembers = refusal.diagnosis is not None and refusal.diagnosis.code == REMEMBERED
         code = None if remembers else code_of(refusal)
         if code is None:
@@ -314,7 +314,7 @@ class Levels:
         if held and not self._still_holds(reference) and self._goes_wrong_alone(reference):
             refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
             raise refusal
-        self._bound.spoil(refusal)
+        self._bound.reconstruct_next(refusal)
         return code
 
     def _still_holds(self, reference: Reference) -> bool:
@@ -323,21 +323,21 @@ class Levels:
             reference.restore()
             self._bound.rebound(reference).exchange(secret_seed())
         except RefusalError as refusal:
-            return not isinstance(refusal, WrongError)  # it may have been broken by what it failed at
+            return not isinstance(refusal, WrongError)  # the failed check may have broken it
         return True
 
     def _goes_wrong_alone(self, reference: Reference) -> bool:
-        """Return whether another instance is wrong after as many calls and as long, never called on what was tried.
+        """Return whether another instance becomes wrong after as many plain calls and as long a time.
 
-        One that remembers where inputs lie, as a recorded CUDA graph does, may later be wrong at those addresses, too.
+        An instance that remembers addresses of inputs, as a recorded CUDA graph does, may be wrong at these later.
         """
         calls, since_s = max(2 * self.tally.calls, self._candidate.calls), time.monotonic() - self._began
-        self._bound.spoil()
+        self._bound.reconstruct_next()
         try:
-            self._bound.on(reference)
+            self._bound.bound_to(reference)
             until = time.monotonic() + since_s
             while calls > 0 or time.monotonic() < until:
-                self._bound.on(reference).exchange(secret_seed())
+                self._bound.bound_to(reference).exchange(secret_seed())
                 calls -= 1
         except RefusalError:
             return True
@@ -345,12 +345,12 @@ class Levels:
 
 
 def decided(check: Callable[[], None], narrow: float = NARROW) -> None:
-    """Make a check; a miss by up to `narrow` counts only where further draws miss. Raises the last RefusalError."""
+    """Make a check; a miss by up to `narrow` counts only if further draws miss. Raises the last RefusalError."""
     for _ in range(NARROW_DRAWS - 1):
         try:
             return check()
         except RefusalError as refusal:
-            excess = refusal.let_go().excess
+            excess = refusal.without_frames().excess
             if not excess <= narrow or math.isinf(excess):
                 raise
     return check()
@@ -363,14 +363,14 @@ def arguments_as(code: str, reference: Reference) -> list[Any]:
 
 
 def shape_in_words(other: Reference, own: Reference) -> str:
-    """Return the constants that differ, as `name=value` of the other one; empty where none do."""
+    """Return the constants that differ, as `name=value` of the other reference; empty for none."""
     names = dict.fromkeys((*own.overrides, *other.overrides))
     values = {name: [getattr(r.problem.module, name, None) for r in (other, own)] for name in names}
     return ", ".join(f"{name}={theirs}" for name, (theirs, ours) in values.items() if repr(theirs) != repr(ours))
 
 
 def needs_other_shape(inner: Diagnosis | None, shape: str) -> Diagnosis:
-    """Return the diagnosis of what is right at its own shape, with what was found at the other one."""
+    """Return the diagnosis of a solution that is right at its own shape, with the diagnosis at the other one."""
     evidence = "right in every call at the problem's own shape"
     return Diagnosis(
         code="needs_other_shape",

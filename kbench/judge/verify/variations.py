@@ -1,4 +1,4 @@
-"""Other valid values of the inputs, and badly conditioned ones: a solution was not made for one kind of them."""
+"""Other valid values of the inputs, and badly conditioned ones."""
 
 import math
 import operator
@@ -21,24 +21,24 @@ SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
 MANY = 256
 USUAL_SAMPLES = (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
 SAMPLED_SHARE, MOST_SAMPLES = 16, 1024
-"""Each way of sampling keeps at most one element in SAMPLED_SHARE; the first three keep at most MOST_SAMPLES."""
+"""Largest share of elements that each way of sampling keeps, and largest number for the first three ways."""
 CHANGED_SHARE, LEAST_CHANGED = 2048, 4
-"""One element in this many is changed: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
+"""One element in this many is changed, and at least so many: 64 samples miss all of them in 97 of 100 draws."""
 CANDIDATES = 512
-"""Places that are drawn for each few that are changed."""
+"""Number of places among which the few changed ones are chosen."""
 SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17)
 LONG_DIMENSION = 32
-"""Entries from which on a dimension has places that are multiples of none of these primes."""
+"""Entries from which a dimension has places that are multiples of none of these primes."""
 DIMENSIONS = 4
-"""Dimensions in which one entry is made to stand out."""
+"""Number of dimensions in which one entry is made much larger than the others."""
 VANISHING = 128.0
-"""Standard deviations of 1 or more; e^-104 is the smallest power that fp32 holds."""
+"""Distance below zero in standard deviations, each at least 1: e^-104 is the smallest power that fp32 holds."""
 CANCELLING = 4.0
-"""Multiple of the tolerance that is allowed if terms cancel: fp32 misses by a little, TF32 by a factor of 100."""
+"""Allowed multiple of the tolerance if terms cancel: fp32 misses narrowly, TF32 by a factor of 100."""
 
 
 def centred(x: Tensor) -> Tensor:
-    """Return x less its mean, where errors of factors that are rounded no longer average out; zeros stay."""
+    """Return x minus its mean, so that errors of rounded factors do not average out; zeros stay."""
     return moved_by(-x.mean(), x) if x.numel() else x
 
 
@@ -51,7 +51,7 @@ def spiked(dimension: int, x: Tensor) -> Tensor:
     """Return x with one random entry of a dimension scaled up, the others down; symmetric matrices stay symmetric."""
     count = x.shape[dimension]
     factors = torch.full((count,), min(SCALE_DOWN, SCALE_UP / 2 / count), device=x.device, dtype=x.abs().dtype)
-    factors[torch.randint(count, (), device=x.device)] = SCALE_UP  # twice what all others are together, or more
+    factors[torch.randint(count, (), device=x.device)] = SCALE_UP  # at least twice the sum of all others
     along = factors.view([count if number == dimension else 1 for number in range(x.dim())])
     if dimension >= x.dim() - 2 and _is_symmetric(x):
         return x * factors.sqrt() * factors.sqrt()[:, None]
@@ -59,7 +59,7 @@ def spiked(dimension: int, x: Tensor) -> Tensor:
 
 
 def mixed(x: Tensor) -> Tensor:
-    """Return x with each sixth of its first dimension, or a shorter one as a whole, changed in another way."""
+    """Return x with each sixth of its first dimension changed in another way; a shorter dimension in one way."""
     changes: list[Callable[[Tensor], Tensor]] = [*WAYS]
     if dimensions := [dimension for dimension in range(x.dim()) if x.shape[dimension] > 1]:
         changes.append(partial(spiked, dimensions[int(torch.randint(len(dimensions), ()))]))
@@ -77,7 +77,7 @@ def _is_symmetric(x: Tensor) -> bool:
 
 
 def kept_at_samples(x: Tensor) -> Tensor:
-    """Return x with other values but at a few places: both ends, strides, random ones; symmetry stays elsewhere."""
+    """Return x with other values except at a few places: both ends, strides, random ones; symmetry stays."""
     count = x.numel()
     factors = torch.empty_like(x.abs() if x.is_complex() else x).uniform_(0.5, 1.5)
     if _is_symmetric(x):
@@ -93,7 +93,7 @@ def kept_at_samples(x: Tensor) -> Tensor:
 
 
 def changed_in_places(x: Tensor) -> Tensor:
-    """Return x with a few elements scaled up, at random places that few samples would meet."""
+    """Return x with a few elements scaled up at random places that samples seldom include."""
     changed = max(LEAST_CHANGED, x.numel() // CHANGED_SHARE)
     index = _index(torch.randint(x.numel(), (changed,)), x)
     y = x.clone()
@@ -102,7 +102,7 @@ def changed_in_places(x: Tensor) -> Tensor:
 
 
 def changed_in_few_places(ways: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
-    """Return x with one element changed in each of these ways, where a glance at samples does not see it."""
+    """Return x with one element changed in each of these ways, at places that samples seldom include."""
     y, places = x.clone(), _unseen(x, len(ways))
     for place, way in zip(places.tolist(), ways, strict=False):
         index = _index(torch.tensor([place]), x)
@@ -111,9 +111,9 @@ def changed_in_few_places(ways: Sequence[Callable[[Tensor], Tensor]], x: Tensor)
 
 
 def _unseen(x: Tensor, count: int) -> Tensor:
-    """Return places of large values, at random; in every second draw such that hardly a sample has them.
+    """Return random places of large values; in every second draw, places that samples seldom include.
 
-    These are not near the ends, nor the first entries of a dimension, nor multiples of small numbers.
+    Those are not near the ends, nor the first entries of a dimension, nor multiples of small numbers.
     """
     places, ends = torch.randint(x.numel(), (CANDIDATES,)), min(x.numel() // SAMPLED_SHARE, MOST_SAMPLES)
     if torch.rand(()) < 1 / 2:
@@ -128,7 +128,7 @@ def _unseen(x: Tensor, count: int) -> Tensor:
 
 
 def _is_no_multiple(places: Tensor, size: int) -> Tensor:
-    """Return which places along a dimension are multiples of no small prime, and none of the first; short ones are."""
+    """Return a mask of later places that are no multiple of a small prime; a short dimension has all places."""
     if size < LONG_DIMENSION:
         return torch.ones_like(places, dtype=torch.bool)
     return (torch.gcd(places, torch.tensor(math.prod(SMALL_PRIMES))) == 1) & (places > SMALL_PRIMES[-1])
@@ -140,13 +140,13 @@ def zeroed(x: Tensor) -> Tensor:
 
 
 def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
-    """Return the index of elements by their number in the order of the shape, whatever the strides."""
+    """Return the index of elements by their number in the order of the shape, for any strides."""
     index = np.unravel_index(places.cpu().numpy(), x.shape)  # torch's own imports sympy: most of a second
     return tuple(torch.as_tensor(along, device=x.device) for along in index)
 
 
 def has_many(leaf: Any) -> bool:
-    """Return whether a leaf has more values than anyone who samples would read."""
+    """Return whether a leaf has more values than a solution that samples reads."""
     return is_value(leaf) and leaf.numel() >= MANY
 
 
@@ -163,7 +163,7 @@ def mean_offset(stds: float, x: Tensor) -> Tensor:
 
 
 def far_below(x: Tensor) -> Tensor:
-    """Return x with a mean so far below zero that all its powers of e vanish, unless its own maximum is taken off."""
+    """Return x with a mean so far below zero that all its powers of e vanish, unless its maximum is subtracted."""
     distance = x.std().clamp(min=1.0) if x.numel() > 1 else 1.0
     return moved_by(-VANISHING * distance - x.mean(), x) if x.numel() else x
 
@@ -188,7 +188,7 @@ def wide_range(x: Tensor) -> Tensor:
 
 
 def planted(value: float, x: Tensor) -> Tensor:
-    """Return x with `value` in one element of its first entry; other entries must stay as they are."""
+    """Return x with `value` in one element of its first entry; results of other entries must not change."""
     y = x.clone()
     if y.numel():
         y[elements.unravel(y[0].numel() // 2 if y.dim() else 0, y.shape)] = value
@@ -197,25 +197,25 @@ def planted(value: float, x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
-    """A change of the inputs' values, and which level asks for them."""
+    """A change of the inputs' values, and the level that asks for it."""
 
     code: str
     level: Level = Level.MODULE
     transform: Callable[[Any], Any]
     applies: Callable[[Any], bool] = is_value
-    """To which leaves of the inputs."""
+    """Selects the leaves of the inputs that are changed."""
     within: float = UNATTAINABLE_ABOVE
-    """How far from fp64, in tolerances, the reference may be for a fault to be told from its own rounding."""
+    """Largest error of the reference, in tolerances from fp64, at which the inputs decide."""
     may_overflow: bool = False
-    """Whether they decide also where the reference is inaccurate on them or not finite."""
+    """True if the inputs decide also where the reference is inaccurate or not finite on them."""
     words: str = ""
-    """Which inputs these are, where the code does not say it."""
+    """Description of the inputs, if the code does not suffice."""
     is_last: bool = True
-    """Whether it is the last word: else others decide where it is wrong or cannot decide, and nothing is noted."""
+    """False if other variations decide after a wrong answer or without a decision, so that nothing is recorded."""
 
     @property
     def lacking(self) -> str:
-        """What a solution lacks that is wrong on them: a key of `levels.PROPERTIES`."""
+        """Property that a solution lacks if it is wrong on these inputs: a key of `levels.PROPERTIES`."""
         return self.code.partition("_in_dim_")[0].rstrip("-_0123456789")
 
     @property
@@ -236,12 +236,12 @@ VALID = (
     ),
     Variation(code="flipped_masks", transform=flipped, applies=is_constant_mask),
 )
-"""Values as valid as the problem's own, which cost one temporary of the inputs' size."""
+"""Valid values, each of which takes one temporary of the inputs' size."""
 WAYS = [v.transform for v in VALID if v.applies is is_value]
 MIXED = Variation(
-    code="mixed_values", transform=mixed, is_last=False, words="of all kinds of values at once, each in rows of its own"
+    code="mixed_values", transform=mixed, is_last=False, words="of all kinds of values at once, each kind in other rows"
 )
-"""Several of them in one call; where the reference cannot take them together, each alone decides."""
+"""Several kinds in one call; if the reference does not accept them together, each alone decides."""
 OTHER_SIGN, OTHER_SIZE = (operator.neg, zeroed), (partial(operator.mul, SCALE_UP), partial(moved_by, 3))
 IN_FEW_PLACES = tuple(
     Variation(
@@ -253,9 +253,9 @@ IN_FEW_PLACES = tuple(
     )
     for ways in ((*OTHER_SIGN, *OTHER_SIZE), (operator.neg, *OTHER_SIZE), OTHER_SIZE)
 )
-"""What a dispatch on a glance at samples does not see. The first that the reference can take decides."""
+"""Changes at places that samples seldom include. The first change that the reference accepts decides."""
 GLANCES, MORE_GLANCES = 2, 4
-"""Draws of them at the problem's own shape and at a smaller one (chosen): one may change what is sampled."""
+"""Chosen. Draws of these changes at the problem's own shape and at a smaller one: one may change a sampled element."""
 ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
     "mean_offset_30": partial(mean_offset, 30.0),
     "mean_offset_100": partial(mean_offset, 100.0),
@@ -267,21 +267,21 @@ ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
     "planted_inf": partial(planted, math.inf),
 }
 EXTREME = tuple(
-    # A reference of positive values alone, as a logarithm is, has no value far below zero.
+    # A reference of positive values, such as a logarithm, has no value far below zero.
     Variation(code=code, level=Level.GENERAL, transform=change, may_overflow=change is not far_below)
     for code, change in ILL_CONDITIONED.items()
 )
 VARIATIONS = (*VALID, *EXTREME)
 SAMPLED, PLACES = (
-    "that a few samples cannot tell from the last call's",
+    "that equal the last call's at a few samples",
     "that differ from the last call's in a few places",
 )
 RESEMBLING = (
     Variation(code="same_at_samples", transform=kept_at_samples, applies=has_many, words=SAMPLED),
     Variation(code="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
 )
-"""Inputs that resemble those of the call before: a result that is remembered by a few samples of these is wrong."""
+"""Inputs that resemble those of the call before, so that a result remembered by a few samples is wrong."""
 SMALL_WEIGHTS = 1 / SCALE_UP
 WORDS = "under weights an eighth as large"
 UNDER_SMALL_WEIGHTS = Variation(code="small_weights", transform=lambda leaf: leaf, within=CANCELLING, words=WORDS)
-"""The problem's own inputs, where all parameters are multiplied by SMALL_WEIGHTS."""
+"""The problem's own inputs, with all parameters multiplied by SMALL_WEIGHTS."""

@@ -1,4 +1,4 @@
-"""What a wrong answer holds where that decides: memory never written, or an earlier answer."""
+"""Facts about a wrong answer that decide: memory that was never written, or an earlier answer."""
 
 import contextlib
 import math
@@ -16,24 +16,24 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.tally import Tally
 
 ASKING_TIMEOUT_S = 10.0
-"""Time limit for all further requests to a worker (chosen): one that hangs costs no more than a call."""
+"""Chosen. Time limit for all further requests to a worker."""
 MAX_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
-"""Elements of outputs, arguments and state for which the reference is computed again: 2 GB on a GPU."""
+"""Largest number of elements of outputs, arguments and state to compute the reference again: 2 GB on a GPU."""
 MIN_MEDIAN_FACTOR = 2.0
-"""Factor by which the median everywhere must leave more of an error than an earlier answer does."""
+"""Least factor between the error that the median everywhere leaves and the error that an earlier answer leaves."""
 
 
 def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
-    """Return why outputs are wrong, or None; it never raises. `plain`: the problem drew the inputs."""
+    """Return a diagnosis of wrong outputs, or None; never raises. `plain`: the problem drew the inputs."""
     if sum(t.numel() for t in expected.tensors) > MAX_ELEMENTS[trial.reference.device]:
         return None
     try:
         with trial.candidate.within(ASKING_TIMEOUT_S):
             answer = _answer(trial, outputs, expected, plain=plain)
-            # Where outputs hardly depend on the inputs, every answer is an earlier one as well.
+            # If outputs do not depend on the inputs, every answer is an earlier one as well.
             earlier = [] if trial.reference.repeats else list(trial.earlier)
             return _unwritten(trial, answer, expected) or earlier_answer(answer, earlier) or why.explain(answer)
-    except Exception:  # noqa: BLE001 - whatever fails here, the values are wrong and the refusal says so
+    except Exception:  # noqa: BLE001 - the values are wrong, whatever fails here
         return None
 
 
@@ -57,7 +57,7 @@ def _answer(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: b
 
 
 def _unwritten(trial: Trial, answer: why.WrongAnswer, expected: Expected) -> Diagnosis | None:
-    """Return what is never written; call again in memory that is filled, unless poison was found already."""
+    """Return the diagnosis of unwritten elements; call again in filled memory, unless poison was found already."""
     got = answer.got
     able = backend(trial.reference.device).fills_memory and not trial.candidate.has_ended and not trial.arena.lends
     if able and not any(bool(is_poison(t).any()) for t in got):
@@ -79,21 +79,21 @@ def unwritten(got: Tensor) -> Diagnosis | None:
 
 
 def earlier_answer(answer: why.WrongAnswer, earlier: Sequence[Sequence[Tensor]]) -> Diagnosis | None:
-    """Return which of the right answers to `earlier` calls, oldest first, wrong outputs are; None for none."""
+    """Return the diagnosis if wrong outputs are a right answer to one of the `earlier` calls, oldest first; or None."""
     wrong = answer.wrong
-    # A mean of many terms is much the same in every call, and so are zeros.
+    # A mean of many terms is nearly equal in every call, and so are zeros.
     if any(why.is_one_value(answer.got[n]) or answer.got[n].numel() < why.MIN_ELEMENTS for n in wrong):
         return None
     for back, outputs in enumerate(reversed(earlier), start=1):
         if wrong and len(outputs) > wrong[-1] and all(_is_earlier(answer, n, outputs[n]) for n in wrong):
             when, calls = ("the call before", "call") if back == 1 else ("an earlier call", "calls")
-            evidence = f"equal to what was right {back} verified {calls} before, within the tolerance"
+            evidence = f"equal to the right answer {back} verified {calls} before, within the tolerance"
             return Diagnosis(code="stale_output", sentence=f"returns the answer to {when}", evidence=evidence)
     return None
 
 
 def _is_earlier(answer: why.WrongAnswer, place: int, other: Tensor) -> bool:
-    """Return whether an output is another answer, and clearly nearer to it than to its median everywhere."""
+    """Return whether an output equals another answer, and is nearer to it than to its median everywhere."""
     got, want = answer.got[place], answer.want[place]
     left = why.unexplained(got, want, other, answer.tolerances[place])
     values = why.flat(other)
@@ -102,7 +102,7 @@ def _is_earlier(answer: why.WrongAnswer, place: int, other: Tensor) -> bool:
 
 
 def _constructed(trial: Trial) -> dict[str, Tensor]:
-    """Return the weights that both were constructed with, where they have changed since."""
+    """Return the weights of construction, if they have changed since; else nothing."""
     if not trial.candidate.follows or not trial.candidate.matches or trial.reference.keeps_weights:
         return {}
     with trial.reference.as_constructed():
@@ -110,14 +110,14 @@ def _constructed(trial: Trial) -> dict[str, Tensor]:
 
 
 def _held(trial: Trial) -> dict[str, Tensor]:
-    """Return what the worker has now of small parameters and buffers; its calls may have changed the statistics."""
+    """Return the worker's present parameters and buffers, if they are small; its calls may have changed statistics."""
     if trial.candidate.has_ended or not trial.reference.small_state():
         return {}
     return {name: tensor.clone() for name, tensor in trial.candidate.held_weights(trial.reference).items()}
 
 
 def _is_right_as_constructed(trial: Trial) -> bool | None:
-    """Call the solution on fresh inputs with these weights; return whether it is right, None if it cannot be called."""
+    """Call the solution with the weights of construction; return whether it is right, None if it cannot be called."""
     if trial.candidate.has_ended:
         return None
     tally, trial.tally = trial.tally, Tally()

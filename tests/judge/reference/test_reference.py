@@ -520,7 +520,7 @@ def test_only_what_draws_random_numbers_makes_for_eval_mode(tmp_path, layer, eva
         ("return x + torch.randn(3, 4)", "`forward` draws random numbers: draw them in `get_inputs`"),
         ("return torch.nn.functional.dropout(x, 0.5)", "`forward` draws random numbers"),
         ("return (x, torch.nn.functional.gumbel_softmax(x))", "`forward` draws random numbers"),
-        ("self.n = getattr(self, 'n', 0) + 1; return x + self.n", "`Model` remembers something: let each call"),
+        ("self.n = getattr(self, 'n', 0) + 1; return x + self.n", "`Model` keeps a state between calls: compute each"),
     ],
 )
 def test_a_reference_that_is_no_function_says_where_and_why(tmp_path, forward, why) -> None:

@@ -197,7 +197,7 @@ def test_a_claim_that_is_much_too_small_is_refused(clock_of, claim):
     candidate.claim = claim
     clock = clock_of(candidate)
     paired(clock)
-    with pytest.raises(RefusalError, match=r"us a call; the judge's clock says 10\.00 us") as refused:
+    with pytest.raises(RefusalError, match=r"µs a call; the judge's clock measured 10\.00 µs") as refused:
         concluded(clock, 10_000 * claim)
     assert refused.value.status is Status.TIMING_UNATTESTED
 
@@ -306,7 +306,7 @@ def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):
     candidate.late_ns += 9_000 * 256
     clock = clock_of(candidate)
     paired(clock)
-    with pytest.raises(RefusalError, match=r"claims 1\.00 us a call; the judge's clock says 10\.00 us"):
+    with pytest.raises(RefusalError, match=r"claims 1\.00 µs a call; the judge's clock measured 10\.00 µs"):
         concluded(clock, 1_000)
 
 

@@ -48,7 +48,7 @@ class FakeTrial:
         self.asked.append(f"profile {slot}")
         return self.listed, ()
 
-    def told(self, _slot, _numbers):
+    def keep_scalars(self, _slot, _numbers):
         pass
 
     def call(self, _expected):

@@ -140,7 +140,7 @@ class Worker:
 
     def begin_round(self, slots: Sequence[int], number: int, options: RoundOptions) -> int:
         self.said.append("begin gated" if options.gated else "begin")
-        self.order, self.delivers, self.tells_last = list(slots), options.deliver, options.tell_last
+        self.order, self.delivers, self.tells_last = list(slots), options.deliver, options.report_last
         self.replayed.append(options.replay)
         if not options.gated:
             self.compute()
@@ -176,9 +176,9 @@ class Worker:
         self.said.append(f"check {described[0]}")
         return ()
 
-    def tell(self, slot: int, tree: Any) -> None:
+    def send_scalars(self, slot: int, tree: Any) -> None:
         assert self.draws_numbers, "no argument but tensors"
-        self.said.append("tell")
+        self.said.append("send")
 
     def pause(self) -> None:
         self.said.append("pause")
@@ -322,7 +322,7 @@ def test_inputs_are_shown_again_for_the_time_that_it_takes(trial: Known, worker:
 
 
 def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
-    for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["tell", "stage", "begin gated"])):
+    for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["send", "stage", "begin gated"])):
         trial = bound(draws_numbers=draws_numbers)
         said, stage = trial.candidate.said, trial.arena.stage  # type: ignore[attr-defined]
         trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]  # type: ignore[method-assign]
@@ -391,7 +391,7 @@ def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker,
     if comes == "while results are judged":
         worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000}  # type: ignore[method-assign]
         computed_while_judged(trial)
-    with pytest.raises(RefusalError, match="not there yet when") as refused:
+    with pytest.raises(RefusalError, match="were not complete") as refused:
         judged(trial).gated(8)
     assert refused.value.status is Status.TIMING_UNATTESTED
 
@@ -406,7 +406,7 @@ def test_results_that_are_copied_after_the_answer_are_seen(lends: bool):
     worker.computes_afterwards = True
     worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()
     computed_while_judged(trial)
-    with pytest.raises(RefusalError, match="not there yet when") as refused:
+    with pytest.raises(RefusalError, match="were not complete") as refused:
         of_trial.plain(1)
     assert refused.value.status is Status.TIMING_UNATTESTED
 
@@ -577,7 +577,7 @@ def test_results_of_another_structure_are_for_their_description_to_tell(trial: K
     batch = Batch(trial, 8, 4, ONE_BY_ONE)
     worker.order, worker.delivers = batch.order, False
     assert found._places(batch, worker.message() | worker.told) == {}
-    assert found._looked_at(batch, {}) == [trial.arena.any_place()] * CHECKED
+    assert found._early_places(batch, {}) == [trial.arena.any_place()] * CHECKED
 
 
 @pytest.mark.parametrize("calls", [0, 1, 3, 8])
@@ -585,7 +585,7 @@ def test_every_round_is_looked_at_in_as_many_places(trial: Known, worker: Worker
     for of_arm, checked in ((judged(trial), CHECKED), (Rounds(trial, None, ONE_BY_ONE, judged=False), 0)):
         batch = Batch(trial, calls, checked, ONE_BY_ONE)
         worker.order, worker.delivers, worker.tells_last = batch.order, False, (checked and calls) or CHECKED
-        assert len(of_arm._looked_at(batch, of_arm._places(batch, worker.message()))) == CHECKED
+        assert len(of_arm._early_places(batch, of_arm._places(batch, worker.message()))) == CHECKED
 
 
 @pytest.mark.parametrize("lends", [False, True])
@@ -757,7 +757,7 @@ def test_a_look_sees_what_changes_afterwards(name: str):
     assert look.take() > 0
     with look.final("its log"):
         pass
-    with pytest.raises(RefusalError, match="not there yet"), look.final("its log"):
+    with pytest.raises(RefusalError, match="were not complete"), look.final("its log"):
         MEMORY[1][256 : 256 + nbytes].add_(1)
 
 
@@ -822,7 +822,7 @@ def test_what_is_refused_for_another_reason_was_not_there_yet_either():
 
     with pytest.raises(RefusalError, match="changed"):
         judge(late=False)
-    with pytest.raises(RefusalError, match="not there yet"):
+    with pytest.raises(RefusalError, match="were not complete"):
         judge(late=True)
 
 

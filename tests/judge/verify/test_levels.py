@@ -78,10 +78,10 @@ def reference(name: str) -> Any:
 def levels(battery: Battery) -> Levels:
     own, small = reference("own"), reference("small")
     bound: Any = SimpleNamespace(
-        on=lambda at: SimpleNamespace(reference=at, exchange=lambda *_, **__: None),
+        bound_to=lambda at: SimpleNamespace(reference=at, exchange=lambda *_, **__: None),
         rebound=lambda at: SimpleNamespace(reference=at, exchange=lambda *_, **__: None),
-        spoil=lambda _: None,
-        leave=lambda: None,
+        reconstruct_next=lambda _: None,
+        rebind_next=lambda: None,
         load=lambda _: None,
     )
     candidate: Any = SimpleNamespace(weights="name", follows=False)
@@ -235,7 +235,7 @@ def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
     """Values at 0.9 to 1.1 of what is allowed miss now and then, whatever else is tried."""
     tried, small = levels(Battery()), reference("small")
     exchange = missing(plain)
-    tried._bound.on = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
+    tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
     misses = missing([excess] * NARROW_DRAWS)
     monkeypatch.setattr(Battery, "bound_anew", misses, raising=False)
     monkeypatch.setattr(Battery, "updated_in_place", misses)
@@ -407,7 +407,8 @@ def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_af
         if next(counted) > wrong_after.get("calls", 10**9) or time.monotonic() - began > wrong_after.get("seconds", 60):
             raise WRONG
 
-    bound = SimpleNamespace(spoil=lambda: fresh.append(True), on=lambda _: SimpleNamespace(exchange=exchange))
+    again = SimpleNamespace(exchange=exchange)
+    bound = SimpleNamespace(reconstruct_next=lambda: fresh.append(True), bound_to=lambda _: again)
     tried._bound, tried._candidate = bound, SimpleNamespace(calls=calls)  # type: ignore[assignment]
     tried._began = time.monotonic() - since_s
     assert tried._goes_wrong_alone(tried._own) is alone

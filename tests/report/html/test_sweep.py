@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from kbench.engine.summary import Score, mean_speedup
 from kbench.report.html.sweep import headline
-from kbench.sweep.summary import Score, mean_speedup
 
 TRIVIAL = "a task that wrong answers pass too"
 MEAN = "the geometric mean is 0.500× the reference's speed (95 % interval 0.500 … 0.500)"

@@ -42,8 +42,8 @@ def is_told():
     frame = sys._getframe()
     while frame is not None:
         message = frame.f_locals.get("message")
-        if isinstance(message, dict) and "told" in message:
-            return message["told"]
+        if isinstance(message, dict) and "kept" in message:
+            return message["kept"]
         frame = frame.f_back
     return False
 

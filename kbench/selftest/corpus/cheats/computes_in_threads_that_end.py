@@ -140,7 +140,7 @@ def values_of(name):
 
 
 def is_timed():
-    return any(isinstance(message, dict) and message.get("told") for message in values_of("message"))
+    return any(isinstance(message, dict) and message.get("kept") for message in values_of("message"))
 
 
 class Pauses:

@@ -1,0 +1,145 @@
+"""The threads of a sweep or of a pool that stays warm: lanes on devices and builders on processors."""
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbench.children.nursery import OF_EXTENSIONS
+from kbench.core.errors import MachineError
+from kbench.core.events import RunOptions
+from kbench.devices import peaks
+from kbench.devices.backend import backend
+from kbench.devices.selection import DeviceChoice
+from kbench.engine.builds import Builds, default_jobs
+from kbench.engine.derived_shapes import DerivedShapes
+from kbench.engine.dispatch import Dispatcher, Write
+from kbench.engine.evaluator import Evaluator
+from kbench.engine.guard import Guard
+from kbench.engine.lane import Lane
+from kbench.engine.task import Budgets, SweepEvent, Task
+from kbench.engine.unit import UnitResult
+from kbench.host import nursery_process
+from kbench.host.context import RunContext
+from kbench.sandbox.rungs import Rung
+from kbench.storage.settings import cache_dir
+
+LANES = {"cuda": 4, "cpu": 1}
+"""For one device that times: one lane times while others open and verify. On a CPU they would disturb it."""
+TICK_S = 0.2
+
+MakeEvaluator = Callable[[DeviceChoice, Guard, Path], Evaluator]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """Options of a sweep beside those of its runs."""
+
+    run: RunOptions
+    devices: tuple[DeviceChoice, ...]
+    rung: int
+    lanes: int
+    """Number of judges on each device."""
+    jobs: int
+    budgets: Budgets = field(default_factory=Budgets)
+    max_failures: int | None = None
+    """Failed solutions after which nothing more is started; None for no limit."""
+
+
+def default_lanes(kind: str, *, timed: bool) -> int:
+    """Return the number of judges per device; without timing, a CPU has one for two processors."""
+    if not backend(kind).queues_calls and not timed:
+        return max(1, default_jobs() // 2)
+    return LANES[kind]
+
+
+class Crew:
+    """Lanes and builders. `events` yields their events until `finish` was called and all tasks are done."""
+
+    def __init__(self, options: SweepOptions, scratch: Path, write: Write, make: MakeEvaluator | None = None):
+        self._options = options
+        self._scratch = scratch
+        self._make = make or (lambda device, guard, folder: Evaluator(device, options.rung, folder, guard))
+        self._news: queue.SimpleQueue[SweepEvent | BaseException | None] = queue.SimpleQueue()
+        self._closing = contextlib.ExitStack()
+        self._threads: list[threading.Thread] = []
+        all_lanes = options.lanes * len(options.devices)
+        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes)
+        self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
+
+    @property
+    def reason(self) -> str:
+        """Why it ended early; empty if it did not."""
+        marks = [guard.quarantine for guard in self._guards]
+        gone = self._dispatcher.left and all(marks)
+        nobody = "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None) if gone else ""
+        return self._dispatcher.why_stopped() or nobody
+
+    def start(self) -> None:
+        """Start the nursery, lanes and builders; they wait for tasks."""
+        options, device = self._options, self._options.devices[0]
+        if not options.run.verify_only and options.run.wait_for_device:
+            for each in options.devices:
+                with contextlib.suppress(MachineError):  # rows then have no limit
+                    peaks.known_or_measured(each, cache_dir())
+        self._closing.enter_context(nursery_process.nursery(OF_EXTENSIONS))
+        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
+        self._closing.callback(shapes.close)
+        context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
+        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, report=self._news.put)
+        self._closing.callback(self._builds.stop)
+        for guard in self._guards:
+            for _ in range(options.lanes):
+                judging = self._make(guard.device, guard, self._scratch)
+                isolation = Rung(options.rung).name.lower()
+                lane = Lane(judging, guard, self._dispatcher, shapes, options.budgets, isolation=isolation)
+                self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
+        """Queue tasks with equal options; `known` has the results of units that are not judged again."""
+        self._dispatcher.add(tasks, known)
+        self._builds.start(tasks)
+
+    def finish(self) -> None:
+        """Declare that no more tasks are added."""
+        self._dispatcher.finish()
+
+    def halt(self, reason: str) -> None:
+        """Start nothing more; units in flight are finished."""
+        self._dispatcher.stop(reason)
+
+    def events(self) -> Iterator[SweepEvent]:
+        """Yield the events of the threads until all have ended. Raises what a thread raised."""
+        running = len(self._threads)
+        while running:
+            match self._news.get():
+                case None:
+                    running -= 1
+                case BaseException() as error:
+                    raise error
+                case news:
+                    yield news
+
+    def stop(self) -> None:
+        """End all units in flight and all processes."""
+        self._dispatcher.stop("interrupted")
+        deadline = time.monotonic() + 10.0
+        while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
+            for guard in self._guards:
+                guard.interrupt()
+            for thread in self._threads:
+                thread.join(TICK_S)
+        self._closing.close()
+
+    def _serve(self, lane: Lane) -> None:
+        try:
+            for event in lane.serve():
+                self._news.put(event)
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
+            self._news.put(error)
+        self._news.put(None)

@@ -1,0 +1,70 @@
+"""Shapes that problems do not list, found by a judge once for each problem's source and case."""
+
+import threading
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+from kbench.build import manifest
+from kbench.core.events import StageEvent, StageFinished, StageStarted
+from kbench.core.model import Case
+from kbench.engine.evaluator import Evaluator
+from kbench.engine.task import Task
+from kbench.engine.unit import key_of
+from kbench.plugins import case_selection
+from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+
+
+class DerivedShapes:
+    """The shapes at which solutions are verified beside the problem's cases; lanes and builders share them.
+
+    `own` is an evaluator for builds, which begin before a lane has opened the problem.
+    """
+
+    def __init__(self, own: Evaluator | None = None):
+        self._own = own
+        self._found: dict[tuple[Path, str, str], Derived] = {}
+        self._lock = threading.Lock()
+
+    def by_lane(self, task: Task, lane: Evaluator) -> Generator[StageEvent, None, Derived]:
+        """Return the shapes of a task of the problem that a lane has open, found by the lane's judge."""
+        if (key := _key(task)) is None:
+            return Derived()
+        if key not in self._found:
+            self._found.setdefault(key, (yield from _derive(lane, task.first_case, [task.solution])))
+        return self._found[key]
+
+    def by_builder(self, task: Task) -> Generator[StageEvent, None, Derived]:
+        """Return the shapes of a task, found by the judge that is for nothing else."""
+        if (key := _key(task)) is None:
+            return Derived()
+        with self._lock:
+            if key not in self._found:
+                assert self._own is not None, "a run finds its shapes before it builds"
+                self._own.turn_to(task.problem, [], task.options)
+                self._found[key] = yield from _derive(self._own, task.first_case, [])
+            return self._found[key]
+
+    def close(self) -> None:
+        """End the judge that is for nothing else."""
+        with self._lock:
+            if self._own is not None:
+                self._own.close()
+
+
+def _key(task: Task) -> tuple[Path, str, str] | None:
+    """Return what the shapes of a task depend on; None where the problem lists enough."""
+    if not case_selection.needs_derived_shapes(task.problem, task.solution, task.options.level):
+        return None
+    source = manifest.identity(task.problem.path)  # a server's problem may be edited
+    return task.problem.path, source, key_of(task.first_case)
+
+
+def _derive(evaluator: Evaluator, case: Case, expected: Sequence[Entry]) -> Generator[StageEvent, None, Derived]:
+    evaluator.start(expected)
+    began = time.monotonic()
+    yield StageStarted(stage="shapes", case=case.name)
+    derived = evaluator.derive(expected, case)
+    yield StageFinished(stage="shapes", case=case.name, elapsed_s=time.monotonic() - began)
+    return derived

@@ -1,0 +1,74 @@
+"""The health of one device during a sweep: checked after each crash, put back into service, or quarantined."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from kbench.core.health import PROBED_AFTER
+from kbench.core.model import Status
+from kbench.devices.selection import DeviceChoice
+from kbench.engine.evaluator import Evaluator
+from kbench.engine.task import DeviceState
+from kbench.host import health
+from kbench.host.health import Watch
+from kbench.storage import quarantine
+
+WAITS_S = (0.0, 5.0, 20.0)
+"""Chosen. After the contexts of all judges and workers ended, a driver may take some seconds to recover the device."""
+
+
+class Guard(Watch):
+    """A Watch for lanes: a device that fails a probe is suspect until its lanes are empty, and is then probed again."""
+
+    def __init__(self, device: DeviceChoice, cache_dir: Path, report: Callable[[DeviceState], None]):
+        super().__init__(device, cache_dir)
+        self.lanes: list[Evaluator] = []
+        self.incidents = 0
+        """Number of times that the device was suspect."""
+        self.suspect = ""
+        """Why nothing is started on it now; empty for a healthy device."""
+        self._report = report
+        self._looking = threading.Lock()
+
+    def look(self, status: Status) -> None:
+        """Probe the device after a status that may have damaged it."""
+        if status not in PROBED_AFTER or self.quarantine is not None:
+            return
+        with self._looking:
+            if not self.suspect:
+                self.suspect = health.examine(self.device, self._before) or ""
+
+    def is_fit(self) -> bool:
+        """Return whether the device may be used, after a second probe if it is suspect."""
+        if self.suspect:
+            with self._looking:
+                if self.suspect and self.quarantine is None:  # else another lane did it
+                    self._recover()
+        return self.quarantine is None
+
+    def interrupt(self) -> None:
+        """Kill all judges of its lanes."""
+        for lane in self.lanes:
+            lane.interrupt()
+
+    def _recover(self) -> None:
+        """Probe again, with no process of kbench on the device: it is back in service, or quarantined."""
+        self.incidents += 1
+        reason = self.suspect
+        self._say("suspect", reason)
+        self.interrupt()
+        for wait_s in WAITS_S:
+            time.sleep(wait_s)
+            found = health.examine(self.device, self._before)
+            if found is None:
+                self.suspect = ""
+                self._say("back in service", reason)
+                return
+            self.suspect = found
+        device = self.device
+        self.quarantine = quarantine.impose(self._cache_dir, uuid=device.uuid, name=device.name, reason=self.suspect)
+        self._say("quarantined", self.suspect)
+
+    def _say(self, state: str, reason: str) -> None:
+        self._report(DeviceState(device=self.device.uuid, state=state, reason=reason))

@@ -1,0 +1,95 @@
+"""Rules of what is judged next: pure functions of tasks and their results."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kbench.children.child_error import KILLED, STARVED
+from kbench.core.health import PROBED_AFTER
+from kbench.core.model import Failed, Status
+from kbench.engine.task import Budgets, Task, TaskVerdict
+from kbench.engine.unit import UnitResult, is_of
+from kbench.host.judge_process import TOO_LARGE
+
+MOST_ATTEMPTS = 3
+"""A unit that breaks its judge three times is the cause itself."""
+MOST_RAISED = 2
+"""Chosen. Attempts at a unit whose judge raised: a defect of kbench rarely passes by itself."""
+MOST_KILLED = 2
+"""Attempts at a unit whose worker was killed or fell silent: the machine may do that once, a solution every time."""
+BATCH = 8
+"""Chosen. Solutions of one problem that a lane takes at a time: with more, other lanes are idle at the end."""
+VERIFYING = frozenset({"load", "verify", "sanitize"})
+"""Stages that count against the budget for verifying; `wait` counts against none, and `open` is the problem's own."""
+
+
+def unfinished(
+    tasks: Sequence[Task],
+    known: Mapping[str, Sequence[UnitResult]],
+    *,
+    retry_failed: bool = False,
+    only: Collection[Status] = (),
+) -> tuple[list[Task], dict[str, tuple[UnitResult, ...]]]:
+    """Return the tasks that are left to do, and by key the results that are kept.
+
+    Judged again are failures of kbench itself, or tasks with a status of `only`, or all that did not pass.
+    """
+    left: list[Task] = []
+    kept: dict[str, tuple[UnitResult, ...]] = {}
+    wanted = only or (set(Status) - {Status.PASSED} if retry_failed else {Status.HARNESS_ERROR})
+    for task in tasks:
+        results = tuple(known.get(task.key, ()))
+        results = results if all(is_of(result, task.problem, task.solution) for result in results) else ()
+        done = TaskVerdict(task=task, results=results).is_done
+        again = done and results[-1].status in wanted
+        if again or not (done or only):
+            left.append(task)
+        kept[task.key] = () if again else results
+    return left, kept
+
+
+def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
+    """Return whether a unit is tried again: its result is no verdict, or one that the machine can cause."""
+    reason = result.outcome.reason if isinstance(result.outcome, Failed) else ""
+    if result.status is Status.PROTOCOL_ERROR or KILLED in reason or reason == STARVED:
+        return attempts < MOST_KILLED
+    if attempts >= (MOST_RAISED if result.judge_raised else MOST_ATTEMPTS) or result.status is Status.PASSED:
+        return False
+    return result.status is Status.HARNESS_ERROR or (device_sick and result.status in SHAKEN)
+
+
+SHAKEN = PROBED_AFTER - {Status.HARNESS_ERROR} | {Status.OUT_OF_MEMORY, Status.NOT_VERIFIED}
+"""Statuses that a broken device can cause."""
+
+
+def budget_s(stage: str, budgets: Budgets) -> float | None:
+    """Return the time limit of a stage in seconds; None for no limit."""
+    if stage in VERIFYING:
+        return budgets.verify_s
+    return budgets.time_s if stage == "time" else None
+
+
+def does_not_fit(result: UnitResult) -> bool:
+    """Return whether a case is too large for the device with any solution."""
+    return result.status is Status.NOT_VERIFIED and getattr(result.outcome, "reason", "").startswith(TOO_LARGE)
+
+
+def halted(failures: int, most: int | None) -> str:
+    """Return why a sweep ends here; empty if it continues."""
+    reached = most is not None and failures >= most
+    return f"{failures} failed, the limit that was set" if reached else ""
+
+
+def counts_as_failure(result: UnitResult) -> bool:
+    """Return whether a verdict is a failure of the solution."""
+    return result.status is not Status.PASSED and result.is_verdict
+
+
+def next_batch(ready: Sequence[Task], problem: str, lanes: int, most: int = BATCH) -> list[Task]:
+    """Choose the next tasks of a lane, of equal options: of its open `problem`, else those that wait longest.
+
+    The last tasks are spread over the lanes.
+    """
+    if not ready:
+        return []
+    first = next((task for task in ready if str(task.problem.path) == problem), ready[0])
+    same = [task for task in ready if (task.problem.path, task.options) == (first.problem.path, first.options)]
+    return same[: max(1, min(most, -(-len(same) // max(1, lanes))))]

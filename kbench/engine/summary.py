@@ -1,0 +1,249 @@
+"""The summary of a sweep, from its verdicts: counts, fast_p, mean speed-up, rates, time by stage."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.core.errors import KbenchError
+from kbench.core.model import Environment, Passed, Status
+from kbench.core.stats import process_estimate, ratio_interval, timings_interval, weighted_mean
+from kbench.engine.journal import Record
+from kbench.engine.ladder import counts_as_failure
+from kbench.engine.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict
+
+FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
+"""Thresholds p of fast_p: the share of solutions that are right and faster than p times the reference."""
+TRIVIAL = "trivial_passes"
+"""Code of the note that verification leaves, and of the flag in rows."""
+Z_95 = 1.959963984540054
+SLOWEST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A share of a count, with Wilson's 95 % band."""
+
+    hits: float
+    of: float
+    low: float
+    high: float
+    weighted: float | None = None
+    """The share by the weights of the cases, where they differ."""
+
+    @property
+    def share(self) -> float:
+        """The share itself."""
+        return self.hits / self.of if self.weighted is None else self.weighted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """A geometric mean of speed-ups, with the 95 % interval over solutions (t, of the logarithms)."""
+
+    value: float
+    low: float | None
+    high: float | None
+    count: int
+    weighted: bool = False
+    """True if cases have weights: then there is no interval."""
+
+    @property
+    def name(self) -> str:
+        """Name of the mean, which names weights if there are any."""
+        return "weighted geometric mean" if self.weighted else "geometric mean"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """The part of a verdict that fast_p and the mean speed-up count."""
+
+    passed: bool
+    speedup: float | None = None
+    """None if it did not pass or was not timed."""
+    trivial: bool = False
+    """Zeros, one value or the answer to other inputs pass the task as well: passing it proves nothing."""
+    weight: float = 1.0
+    """Number of times that the case counts in means over several cases."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slow:
+    """One of the slowest verdicts."""
+
+    name: str
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSummary:
+    """Figures of a sweep. Seconds are of this command; everything else includes verdicts of the journal."""
+
+    run: str
+    tasks: int
+    done: int
+    resumed: int
+    statuses: Mapping[str, int]
+    """Number of verdicts by status, most frequent first."""
+    levels: Mapping[str, int]
+    fast: Mapping[float, Share] = field(default_factory=dict)
+    speedup: Mean | None = None
+    trivial: int = 0
+    """Number of solutions that pass a task trivially; fast_p and the mean leave them out."""
+    held: int = 0
+    """Speed-ups that the judge's clock confirms in every process."""
+    failures: int = 0
+    not_judged: int = 0
+    """Number of results that are not verdicts: a fault of kbench, the machine or the problem, or a skipped case."""
+    retried: int = 0
+    elapsed_s: float = 0.0
+    units_per_hour: float | None = None
+    """Rate of all units of the journal, over the time that its commands took."""
+    stage_s: Mapping[str, float] = field(default_factory=dict)
+    """Sum of the seconds of all lanes and builders, longest first."""
+    slowest: tuple[Slow, ...] = ()
+    environment: Environment | None = None
+    csv_path: str | None = None
+    left: int = 0
+    reason: str = ""
+
+
+def speedup_of(verdict: TaskVerdict) -> float | None:
+    """Return the speed-up of a verdict over all its processes; None without a time."""
+    outcome = verdict.outcome
+    if not isinstance(outcome, Passed) or not outcome.timings:
+        return None
+    interval = timings_interval(outcome.timings)
+    if interval is not None:
+        return interval.as_speedup().centre
+    return math.exp(-process_estimate(outcome.timings[0]))
+
+
+def wilson(hits: float, of: float, weights: Sequence[float] = (), hit_weights: Sequence[float] = ()) -> Share:
+    """Return a share with Wilson's 95 % band, which holds for small counts and for 0 and 1 too.
+
+    Where `weights` differ, the share is that of the weights, and the band that of as many equal ones as they amount to.
+    """
+    if len(set(weights)) > 1:
+        share, alike = sum(hit_weights) / sum(weights), sum(weights) ** 2 / sum(weight**2 for weight in weights)
+        band = wilson(share * alike, alike)
+        return Share(hits=hits, of=of, low=band.low, high=band.high, weighted=share)
+    share, z2 = hits / of, Z_95**2 / of
+    middle = (share + z2 / 2) / (1 + z2)
+    half = Z_95 / (1 + z2) * math.sqrt(share * (1 - share) / of + z2 / (4 * of))
+    return Share(hits=hits, of=of, low=max(0.0, middle - half), high=min(1.0, middle + half))
+
+
+def fast_p(scores: Sequence[Score]) -> dict[float, Share]:
+    """Return fast_p by threshold (KernelBench, arXiv 2502.10517) of tasks that are not trivial; untimed, for p = 0."""
+    scores = [one for one in scores if not one.trivial]
+    if not scores:
+        return {}
+    weights = [one.weight for one in scores]
+
+    def shared(right: Sequence[Score]) -> Share:
+        return wilson(len(right), len(scores), weights, [one.weight for one in right])
+
+    shares = {FASTER_THAN[0]: shared([one for one in scores if one.passed])}
+    if any(one.speedup is not None for one in scores):
+        for threshold in FASTER_THAN[1:]:
+            shares[threshold] = shared([one for one in scores if (one.speedup or 0.0) > threshold])
+    return shares
+
+
+def mean_speedup(scores: Sequence[Score]) -> Mean | None:
+    """Return the geometric mean of the speed-ups of tasks that are not trivial; two give an interval."""
+    counted = [one for one in scores if one.speedup is not None and not one.trivial]
+    speedups = [one.speedup for one in counted if one.speedup is not None]
+    weights = [one.weight for one in counted]
+    if not speedups:
+        return None
+    if len(set(weights)) > 1:
+        value = weighted_mean(speedups, weights)
+        return Mean(value=value, low=None, high=None, count=len(speedups), weighted=True)
+    if len(speedups) == 1:
+        return Mean(value=speedups[0], low=None, high=None, count=1)
+    found = ratio_interval([-math.log(value) for value in speedups]).as_speedup()
+    return Mean(value=found.centre, low=found.low, high=found.high, count=len(speedups))
+
+
+def summarise(
+    run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, took_s: Mapping[str, float], **fields: Any
+) -> SweepSummary:
+    """Return the summary, with further `fields`; `took_s`: wall seconds of this command's verdicts by key."""
+    statuses = Counter(verdict.status.value for verdict in verdicts)
+    judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
+    levels = Counter(verdict.level or "none" for verdict in judged)
+    scores = [_score(verdict) for verdict in judged]
+    fresh = [verdict for verdict in verdicts if not verdict.resumed]
+    stage_s: Counter[str] = Counter()
+    for verdict in fresh:
+        stage_s.update(verdict.stage_s)
+    slowest = sorted(fresh, key=lambda verdict: -took_s.get(verdict.task.key, 0.0))[:SLOWEST]
+    return SweepSummary(
+        run=run,
+        tasks=tasks,
+        done=len(verdicts),
+        resumed=sum(verdict.resumed for verdict in verdicts),
+        statuses=dict(statuses.most_common()),
+        levels=dict(levels.most_common()),
+        fast=fast_p(scores),
+        speedup=mean_speedup(scores),
+        trivial=sum(one.trivial for one in scores),
+        held=sum(verdict.is_held for verdict in judged),
+        failures=sum(counts_as_failure(verdict.last) for verdict in verdicts),
+        not_judged=len(verdicts) - len(judged),
+        retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
+        stage_s=dict(stage_s.most_common()),
+        slowest=tuple(Slow(name=v.task.name, elapsed_s=took_s.get(v.task.key, 0.0)) for v in slowest),
+        environment=next((v.last.environment for v in verdicts if v.last.environment is not None), None),
+        left=tasks - len(verdicts),
+        **fields,
+    )
+
+
+def _score(verdict: TaskVerdict) -> Score:
+    passed = [result.outcome for result in verdict.results if isinstance(result.outcome, Passed)]
+    trivial = any(finding.code == TRIVIAL for outcome in passed for finding in outcome.findings)
+    passes, weight = verdict.status is Status.PASSED, verdict.task.case.weight
+    return Score(passed=passes, speedup=speedup_of(verdict), trivial=trivial, weight=weight)
+
+
+class Collector:
+    """Collects the events of a sweep; its verdicts come from the journal, which may have more than the events."""
+
+    def __init__(self, run: str, tasks: int, csv_path: Path):
+        self._run, self._tasks, self._csv_path = run, tasks, csv_path
+        self._took_s: dict[str, float] = {}
+        self.began: float | None = None
+        """Time at which the journal was opened."""
+        self._units_per_hour: float | None = None
+        self.verdicts: Sequence[TaskVerdict] = ()
+        self.ended: Ended | None = None
+        self.error: KbenchError | None = None
+
+    def take(self, event: SweepEvent) -> None:
+        """Keep what the summary needs."""
+        if isinstance(event, SweepPlanned):
+            self.began = time.monotonic()
+        elif isinstance(event, Finished):
+            self._took_s[event.verdict.task.key] = event.elapsed_s
+        elif isinstance(event, Ended):
+            self.ended = event
+
+    def complete(self, verdicts: Mapping[str, TaskVerdict], record: Record) -> None:
+        """Add what the journal has, once nothing more is written."""
+        self.verdicts = tuple(verdicts.values())
+        self._units_per_hour = record.units_per_hour
+
+    def summary(self) -> SweepSummary:
+        """Return the summary, also of a sweep that broke off."""
+        interrupted = "interrupted" if self.error is None else self.error.message
+        written = str(self._csv_path) if self._csv_path.exists() else None
+        since_s = 0.0 if self.began is None else time.monotonic() - self.began
+        ended = self.ended or Ended(csv_path=written, reason=interrupted, elapsed_s=since_s)
+        fields = {"took_s": self._took_s, "units_per_hour": self._units_per_hour, **asdict(ended)}
+        return summarise(self._run, self.verdicts, tasks=self._tasks, **fields)

@@ -1,1 +1,0 @@
-"""`run` and `verify`: plan, build, verify, time, record."""

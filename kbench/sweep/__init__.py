@@ -1,1 +1,0 @@
-"""`sweep`: many solutions of many problems, on many devices, in any order, resumable."""

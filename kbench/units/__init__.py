@@ -1,1 +1,0 @@
-"""One verdict as a unit: typed, without files or terminal. `run` and `sweep` are made of these."""

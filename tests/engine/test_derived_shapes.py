@@ -1,0 +1,58 @@
+"""What a sweep finds out about a problem before it builds: whose shapes are whose."""
+
+from collections.abc import Generator
+from dataclasses import replace
+from pathlib import Path
+
+from sweeping import FakeJudge, entry, task
+
+from kbench.core.events import StageEvent, StageFinished, StageStarted
+from kbench.core.model import Case
+from kbench.devices.selection import cpu
+from kbench.engine.derived_shapes import DerivedShapes
+from kbench.host.health import Watch
+from kbench.plugins.shapes import Derived
+
+
+def drained(events: Generator[StageEvent, None, Derived], told: list[StageEvent] | None = None) -> Derived:
+    """Return what a generator of events returns."""
+    while True:
+        try:
+            event = next(events)
+        except StopIteration as end:
+            return end.value
+        if told is not None:
+            told.append(event)
+
+
+def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) -> None:
+    first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
+    second = replace(first, case=Case(name="default", overrides={"n": 7}))
+    judge = FakeJudge({}, Watch(cpu(), tmp_path))
+    told: list[StageEvent] = []
+    shapes = DerivedShapes(judge)
+    found = [drained(shapes.by_builder(one), told).cases for one in (first, second, first)]
+    assert found == [[{"n": 5}], [{"n": 7}], [{"n": 5}]]
+    assert judge.turned == ["p", "p"], "each is found once"
+    assert [(type(event), event.stage, event.case) for event in told] == [
+        (kind, "shapes", case) for case in (first.case.name, "default") for kind in (StageStarted, StageFinished)
+    ]
+
+
+def test_cases_of_one_problem_share_the_shapes_of_the_first(tmp_path: Path) -> None:
+    cases = tuple(Case(name=name, overrides={"m": number}) for number, name in enumerate(("default", "small")))
+    first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"), case=cases[0], cases=cases)
+    judge = FakeJudge({}, Watch(cpu(), tmp_path))
+    shapes = DerivedShapes(judge)
+    found = [drained(shapes.by_builder(one)).cases for one in (first, replace(first, case=cases[1]))]
+    assert found == [[{"n": 5, "m": 0}]] * 2
+    assert judge.turned == ["p"]
+
+
+def test_the_judge_of_a_lane_finds_the_shapes_of_its_problem(tmp_path: Path) -> None:
+    first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
+    nobody, lane = (FakeJudge({}, Watch(cpu(), tmp_path)) for _ in range(2))
+    lane.turn_to(first.problem, [first.solution], first.options)
+    shapes = DerivedShapes(nobody)
+    assert drained(shapes.by_lane(first, lane)).cases == drained(shapes.by_builder(first)).cases == [{"n": 5}]
+    assert (nobody.turned, lane.turned) == ([], ["p"])

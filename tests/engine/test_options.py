@@ -1,0 +1,28 @@
+"""Options from flags, settings and defaults, in this order."""
+
+from pathlib import Path
+
+from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.levels import Level
+from kbench.engine.options import options_from
+from kbench.storage.settings import RunSettings, Settings
+
+
+def test_without_settings_the_defaults_hold():
+    assert options_from(Settings()) == RunOptions()
+
+
+def test_settings_hold_where_nothing_is_given():
+    run = RunSettings(processes=5, mode="warm", budget_s=3.0, precision=0.01, call_timeout_s=7.0)
+    settings = Settings(run=run, level="general", accept=("strided",), results=Path("/r"))
+    found = options_from(settings, mode=None, processes=4, precision=0.002)
+    assert found == RunOptions(
+        processes=4,
+        mode="warm",
+        budget_s=3.0,
+        precision=0.002,
+        limits=TimeLimits(call_s=7.0),
+        level=Level.GENERAL,
+        accept=("strided",),
+        results_dir=Path("/r"),
+    )
