@@ -36,6 +36,8 @@ REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is false: honest events agree within a percent. On a CPU a warning."""
 BATCHED_NS = 1_000_000
 """Chosen. Shortest `held` time on a CPU: what surrounds a call takes up to 0.1 ms."""
+SLOWER_BESIDE = 1.1
+"""Chosen. Factor from which, on a CPU, a reference that was slower beside the candidate was slowed."""
 GROSS, GROSS_NS = 2.0, 1_000_000
 """Chosen. Excess over a claim, as a factor and on a CPU in time, that a disturbance cannot explain."""
 
@@ -247,3 +249,9 @@ def claim_is_quoted(claim_ns: float, attested: Attested, attestation: str) -> bo
     if attestation == "weak":
         return claim_ns >= attested.ns - attested.half_width_ns
     return claim_ns >= QUOTED_FROM * attested.ns and claim_ns <= attested.ns + attested.half_width_ns
+
+
+def is_slower_beside(beside_ns: Sequence[float], alone_ns: Sequence[float]) -> bool:
+    """Return whether the reference's requests on a CPU took longer while the candidate lived, beyond their noise."""
+    open_ns = median_half_width(beside_ns) + median_half_width(alone_ns)
+    return median(beside_ns) - open_ns > SLOWER_BESIDE * median(alone_ns)

@@ -26,6 +26,7 @@ from kbench.core.clocks import (
     claim_is_quoted,
     clock_to_quote,
     constant_of,
+    is_slower_beside,
     measured_delays,
     per_call_ns,
     request_overhead,
@@ -328,3 +329,19 @@ def test_one_call_alone_beside_calls_in_a_row(in_a_row_us, single_us, found) -> 
 def test_a_claim_is_reported_where_the_judge_sees_the_same(claim, half_width, attestation, quoted) -> None:
     attested = Attested(ns=1e6, half_width_ns=half_width * 1e6)
     assert claim_is_quoted(claim * 1e6, attested, attestation) is quoted
+
+
+@pytest.mark.parametrize(
+    ("beside", "alone", "slower"),
+    [
+        ([1.0] * 16, [1.0] * 6, False),
+        ([1.08] * 16, [1.0] * 6, False),
+        ([1.12] * 16, [1.0] * 6, True),
+        ([1.0] * 16, [2.0] * 6, False),  # another program began
+        ([1.0] * 9 + [9.0] * 7, [1.0] * 6, False),  # the median is what is reported
+        ([1.0] * 2 + [2.0] * 14, [1.0] * 6, True),
+        ([1.3] * 16, [1.0, 1.0, 1.0, 1.1, 1.4, 1.5], False),  # noise says nothing
+    ],
+)
+def test_a_reference_is_slowed_where_it_is_quicker_once_the_candidate_is_dead(beside, alone, slower) -> None:
+    assert is_slower_beside([1e6 * each for each in beside], [1e6 * each for each in alone]) is slower

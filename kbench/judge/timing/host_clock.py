@@ -17,6 +17,7 @@ from kbench.core.clocks import (
     attest_requests,
     attest_single,
     claim_is_quoted,
+    is_slower_beside,
     request_overhead,
 )
 from kbench.judge.exchange import Trial, secret_seed
@@ -32,6 +33,8 @@ REST_S = 2e-3
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Upper bound of the random number of requests before the request that ends in the kill."""
+ALONE_REQUESTS = 6
+"""Requests of the reference after the candidate's death: the fewest whose median has an interval."""
 SINGLES = {"reference": 6, "candidate": 30}
 """Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 
@@ -50,6 +53,8 @@ class HostClock:
         """Times per call, by the judge's clock."""
         self._own: list[float] = []
         """Times of the reference's calls, by its worker's clock."""
+        self._alone: list[float] = []
+        """Times of the reference's requests of one call."""
         self._fetches = fetches
         """True if results are read from the worker's memory, outside the timed request; else the workers copy them."""
 
@@ -78,7 +83,8 @@ class HostClock:
         # The answer to a request that is not timed reports replaced functions.
         self._trials["candidate"].candidate.report()
         alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
-        single_ns = min(self._singles_ns("reference")) if self._calls > 1 else 0.0
+        self._alone = [*self._singles_ns("reference")] if self._calls > 1 else []
+        single_ns = min(self._alone, default=0.0)
         overhead = request_overhead(theirs, self._own, single_ns)
         attested = attest_requests(mine, overhead)
         if self._calls > 1:
@@ -124,8 +130,16 @@ class HostClock:
             self._ask("candidate", slots, kill=last)
 
     def slower_beside(self, paired_ns: float) -> bool:  # noqa: ARG002
-        """Return False: on a CPU the candidate is stopped while the reference is called."""
-        return False
+        """Return whether the reference was slower beside the candidate than it is alone, afterwards.
+
+        What is stopped can still have the kernel work for it, as with timers that go off.
+        """
+        pairs, singles, reference = [*self._times["reference"]], self._alone, self._trials["reference"]
+        reference.candidate.push_weights(reference.reference)  # those of the last requests
+        after = [self.read("reference").judge_ns for _ in range(ALONE_REQUESTS)]
+        # Whose single calls may take longer, may compute those of a request together.
+        slower_alone = bool(singles) and is_slower_beside(singles, [*self._singles_ns("reference")])
+        return slower_alone or is_slower_beside(pairs, after)
 
     def doubts_the_reference(self) -> Doubt:
         """Return no doubt: no claim is refused on a CPU."""

@@ -168,12 +168,15 @@ class Pairing:
         """Return the samples with the times that the row quotes: the judge's, if the events are not believed.
 
         The candidate's then have the median that the judge attests: on a GPU at least, where both arms have the judge's
-        times; on a CPU the reference's worker runs trusted code, and keeps its own.
+        times; on a CPU the reference's worker runs trusted code, and keeps its own. Of the claims in a `held` row on a
+        CPU only the median counts: if claims scatter at will, their ratios to the reference have any median.
         """
-        if conclusion.clock not in {"gate", "judge"} or conclusion.attested is None:
+        claims_count = conclusion.clock == "host" and conclusion.attestation == "weak"
+        if claims_count or conclusion.clock not in {"gate", "judge", "host"} or conclusion.attested is None:
             return tuple(self._samples)
         seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
-        shift_ns = round(conclusion.attested.ns - seen_ns)
+        quoted_ns = self._median_ns("candidate") if conclusion.clock == "host" else conclusion.attested.ns
+        shift_ns = round(quoted_ns - seen_ns)
         if conclusion.clock == "gate":
             shift_ns = max(0, shift_ns)
         return tuple(

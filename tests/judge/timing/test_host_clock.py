@@ -56,6 +56,7 @@ class Worker:
             log="its log",
             pid=self,
             vary_weights=lambda *_: self.asked.append("weights"),
+            push_weights=lambda _: self.asked.append("weights"),
             report=lambda: self.asked.append("report"),
             understood=contextlib.nullcontext,
             kill=lambda: self.asked.append("kill"),
@@ -239,3 +240,20 @@ def test_the_last_request_looks_like_others_and_every_result_is_checked() -> Non
 )
 def test_as_many_calls_in_a_row_as_fit(fastest_ns: float, slots: int, calls: int) -> None:
     assert calls_of_a_sample(fastest_ns, slots) == calls
+
+
+@pytest.mark.parametrize("slots", [1, 16])
+@pytest.mark.parametrize(("slowed", "slower"), [((), False), ((1,), True), ((CALLS,), True), ((1, CALLS), True)])
+def test_a_reference_that_is_quicker_after_the_candidates_death_was_slowed(
+    slots: int, slowed: tuple[int, ...], slower: bool
+) -> None:
+    """Its single calls alone as well: by what they take longer, the candidate's may."""
+    candidate, reference = Worker(1000, slots=slots), Worker(1000, slots=slots)
+    beside = {"alone": 1000 * (1.3 if 1 in slowed else 1.0), "in a row": 1000 * (1.3 if CALLS in slowed else 1.0)}
+    reference.call_us, reference.in_a_row_us = beside["alone"], beside["in a row"]
+    clock, claim_ns = timed(candidate, reference)
+    clock.prove(claim_ns, PAIRS)
+    clock.kill_verify()
+    reference.call_us = reference.in_a_row_us = 1000
+    assert clock.slower_beside(1e6) is (slower if slots > 1 else 1 in slowed)
+    assert reference.asked.count("weights") == 1, "the last requests changed them"

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import itertools
 import math
+import statistics
 import weakref
 from collections import Counter
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 
 from kbench.core.clocks import Attested
 from kbench.core.model import Status, Timing
+from kbench.core.stats import process_estimate
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import pairing
 from kbench.judge.timing.pairing import (
@@ -259,6 +261,19 @@ def test_where_events_are_not_believed_the_judges_times_are_quoted(clock):
     assert {(s.arm, s.t_event_ns) for s in timing.samples} == set(quoted.items())
     assert {(s.arm, s.t_wall_ns) for s in timing.samples} == set(JUDGE_NS.items())
     assert (timing.timer, timing.l2) == (clock, "flushed")
+
+
+@pytest.mark.parametrize("turns", [(0.2, 1.8), (1e-3, 2.0), (0.2, 0.2, 1.8, 1.8), (0.1, 1.0, 1.0, 1.9)])
+def test_claims_of_a_true_median_and_any_scatter_say_nothing_more_on_a_cpu(turns, monkeypatch):
+    """Of ratios, a median is that of logarithms: claims that are low and high in turn have a lower one."""
+    monkeypatch.setattr(pairing, "SETTLE_LIMIT_S", 0.0)
+    clock = Clock(Conclusion(clock="host", attestation="held", attested=HELD.attested))
+    clock._wobble = itertools.cycle(turns)
+    timing = run(clock, device="cpu")
+    claim_ns = statistics.median(float(said.split()[1]) for said in clock.said if said.startswith("prove"))
+    quoted = {s.t_event_ns for s in timing.samples if s.arm == "candidate"}
+    assert quoted == {round(claim_ns)}, "the judge's clock saw the same each time"
+    assert process_estimate(timing) == pytest.approx(math.log(claim_ns / NS["reference"]), abs=1e-3)
 
 
 def test_what_the_judges_clock_concludes_is_in_the_record():
