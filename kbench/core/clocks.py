@@ -205,19 +205,24 @@ class RequestOverhead:
 
     ns: float
     half_width_ns: float
+    saved_ns: float
+    """Part of it that a candidate may save: what exceeds an empty request."""
     alone_ns: float
 
 
-def request_overhead(seen_ns: Sequence[float], worker_ns: Sequence[float], single_ns: float) -> RequestOverhead:
+def request_overhead(
+    seen_ns: Sequence[float], worker_ns: Sequence[float], *, single_ns: float, empty_ns: float
+) -> RequestOverhead:
     """Return the overhead of the reference's requests.
 
     Its calls take `seen_ns` by the judge's clock and `worker_ns` by its worker's. Its quickest request of one takes
-    `single_ns`. Raises ValueError without requests.
+    `single_ns`. An empty request takes `empty_ns` for each call of one. Raises ValueError without requests.
     """
     around = [seen - own for seen, own in zip(seen_ns, worker_ns, strict=True)]
     return RequestOverhead(
         ns=max(0.0, median(around)),
         half_width_ns=median_half_width(around),
+        saved_ns=max(0.0, median(around) - empty_ns),
         alone_ns=max(0.0, single_ns - median(seen_ns)),
     )
 
@@ -225,9 +230,9 @@ def request_overhead(seen_ns: Sequence[float], worker_ns: Sequence[float], singl
 def attest_requests(times_ns: Sequence[float], overhead: RequestOverhead) -> Attested:
     """Return the time per call of a candidate's requests on a CPU, less the overhead of the reference's.
 
-    A candidate may save all of the overhead, which is part of the half-width. Raises ValueError for no request.
+    What a candidate may save of that is part of the half-width. Raises ValueError for no request.
     """
-    half_width_ns = median_half_width(times_ns) + overhead.half_width_ns + overhead.ns
+    half_width_ns = median_half_width(times_ns) + overhead.half_width_ns + overhead.saved_ns
     return Attested(ns=max(1.0, median(times_ns) - overhead.ns), half_width_ns=half_width_ns)
 
 

@@ -293,7 +293,7 @@ class Worker:
                 self._results = results
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         places = {"process": os.getpid(), "places": [*map(places_of, self._results)]}
-        return {**times, "outputs": described, "unchecked": unchecked, **places}
+        return {**times, "sum_ns": sum(event_ns), "outputs": described, "unchecked": unchecked, **places}
 
     def do_round(self, message: Message) -> Message:
         """Call the model on the given slots in a row, behind the judge's gate or not, and report the places of results.

@@ -267,27 +267,30 @@ def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, n
 
 
 @pytest.mark.parametrize(
-    ("seen_us", "own_us", "single_us", "expected_us"),
+    ("seen_us", "own_us", "single_us", "empty_us", "expected_us"),
     [
-        ([130, 130], [100, 100], 0, (30, 0, 0)),
-        ([130, 134], [100, 100], 0, (32, 2, 0)),  # too few for an interval: half of the range
-        ([130, 130], [100, 100], 190, (30, 0, 60)),  # one call alone
-        ([130, 130], [100, 100], 90, (30, 0, 0)),
-        ([95, 95], [100, 100], 0, (0, 0, 0)),
-        ([200, 500, 240], [100, 380, 110], 0, (120, 15, 0)),  # each with what it measured itself
+        ([130, 130], [100, 100], 0, 20, (30, 0, 10, 0)),  # 10 of 30 are not in an empty request
+        ([130, 130], [100, 100], 0, 40, (30, 0, 0, 0)),
+        ([130, 134], [100, 100], 0, 0, (32, 2, 32, 0)),  # too few for an interval: half of the range
+        ([130, 130], [100, 100], 190, 30, (30, 0, 0, 60)),  # one call alone
+        ([130, 130], [100, 100], 90, 30, (30, 0, 0, 0)),
+        ([95, 95], [100, 100], 0, 0, (0, 0, 0, 0)),
+        ([200, 500, 240], [100, 380, 110], 0, 100, (120, 15, 20, 0)),  # each with what it measured itself
     ],
 )
-def test_the_reference_shows_what_surrounds_a_call(seen_us, own_us, single_us, expected_us) -> None:
-    found = request_overhead([1e3 * us for us in seen_us], [1e3 * us for us in own_us], 1e3 * single_us)
-    assert (found.ns / 1e3, found.half_width_ns / 1e3, found.alone_ns / 1e3) == pytest.approx(expected_us)
+def test_the_reference_shows_what_surrounds_a_call(seen_us, own_us, single_us, empty_us, expected_us) -> None:
+    seen, own = [1e3 * us for us in seen_us], [1e3 * us for us in own_us]
+    found = request_overhead(seen, own, single_ns=1e3 * single_us, empty_ns=1e3 * empty_us)
+    figures = (found.ns, found.half_width_ns, found.saved_ns, found.alone_ns)
+    assert [ns / 1e3 for ns in figures] == pytest.approx(expected_us)
 
 
-OVERHEAD = RequestOverhead(ns=30e3, half_width_ns=1e3, alone_ns=100e3)
+OVERHEAD = RequestOverhead(ns=30e3, half_width_ns=1e3, saved_ns=20e3, alone_ns=100e3)
 
 
-def test_the_overhead_is_subtracted_and_a_candidate_may_have_saved_it() -> None:
+def test_the_overhead_is_subtracted_and_a_candidate_may_have_saved_some_of_it() -> None:
     found = attest_requests([1030e3, 1030e3], OVERHEAD)
-    assert (found.ns, found.half_width_ns) == (1000e3, 31e3)
+    assert (found.ns, found.half_width_ns) == (1000e3, 21e3)
     assert attest_requests([20e3], OVERHEAD).ns == 1
 
 

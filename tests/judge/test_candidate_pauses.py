@@ -37,7 +37,7 @@ class Child:
 
     def hear(self, _timeout_s):
         self.seen.append("answer")
-        return {"event_ns": 1, "submit_ns": 1, "outputs": [], "process": 1, "places": [], "unchecked": ""}
+        return {"event_ns": 1, "submit_ns": 1, "sum_ns": 2, "outputs": [], "process": 1, "places": [], "unchecked": ""}
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ LAST_REQUESTS = 4
 """Upper bound of the random number of requests before the request that ends in the kill."""
 ALONE_REQUESTS = 6
 """Requests of the reference after the candidate's death: the fewest whose median has an interval."""
+EMPTY_REQUESTS = 6
 SINGLES = {"reference": 6, "candidate": 30}
 """Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 
@@ -75,7 +76,7 @@ class HostClock:
         judge_ns, event_ns = reply.wall_ns / self._calls, max(1, reply.event_ns)
         self._times[arm].append(judge_ns)
         if arm == "reference":
-            self._own.append(event_ns)
+            self._own.append(reply.sum_ns / self._calls)
         return ArmSample(event_ns=event_ns, judge_ns=round(judge_ns), submit_ns=reply.submit_ns, calls=self._calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:
@@ -84,8 +85,8 @@ class HostClock:
         self._trials["candidate"].candidate.report()
         alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
         self._alone = [*self._singles_ns("reference")] if self._calls > 1 else []
-        single_ns = min(self._alone, default=0.0)
-        overhead = request_overhead(theirs, self._own, single_ns)
+        single_ns, empty_ns = min(self._alone, default=0.0), self._empty_ns() / self._calls
+        overhead = request_overhead(theirs, self._own, single_ns=single_ns, empty_ns=empty_ns)
         attested = attest_requests(mine, overhead)
         if self._calls > 1:
             in_a_row_ns = statistics.median(mine)
@@ -103,8 +104,21 @@ class HostClock:
             attestation=attestation,
             attested=attested,
             wall_ns={arm: statistics.median(times) for arm, times in self._times.items()},
+            overhead_ns=overhead.ns,
             flags=frozenset(flags if self._fetches else {*flags, "copies_results"}),
         )
+
+    def _empty_ns(self) -> float:
+        """Return the time of the quickest request without calls, after as many draws: they leave caches cold.
+
+        It goes to the reference, since a candidate could lengthen its own.
+        """
+        reference, times = self._trials["reference"].reference, []
+        for _ in range(EMPTY_REQUESTS):
+            for _ in range(self._calls):
+                reference.expect(reference.arguments(secret_seed()))
+            times.append(self._ask("reference", []).wall_ns)
+        return min(times)
 
     def _singles_ns(self, arm: str) -> Iterator[float]:
         """Time requests of one call."""

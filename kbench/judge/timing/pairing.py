@@ -167,9 +167,8 @@ class Pairing:
     def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
         """Return the samples with the times that the row quotes: the judge's, if the events are not believed.
 
-        The candidate's then have the median that the judge attests: on a GPU at least, where both arms have the judge's
-        times; on a CPU the reference's worker runs trusted code, and keeps its own. Of the claims in a `held` row on a
-        CPU only the median counts: if claims scatter at will, their ratios to the reference have any median.
+        The candidate's then have the median that the judge attests, on a GPU at least. Of the claims in a `held` row on
+        a CPU only the median counts: if claims scatter at will, their ratios to the reference have any median.
         """
         claims_count = conclusion.clock == "host" and conclusion.attestation == "weak"
         if claims_count or conclusion.clock not in {"gate", "judge", "host"} or conclusion.attested is None:
@@ -179,12 +178,10 @@ class Pairing:
         shift_ns = round(quoted_ns - seen_ns)
         if conclusion.clock == "gate":
             shift_ns = max(0, shift_ns)
-        return tuple(
-            replace(s, t_event_ns=max(1, s.t_wall_ns + shift_ns))
-            if s.arm == "candidate"
-            else replace(s, t_event_ns=s.t_wall_ns if conclusion.clock == "gate" else s.t_event_ns)
-            for s in self._samples
-        )
+        quoted = {"candidate": lambda s: s.t_wall_ns + shift_ns, "reference": lambda s: s.t_event_ns}
+        if conclusion.clock != "host":
+            quoted["reference"] = lambda s: s.t_wall_ns - round(conclusion.overhead_ns)
+        return tuple(replace(s, t_event_ns=max(1, quoted[s.arm](s))) for s in self._samples)
 
     def _suffice(self, until: float) -> bool:
         """Return whether the pairs so far suffice: they agree so well that more do not help, or the time is up."""

@@ -29,6 +29,8 @@ class Reply:
     event_ns: int
     """Claimed time: the median of the calls."""
     submit_ns: int
+    sum_ns: int
+    """Of all calls together."""
     asked_ns: int
     """Time of the request on the judge's clock."""
     ended_ns: int
@@ -52,12 +54,13 @@ class Reply:
     @classmethod
     def read(cls, answer: Message, asked_ns: int, ended_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
         """Join a worker's answer with the judge's own readings. Raises WireError."""
-        event_ns, submit_ns, process = (
-            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "process")
+        event_ns, submit_ns, sum_ns, process = (
+            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "sum_ns", "process")
         )
         return cls(
             event_ns=event_ns,
             submit_ns=submit_ns,
+            sum_ns=sum_ns,
             asked_ns=asked_ns,
             ended_ns=ended_ns,
             slots=slots,
@@ -105,4 +108,6 @@ class Conclusion:
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)
     """Wall time of a call, by arm."""
+    overhead_ns: float = 0.0
+    """Part of the judge's time of the reference's calls that is not theirs (CPU)."""
     flags: frozenset[str] = frozenset()

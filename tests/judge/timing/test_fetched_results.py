@@ -20,6 +20,7 @@ def reply(places: list[Any], process: int = os.getpid()) -> Reply:
     return Reply(
         event_ns=1,
         submit_ns=1,
+        sum_ns=1,
         asked_ns=0,
         ended_ns=1,
         slots=(),

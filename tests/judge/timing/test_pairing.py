@@ -255,9 +255,10 @@ def test_a_process_that_none_follows_takes_more_time_on_a_cpu(monkeypatch):
 
 @pytest.mark.parametrize("clock", ["events", "gate", "wall", "host", "judge"])
 def test_where_events_are_not_believed_the_judges_times_are_quoted(clock):
-    conclusion = Conclusion(clock=clock, attestation="held", attested=HELD.attested)
+    conclusion = Conclusion(clock=clock, attestation="held", attested=HELD.attested, overhead_ns=2_000.0)
     timing = run(Clock(conclusion))
-    quoted = {"gate": JUDGE_NS, "judge": {**JUDGE_NS, "reference": NS["reference"]}}.get(clock, NS)
+    less = {**JUDGE_NS, "reference": JUDGE_NS["reference"] - 2_000}
+    quoted = {"gate": less, "judge": less}.get(clock, NS)
     assert {(s.arm, s.t_event_ns) for s in timing.samples} == set(quoted.items())
     assert {(s.arm, s.t_wall_ns) for s in timing.samples} == set(JUDGE_NS.items())
     assert (timing.timer, timing.l2) == (clock, "flushed")
