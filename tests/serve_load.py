@@ -167,7 +167,7 @@ class Clients:
 
     def _post(self, body: dict[str, Any]) -> dict[str, Any]:
         """Send a request until the queue has room for it; return its answer."""
-        while (told := self._client.post("/evaluate", json=body)).status_code == 429:
+        while (told := self._sent(body)).status_code == 429:
             with self.tally.lock:
                 self.tally.full += 1
             time.sleep(min(float(told.headers["Retry-After"]), 2.0))
@@ -175,6 +175,12 @@ class Clients:
             raise ValueError(f"{told.status_code} {told.text[:300]}")
         answer: dict[str, Any] = told.json()
         return answer
+
+    def _sent(self, body: dict[str, Any]) -> httpx.Response:
+        """Send a request; once more if the server was just closing the idle connection. The task keeps its answer."""
+        with contextlib.suppress(httpx.ReadError, httpx.RemoteProtocolError):
+            return self._client.post("/evaluate", json=body)
+        return self._client.post("/evaluate", json=body)
 
     def _candidate(self, number: int, kind: str) -> None:
         self._check(number, kind, self._post(self._body(number, kind)))
