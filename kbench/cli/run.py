@@ -83,8 +83,8 @@ class VerifyFlags(OutputFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFlags(VerifyFlags):
-    """Flags of `kbench run`, besides those of `kbench verify`."""
+class TimingFlags(VerifyFlags):
+    """Flags of commands that time, besides those of `kbench verify`."""
 
     processes: int | None = option("--processes N", "Least number of processes (default 3)", min=1)
     max_processes: int | None = option("--max-processes N", "Largest number of processes (default 10)", min=1)
@@ -95,13 +95,19 @@ class RunFlags(VerifyFlags):
         "--budget SECONDS", "Time to measure each solution and case (default 20s)"
     )
     quick: bool = shared_flags.quick()
-    baseline: str | None = option(
-        "--baseline NAME", "Solution that the table of cases and solutions compares with (default the reference)"
-    )
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
     )
     lock_clocks: int | None = option("--lock-clocks MHZ", "Lock the SM clock while measuring (needs privileges)", min=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlags(TimingFlags):
+    """Flags of `kbench run`, besides those of commands that time."""
+
+    baseline: str | None = option(
+        "--baseline NAME", "Solution that the table of cases and solutions compares with (default the reference)"
+    )
 
 
 @command(RunFlags)
@@ -198,7 +204,7 @@ def _own_age_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat[19]) / os.sysconf("SC_CLK_TCK")
 
 
-def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
+def make_options(flags: VerifyFlags, timing: TimingFlags | None, settings: Settings) -> RunOptions:
     """Combine flags, settings and defaults, in this order; flags with the name of an option are copied."""
     from kbench.engine.options import options_from
 
@@ -221,7 +227,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     return options_from(settings, **given, **(_timing(timing, settings) if timing is not None else {}))
 
 
-def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
+def _timing(flags: TimingFlags, settings: Settings) -> dict[str, Any]:
     least, most = flags.processes, flags.max_processes
     if flags.quick and (least or most):
         named = "--processes" if least else "--max-processes"

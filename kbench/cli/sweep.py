@@ -12,7 +12,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.options import argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.resume import OPTIONS_OF_RESUMING, arguments_of, started_with
-from kbench.cli.run import RunFlags, code_of_statuses, make_options
+from kbench.cli.run import TimingFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.model import ResultRow, Status
 from kbench.engine.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
@@ -30,8 +30,8 @@ if TYPE_CHECKING:  # numpy, which completion does not need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepFlags(RunFlags):
-    """Flags of `kbench sweep`, besides those of `kbench run`."""
+class SweepFlags(TimingFlags):
+    """Flags of `kbench sweep`, besides those of commands that time."""
 
     problem: str = argument(
         "PROBLEMS",

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,10 @@ from kbench.devices import selection
 from kbench.host import nursery_process
 from kbench.host.builder import Builder
 from kbench.host.context import RunContext
+from kbench.host.work_folder import work_folder
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.sandbox import hidden_paths, removal, rung_probe
+from kbench.sandbox import hidden_paths, rung_probe
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import Message, WireError, decode_constants
 from kbench.wire.observed import Observed
@@ -39,7 +39,8 @@ def computed(path: Path) -> Any:
     kept = _place(manifest.identity(path, VARIANT))
     with contextlib.suppress(OSError, ValueError, WireError, KeyError):
         return decode_constants(json.loads(kept.read_text()))["CASES"]
-    answer, observed = _Listing(registry.as_problem(path)).run()
+    with work_folder() as scratch:
+        answer, observed = _Listing(registry.as_problem(path), scratch).run()
     try:
         table = decode_constants(answer["cases"])["CASES"]
     except (WireError, KeyError, TypeError) as error:
@@ -59,9 +60,8 @@ def _place(identity: str) -> Path:
 class _Listing(Builder):
     """Runs a problem's file in a worker on the CPU, which may start no program and write nothing of the user's."""
 
-    def __init__(self, problem: Entry):
+    def __init__(self, problem: Entry, scratch: Path):
         device = selection.choose("cpu")
-        scratch = Path(tempfile.mkdtemp(prefix="kbench-cases-"))
         rung = int(rung_probe.reached(device.kind, cache_dir()))
         super().__init__(problem, RunContext(options=RunOptions(), device=device, rung=rung, scratch=scratch))
 
@@ -80,8 +80,6 @@ class _Listing(Builder):
                     child.kill()
         except ChildError as error:
             raise self._explained(error) from error
-        finally:
-            removal.remove(home)
 
     def _explained(self, error: ChildError) -> PluginError:
         path = self._problem.path
