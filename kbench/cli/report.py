@@ -52,29 +52,32 @@ def page_of(path: Path, settings: Settings) -> str:
     from kbench.engine import journal
     from kbench.report.html.run import render_run
     from kbench.report.html.sweep import render_sweep
-    from kbench.report.saved_run import command_of, recall
-    from kbench.report.shown import Remark
-    from kbench.report.swept_table import of_published, of_run
-    from kbench.report.terminal import stack_line
+    from kbench.report.saved_run import command_of, recall, recall_published
+    from kbench.report.shown import Note
 
+    source = shown_path(path)
     if published.is_published(path):
-        return render_sweep(of_published(path.stem, published.read_published(path)), shown_path(path))
+        rows = published.read_published(path)
+        known = recall_published(rows)
+        claims = {case.key: row.claimed for case, row in zip(known.cases, rows, strict=True)}
+        devices = ", ".join(dict.fromkeys(row.gpu for row in rows if row.gpu))
+        return render_sweep(path.stem, known, claims=claims, lead=devices, source=source)
     run = read_run(path, needs_samples=False)
     judged, summary = recall(run)
     missing = not run.samples and any(row.samples_sha256 for row in run.rows)
-    notes = [Remark(kind="warning", text=NO_SAMPLES)] if missing else []
+    notes = [Note(kind="warning", text=NO_SAMPLES)] if missing else []
     written = path.with_name(path.stem + journal_file.SUFFIX)
-    told, is_sweep = None, len({row.problem for row in run.rows}) > 1
+    record, is_sweep = None, len(summary.problems) > 1
     try:
-        told = journal.read(written) if written.is_file() else None
-        is_sweep = is_sweep or (told is not None and told.header.command == "sweep")
+        record = journal.read(written) if written.is_file() else None
+        is_sweep = is_sweep or (record is not None and record.header.command == "sweep")
     except KbenchError as error:
         is_sweep = True
-        notes = [*notes, Remark(kind="warning", text=f"claims and rates are not shown: {error.message}")]
-    if not is_sweep:
-        repeat = command_of(run.rows, settings)
-        return render_run(summary, judged, repeat=repeat, notes=notes, source=shown_path(path))
-    return render_sweep(of_run(run.name, summary, stack_line(run.rows[0]), told, notes), shown_path(path))
+        notes = [*notes, Note(kind="warning", text=f"claims and rates are not shown: {error.message}")]
+    if is_sweep:
+        return render_sweep(run.name, summary, record=record, notes=notes, source=source)
+    repeat = command_of(run.rows, settings)
+    return render_run(summary, judged, repeat=repeat, notes=notes, source=source)
 
 
 def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:

@@ -9,9 +9,9 @@ from kbench.compare import ComparedCase, ComparedSide, Comparison
 from kbench.core.levels import UNKNOWN, level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
-from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.document import render_document, render_lines
+from kbench.report.shown import stack_line
 from kbench.report.summary import constants_in
 from kbench.report.table import Table, escape_markdown, one_line, table
 from kbench.storage.json_values import plain
@@ -28,7 +28,7 @@ WORDS = {
 """Word for each verdict, worst first."""
 
 APART = 1.1
-"""Chosen. Ratios that differ by this factor are told apart."""
+"""Factor from which two ratios differ visibly (chosen)."""
 
 
 def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
@@ -99,7 +99,7 @@ def hints(comparison: Comparison) -> list[str]:
 
 
 def note_on_times(comparison: Comparison) -> str:
-    """Say what a change is of, where the two times alone would tell another one; empty if they agree."""
+    """Say what a change is of, where the ratio of the two times contradicts it; empty if they agree."""
     names = [case.solution for case in comparison.cases if contradicts(case)]
     if not names:
         return ""
@@ -188,12 +188,12 @@ def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
 
 def constants_of(sides: Iterable[ComparedSide | None]) -> list[str]:
     """Return a line for each case with its constants, including those of `--set`."""
-    told = {
+    found = {
         side.case: constants
         for side in sides
         if side is not None and (constants := constants_in(side.measurement.conditions.overrides))
     }
-    return [f"case {one_line(case)}: {one_line(constants)}" for case, constants in told.items()]
+    return [f"case {one_line(case)}: {one_line(constants)}" for case, constants in found.items()]
 
 
 def heading(comparison: Comparison) -> str:
@@ -202,12 +202,9 @@ def heading(comparison: Comparison) -> str:
     if not sides:
         return ""
     here = sides[0].measurement.conditions
-    stack = [here.gpu_name]
-    stack += [] if is_timed_by_host(here.device) else [f"driver {here.driver}", f"CUDA {here.cuda}"]
-    stack += [f"torch {here.torch}", here.mode, *(["CPU timing"] if is_timed_by_host(here.device) else [])]
-    stack += ["wall time"] if comparison.time is Time.WALL else []
+    stack = [stack_line(here), here.mode, "wall time" if comparison.time is Time.WALL else ""]
     named = f"{comparison.base} → {', '.join(_others(comparison))}"
-    return "\n".join([named, " · ".join(part for part in stack if part), *constants_of(sides)])
+    return "\n".join([named, " · ".join(filter(None, stack)), *constants_of(sides)])
 
 
 def _others(comparison: Comparison) -> list[str]:

@@ -9,7 +9,7 @@ from kbench.core.model import Passed, ResultRow, Sample, Timing
 from kbench.report import document, units
 from kbench.report.document import render_document
 from kbench.report.pivot import pivot_of
-from kbench.report.shown import remarks, remarks_of, rows_of, shown, stack_of, unit_of
+from kbench.report.shown import notes_of_case, notes_of_run, rows_of, shown, stack_line, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import escape_markdown, table
 from kbench.storage.json_values import plain
@@ -64,7 +64,7 @@ def _timing(timing: Timing, samples: bool) -> dict[str, Any]:
 
 
 def render_markdown(run: RunSummary) -> str:
-    """Write a run as a heading, a table, the reasons of failures, and every remark."""
+    """Write a run as a heading, a table, the reasons of failures, and every note."""
     lines = [
         *(f"case {case}: {constants}" for case, constants in run.constants.items()),
         *(
@@ -72,11 +72,11 @@ def render_markdown(run: RunSummary) -> str:
             for case, name in zip(run.cases, run.names, strict=True)
             if not case.passed
         ),
-        *(remark.line for remark in remarks(run)),
+        *(note.line for note in notes_of_run(run)),
     ]
     blocks = [
         f"### {escape_markdown(run.problem)}: {escape_markdown(run.status)}",
-        escape_markdown(stack_of(run.environment)),
+        escape_markdown(stack_line(run.environment)),
         table(rows_of(run, walls_apart=True)).markdown() if run.cases else "",
         pivot.markdown() if (pivot := pivot_of(run)) is not None else "",
         *(f"- {escape_markdown(line)}" for line in lines),
@@ -99,7 +99,7 @@ def _summary_line(case: CaseSummary, unit: units.TimeUnit, problem: str) -> dict
     low, _, high = case.shown_interval.partition(" … ")
     figures = {**shown(case, unit), "speedup_low": low, "speedup_high": high}
     return {
-        "problem": case.rows[0].problem if case.rows else problem,
+        "problem": case.problem or problem,
         "solution": case.solution,
         "case": case.case,
         "constants": case.constants,
@@ -111,5 +111,5 @@ def _summary_line(case: CaseSummary, unit: units.TimeUnit, problem: str) -> dict
         **{name: figures[name].replace(units.ABSENT, "").replace(",", "").strip("~×% ") for name in FIGURES},
         "attestation": case.attestation,
         "processes": sum(row.time_ns_median is not None for row in case.rows),
-        "warnings": "; ".join(remark.line for remark in remarks_of(case)),
+        "warnings": "; ".join(note.line for note in notes_of_case(case)),
     }

@@ -17,9 +17,10 @@ from kbench.devices.backend import is_timed_by_host
 from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.plugins import case_selection, registry
 from kbench.plugins.constant_text import text_of
-from kbench.report.summary import RunSummary, summarise
+from kbench.report.summary import CaseSummary, RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
+from kbench.storage.published import PublishedRow
 from kbench.storage.results import Run
 from kbench.storage.rows import constants_of, evaluates
 from kbench.storage.runfiles import shown_path
@@ -37,19 +38,40 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     if not groups:
         raise NothingSelectedError(f"{run.name} has no such case", f"`kbench show {run.name}` shows all")
     first = run.rows[0]
-    told = sidecar.read(run.path, first.started_utc) or RunDetails(started_utc=first.started_utc)
-    judged = tuple(_judged(run, rows, told.of(rows[0].solution, rows[0].case)) for rows in groups.values())
+    known = sidecar.read(run.path, first.started_utc) or RunDetails(started_utc=first.started_utc)
+    judged = tuple(_judged(run, rows, known.of(rows[0].solution, rows[0].case)) for rows in groups.values())
     problems = list(dict.fromkeys(key[0] for key in groups))
     return judged, RunSummary(
         problem=" and ".join(problems) if len(problems) <= MOST_PROBLEMS else f"{len(problems)} problems",
         cases=tuple(summarise(one) for one in judged),
         environment=Environment(**{name: getattr(first, name) for name in ("device", *ENVIRONMENT_COLUMNS)}),
-        reference_s=told.reference_s,
-        elapsed_s=told.elapsed_s,
-        peaks=told.peaks,
-        command=told.command,
+        reference_s=known.reference_s,
+        elapsed_s=known.elapsed_s,
+        peaks=known.peaks,
+        command=known.command,
         typed=shlex.quote(shown_path(run.path)),
     )
+
+
+def recall_published(rows: Sequence[PublishedRow]) -> RunSummary:
+    """Read a published table as a run; a status that kbench does not have is no verdict."""
+    cases = [
+        CaseSummary(
+            solution=f"{row.task} {row.name}".strip(),
+            case="",
+            status=Status(row.status) if row.status in {*Status} else Status.NOT_VERIFIED,
+            reason=row.reason,
+            level=Level(row.level) if row.level else None,
+            lacks=tuple(row.lacks.split()),
+            flags=tuple(row.flags.split()),
+            speedup=row.speedup,
+            speedup_low=row.speedup_low,
+            speedup_high=row.speedup_high,
+            attestation=row.attestation,
+        )
+        for row in rows
+    ]
+    return RunSummary(problem="", cases=tuple(cases))
 
 
 def details_of(summary: RunSummary) -> RunDetails:
@@ -65,28 +87,28 @@ def details_of(summary: RunSummary) -> RunDetails:
     )
 
 
-def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Judged:
+def _judged(run: Run, rows: Sequence[ResultRow], known: CaseDetails | None) -> Judged:
     failing = [row for row in rows if row.status != Status.PASSED]
     row = failing[0] if failing else rows[0]
     lacks = tuple(row.lacks.split())
-    if told is None:
-        known = {code: explain(code) for code in row.findings.split() if code not in lacks}
+    if known is None:
+        meanings = {code: explain(code) for code in row.findings.split() if code not in lacks}
         findings = [
             Finding(code=code, kind=FindingKind.NOTE, message=one.meaning if one else code)
-            for code, one in known.items()
+            for code, one in meanings.items()
         ]
-        told = CaseDetails(solution=row.solution, case=row.case, findings=tuple(findings))
+        known = CaseDetails(solution=row.solution, case=row.case, findings=tuple(findings))
     common: dict[str, Any] = {
-        "findings": told.findings,
+        "findings": known.findings,
         "level": Level(row.level) if row.level else None,
         "lacks": lacks,
-        "log": told.log,
+        "log": known.log,
     }
     errors = [found for one in (failing[:1] or rows) if (found := _correctness(one)) is not None]
     correctness = functools.reduce(worst, errors) if errors else None
     outcome: Outcome
     if failing:
-        common |= {"reason": row.reason, "diagnosis": told.diagnosis}
+        common |= {"reason": row.reason, "diagnosis": known.diagnosis}
         outcome = Failed(status=Status(row.status), correctness=correctness, **common)
     elif correctness is None:
         raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
@@ -97,8 +119,8 @@ def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Ju
         case=row.case,
         outcome=outcome,
         rows=tuple(rows),
-        stage_s=told.stage_s,
-        weight=told.weight,
+        stage_s=known.stage_s,
+        weight=known.weight,
     )
 
 

@@ -1,4 +1,4 @@
-"""What every report prints of a run: figures that agree to the digit, remarks with what to do, and a sentence."""
+"""Figures, notes and sentences of a run, which every report prints alike."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from kbench.core.events import Waiting
 from kbench.core.explain import CAUSES, explain
-from kbench.core.model import Environment, FindingKind
+from kbench.core.model import Environment, FindingKind, ResultRow
+from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
@@ -23,16 +24,19 @@ MOST_NAMED = 5
 """Solutions of a case that a line names, unless `-v` asks for all: a sweep has hundreds."""
 
 
-def stack_of(here: Environment | None) -> str:
-    """Write what a run was measured on in one line; empty if it is not known."""
+def stack_line(here: ResultRow | Environment | Conditions | None) -> str:
+    """Write the device and the versions below it in one line, as far as they are known."""
     if here is None:
         return ""
-    clock = "CPU timing" if is_timed_by_host(here.device) else f"driver {here.driver} · CUDA {here.cuda}"
-    return f"{here.gpu_name} · {clock} · torch {here.torch}"
+    on_cpu = is_timed_by_host(here.device)
+    versions = {} if on_cpu else {"driver": here.driver, "CUDA": here.cuda}
+    device = f"CPU {here.gpu_name}".strip() if on_cpu else here.gpu_name
+    known = [f"{name} {text}" for name, text in (versions | {"torch": here.torch}).items() if text]
+    return " · ".join(filter(None, [device, *known]))
 
 
 def render_waiting(event: Waiting) -> str:
-    """Write who is waited for: `waiting for NVIDIA H200, in use by pid 812 (ann): kbench run group_norm`."""
+    """Name the process that holds the device: `waiting for NVIDIA H200, in use by pid 812 (ann): kbench run x`."""
     return f"waiting for {event.device}, in use by {one_line(event.holder)}"
 
 
@@ -69,7 +73,7 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
             # most code does not call a reference as a graph
             ref_wall_ns = case.ref_wall_ns if "reference_replayed" in case.flags else None
             reference = units.both_times(reference, ref_wall_ns, unit)
-        problem = {"problem": case.rows[0].problem if case.rows else ""} if several else {}
+        problem = {"problem": case.problem} if several else {}
         rows.append(
             {
                 **problem,
@@ -131,7 +135,7 @@ def _measured(case: CaseSummary) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
+class Note:
     """One line for a reader; `kind` is `warning`, `hint` or a finding's."""
 
     kind: str
@@ -139,28 +143,27 @@ class Remark:
 
     @property
     def line(self) -> str:
-        """The remark as a line of text."""
+        """The note as a line of text."""
         return f"{self.kind}: {self.text}"
 
 
-def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
-    """Return one line of warnings for each solution, and one hint at most; `-v` gives each with its cases."""
-    return _every_remark(run) if verbosity > 0 else _warnings(run)
+def notes_of_run(run: RunSummary, verbosity: int = 0) -> list[Note]:
+    """Return one line of warnings for each solution, and one hint at most; with `-v` a line for each code."""
+    if verbosity > 0:
+        found: dict[Note, list[tuple[str, str]]] = {}
+        for case, name in zip(run.cases, run.names, strict=True):
+            for note in notes_of_case(case, with_lacks=True):
+                found.setdefault(note, []).append((name, case.case))
+        lines = [replace(note, text=f"{_where(cases, None)}: {note.text}") for note, cases in found.items()]
+        return lines + _hints(run)
+    return _warnings(run) + ([] if run.failing else _hints(run)[:1])
 
 
-def _every_remark(run: RunSummary) -> list[Remark]:
-    """Return a line for each finding and flag, with its cases, and each advice once at the end."""
-    found: dict[Remark, list[tuple[str, str]]] = {}
-    for case, name in zip(run.cases, run.names, strict=True):
-        for remark in _said_of(case, 1):
-            found.setdefault(remark, []).append((name, case.case))
-    lines = [replace(remark, text=f"{_where(cases, None)}: {remark.text}") for remark, cases in found.items()]
-    return lines + [
-        Remark(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in _advice(run, run.cases).items()
-    ]
+def _hints(run: RunSummary) -> list[Note]:
+    return [Note(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in _advice(run, run.cases).items()]
 
 
-def _warnings(run: RunSummary) -> list[Remark]:
+def _warnings(run: RunSummary) -> list[Note]:
     """Say the worst of each solution in words and the rest by code; solutions with the same worst share a line."""
     found: dict[str, list[tuple[str, str]]] = {}
     for case, name in zip(run.cases, run.names, strict=True):
@@ -177,9 +180,8 @@ def _warnings(run: RunSummary) -> list[Remark]:
         first = f"{code}, {count} of {of} results" if of > 1 else code
         more = [f"{other} ({count})" if of > 1 else other for other, count in counts.most_common()]
         also = f"; also {', '.join(more)}" if more else ""
-        lines.append(Remark(kind="warning", text=f"{_joined(names, MOST_NAMED)}: {text} [{first}]{also}"))
-    advice = [] if run.failing else [*_advice(run, run.cases).items()][:1]
-    return lines + [Remark(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in advice]
+        lines.append(Note(kind="warning", text=f"{_joined(names, MOST_NAMED)}: {text} [{first}]{also}"))
+    return lines
 
 
 def _rank(code: str) -> int:
@@ -216,25 +218,20 @@ def _typed(fix: str, run: RunSummary) -> str:
     return fix.replace(LATEST, run.typed)
 
 
-def remarks_of(case: CaseSummary) -> list[Remark]:
-    """Return the lines on the findings and flags of a case."""
-    where = _where([(case.solution, case.case)], MOST_NAMED)
-    return [replace(remark, text=f"{where}: {remark.text}") for remark in _said_of(case, 0)]
-
-
-def _said_of(case: CaseSummary, verbosity: int) -> list[Remark]:
+def notes_of_case(case: CaseSummary, *, with_lacks: bool = False) -> list[Note]:
+    """Return the findings and flags of a case, `with_lacks` also those that its level's column names."""
     found = []
     for finding in case.findings:
         if finding.fatal and not case.passed and finding.kind is not FindingKind.LEVEL:
             continue  # the failure itself is this finding
-        if finding.code in case.lacks and not finding.fatal and verbosity < 1:
-            continue  # the level's column has it
-        found.append(Remark(kind=finding.kind.value, text=f"{one_line(finding.message)} [{finding.code}]"))
+        if finding.code in case.lacks and not finding.fatal and not with_lacks:
+            continue
+        found.append(Note(kind=finding.kind.value, text=f"{one_line(finding.message)} [{finding.code}]"))
     by_advice: dict[str, list[str]] = {}
     for flag in case.warnings:
         known = explain(flag)
         by_advice.setdefault(known.fix if known is not None else flag, []).append(f"{flag_text(flag)} [{flag}]")
-    return found + [Remark(kind="warning", text="; ".join(texts)) for texts in by_advice.values()]
+    return found + [Note(kind="warning", text="; ".join(texts)) for texts in by_advice.values()]
 
 
 def _where(cases: Sequence[tuple[str, str]], most: int | None) -> str:

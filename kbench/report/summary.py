@@ -13,6 +13,7 @@ from kbench.core.model import Correctness, Environment, Failed, Finding, Finding
 from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios, weighted_mean
 from kbench.report import units
+from kbench.storage.results import CaseKey
 from kbench.storage.rows import constants_of
 from kbench.storage.runfiles import LATEST
 
@@ -31,25 +32,25 @@ class CaseSummary:
     solution: str
     case: str
     status: Status
-    reason: str
-    log: str
+    reason: str = ""
+    log: str = ""
     """The tail of what the solution printed."""
-    constants: str
+    constants: str = ""
     """The problem's constants with the case and `--set` applied: `features=37, rows=7`."""
-    diagnosis: Diagnosis | None
+    diagnosis: Diagnosis | None = None
     """Why values are wrong; the reason begins with its sentence."""
-    findings: tuple[Finding, ...]
-    flags: tuple[str, ...]
-    correctness: Correctness | None
-    rows: tuple[ResultRow, ...]
-    stage_s: dict[str, float]
-    time_ns: float | None
-    reference_ns: float | None
-    speedup: float | None
-    speedup_low: float | None
-    speedup_high: float | None
-    limit_ns: int | None
-    percent_of_limit: float | None
+    findings: tuple[Finding, ...] = ()
+    flags: tuple[str, ...] = ()
+    correctness: Correctness | None = None
+    rows: tuple[ResultRow, ...] = ()
+    stage_s: dict[str, float] = field(default_factory=dict)
+    time_ns: float | None = None
+    reference_ns: float | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    limit_ns: int | None = None
+    percent_of_limit: float | None = None
     own_share: float | None = None
     """Share of a call's time in the solution's own kernels, from 0 to 1; None if not known."""
     level: Level | None = None
@@ -66,11 +67,21 @@ class CaseSummary:
     weight: float = 1.0
     """Number of times that the case counts in means over several cases."""
     noise: float | None = None
-    """Of a single process: half the width of the range of its speed-up, as a share; it limits the printed digits."""
+    """Half the width of the range of a single process's speed-up, as a share; it limits the printed digits."""
+
+    @property
+    def problem(self) -> str:
+        """Name of the problem; empty without rows."""
+        return self.rows[0].problem if self.rows else ""
+
+    @property
+    def key(self) -> CaseKey:
+        """Problem, solution and case."""
+        return CaseKey(self.problem, self.solution, self.case)
 
     @property
     def passed(self) -> bool:
-        """Whether the solution held every check of this case."""
+        """True if the solution held every check of this case."""
         return self.status is Status.PASSED
 
     @property
@@ -88,12 +99,12 @@ class CaseSummary:
 
     @property
     def weak(self) -> bool:
-        """Whether the judge's clock cannot confirm the time of some process."""
+        """True if the judge's clock cannot confirm the time of some process."""
         return self.attestation == "weak"
 
     @property
     def alone(self) -> bool:
-        """Whether it was timed in one process, which has no interval."""
+        """True if it was timed in one process, which has no interval."""
         return ONE_PROCESS in self.flags
 
     @property
@@ -158,7 +169,7 @@ class RunSummary:
     @property
     def problems(self) -> tuple[str, ...]:
         """The names of its problems, one but in a sweep."""
-        return tuple(dict.fromkeys(case.rows[0].problem for case in self.cases if case.rows))
+        return tuple(dict.fromkeys(case.problem for case in self.cases if case.problem))
 
     @property
     def rows(self) -> tuple[ResultRow, ...]:
@@ -172,12 +183,9 @@ class RunSummary:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its cases are told apart by, in their order: the solution, after its problem where there are several."""
+        """Name of each case's solution, after its problem where there are several."""
         several = len(self.problems) > 1
-        return tuple(
-            f"{case.rows[0].problem} · {case.solution}" if several and case.rows else case.solution
-            for case in self.cases
-        )
+        return tuple(f"{one.problem} · {one.solution}" if several else one.solution for one in self.cases)
 
     @property
     def failing(self) -> tuple[CaseSummary, ...]:
@@ -202,10 +210,11 @@ class RunSummary:
             return self.error.message
         if self.interrupted:
             return "interrupted"
-        told = [(case, name) for case, name in zip(self.cases, self.names, strict=True) if case.status == self.status]
-        if not told or told[0][0].passed:
+        found = [(case, name) for case, name in zip(self.cases, self.names, strict=True) if case.status == self.status]
+        if not found or found[0][0].passed:
             return ""
-        return f"{told[0][1]}, case {told[0][0].case}: {told[0][0].reason}"
+        (case, name), *_ = found
+        return f"{name}, case {case.case}: {case.reason}"
 
     @property
     def solutions(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, Sweep
 from kbench.report import units
 from kbench.report.document import render_document
 from kbench.report.gate import clean, render_suite
-from kbench.report.shown import render_waiting, stack_of
+from kbench.report.shown import render_waiting, stack_line
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import escape_markdown, one_line, table
 from kbench.storage.json_values import plain
@@ -27,7 +27,7 @@ def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbo
     """Write a sweep as text: failures, then the figures."""
     blocks = [
         headline(summary),
-        "\n".join(line for line in (stack_of(summary.environment), *_constants(verdicts)) if line),
+        "\n".join(line for line in (stack_line(summary.environment), *_constants(verdicts)) if line),
     ]
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
@@ -55,7 +55,7 @@ def headline(summary: SweepSummary) -> str:
 def figures(summary: SweepSummary) -> dict[str, str]:
     """Return the figures of a sweep by name, a line each; absent ones are left out."""
     rate = f"{summary.units_per_hour:.0f} units an hour, " if summary.units_per_hour is not None else ""
-    told = {
+    found = {
         "level": ", ".join(f"{count} {level}" for level, count in summary.levels.items()),
         "fast_p": " · ".join(
             f"p = {p:g}: {100 * share.share:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
@@ -72,12 +72,12 @@ def figures(summary: SweepSummary) -> dict[str, str]:
         "time went": ", ".join(f"{stage} {units.seconds(spent_s)}" for stage, spent_s in summary.stage_s.items()),
         "slowest": ", ".join(f"{one_line(slow.name)} {units.seconds(slow.elapsed_s)}" for slow in summary.slowest),
     }
-    return {name: text for name, text in told.items() if text}
+    return {name: text for name, text in found.items() if text}
 
 
 def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     """Write a sweep for a pull request: the figures, and one line for each verdict."""
-    blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(stack_of(summary.environment))]
+    blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(stack_line(summary.environment))]
     blocks += [escape_markdown(line) for line in _constants(verdicts)]
     blocks.append("\n".join(f"- {name}: {escape_markdown(text)}" for name, text in figures(summary).items()))
     if verdicts:
@@ -89,8 +89,8 @@ def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> s
 
 def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_code: int, hint: str | None) -> str:
     """Write a sweep as one document; `results` has one entry per verdict, without samples, which are in the files."""
-    told: dict[str, Any] = plain(summary)
-    told["fast"] = [{"p": p, **plain(share), "share": share.share} for p, share in summary.fast.items()]
+    found: dict[str, Any] = plain(summary)
+    found["fast"] = [{"p": p, **plain(share), "share": share.share} for p, share in summary.fast.items()]
     return render_document(
         "sweep",
         status="ok" if not summary.reason else "ended",
@@ -100,7 +100,7 @@ def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_
         speedup=summary.speedup.value if summary.speedup is not None else None,
         environment=summary.environment,
         csv=summary.csv_path,
-        summary=told,
+        summary=found,
         results=[_result(verdict) for verdict in verdicts],
     )
 
@@ -179,10 +179,10 @@ def _cells(verdict: TaskVerdict) -> dict[str, str]:
 def _result(verdict: TaskVerdict) -> dict[str, Any]:
     """Write a verdict with the keys of a result of `run`, but its rows; and what a sweep knows of it beside."""
     task, last = verdict.task, verdict.last
-    told = plain(summarise(verdict.judged()))
-    del told["rows"]
+    found = plain(summarise(verdict.judged()))
+    del found["rows"]
     return {
-        **told,
+        **found,
         "key": task.key,
         "problem": task.problem.name,
         "also": task.also,
@@ -201,12 +201,12 @@ def _result(verdict: TaskVerdict) -> dict[str, Any]:
 
 def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
     cases = [verdict.last.case or verdict.task.case for verdict in verdicts]
-    told = dict.fromkeys(
+    found = dict.fromkeys(
         f"case {one_line(case.name)}: {one_line(constants_text(case.overrides))}" for case in cases if case.overrides
     )
-    if len(told) > MOST_CONSTANTS:
-        return [f"constants of {len(told)} cases: `--json` has them"]
-    return list(told)
+    if len(found) > MOST_CONSTANTS:
+        return [f"constants of {len(found)} cases: `--json` has them"]
+    return list(found)
 
 
 def _mean(summary: SweepSummary) -> str:

@@ -3,12 +3,11 @@
 import re
 
 from kbench.core.explain import explain
-from kbench.core.model import ResultRow, Status
+from kbench.core.model import Status
 from kbench.core.printable import printable
-from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.pivot import pivot_of
-from kbench.report.shown import headline, remarks, rows_of, shown, unit_of, where
+from kbench.report.shown import headline, notes_of_run, rows_of, shown, stack_line, unit_of, where
 from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
 from kbench.report.table import one_line, table
 
@@ -33,7 +32,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
     blocks += [_table(run, verbosity, width)] if run.cases and (pivot is None or verbosity > 0) else []
     blocks += [pivot.text(intervals=verbosity > 0, width=width)] if pivot is not None else []
     blocks += failures(run, verbosity)
-    blocks.append("\n".join(remark.line for remark in remarks(run, verbosity)))
+    blocks.append("\n".join(note.line for note in notes_of_run(run, verbosity)))
     if verbosity > 0 or printed:
         logs = [case for case in run.cases if case.passed and case.log]
         blocks += ["\n".join([f"printed by {c.solution}, case {c.case}", *_log_lines(c, verbosity)]) for c in logs]
@@ -77,16 +76,6 @@ def _heading(run: RunSummary, verbosity: int) -> str:
         judged = len({case.case for case in run.cases})
         lines.append(f"{judged} of {judged + run.unjudged} cases judged; `--case '*'` judges all")
     return "\n".join(lines)
-
-
-def stack_line(row: ResultRow) -> str:
-    """Return what a row was measured on in one line, as far as it is known."""
-    named = {"driver": row.driver, "CUDA": row.cuda, "torch": row.torch}
-    device = row.gpu_name
-    if is_timed_by_host(row.device):
-        named, device = {"torch": row.torch}, f"CPU {row.gpu_name}".strip()
-    parts = [device, *(f"{name} {version}" for name, version in named.items() if version)]
-    return " · ".join(part for part in parts if part)
 
 
 def _table(run: RunSummary, verbosity: int, width: int | None) -> str:

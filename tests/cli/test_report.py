@@ -180,15 +180,17 @@ def test_a_published_table(kbench):
     assert (done.code, "has no column `speedup_low`" in done.err) == (2, True)
 
 
-def test_many_speedups_are_points_in_order(kbench):
+def test_the_chart_has_the_largest_speedups_and_the_table_all(kbench):
     line = "1/{n},Model {n},2,passed,task,,{n},,,held,,1,,NVIDIA H200,abc,x\n"
     header = PUBLISHED.partition("\n")[0] + "\n"
     Path("few.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 61)))
     Path("many.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 62)))
-    assert not page(kbench, "few.csv").says("rank")
+    assert not page(kbench, "few.csv").says("largest of")
     found = page(kbench, "many.csv")
-    assert found.says("rank")
-    assert found.words.index("Model 61: 61") < found.words.index("Model 2: 2"), "the largest first"
+    assert found.says("The 60 largest of 61")
+    chart = found.words.partition("largest first")[2].partition("All verdicts")[0]
+    assert "1/1 Model 1" not in chart
+    assert chart.index("1/61 Model 61") < chart.index("1/2 Model 2"), "the largest first"
 
 
 def test_a_comparison_has_the_change_and_the_margin(kbench):

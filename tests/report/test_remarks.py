@@ -6,7 +6,7 @@ from fakes import ROW, failed, passed
 
 from kbench.core.model import Finding, Status
 from kbench.report import run_formats, terminal
-from kbench.report.shown import remarks, remarks_of
+from kbench.report.shown import notes_of_case, notes_of_run
 from kbench.report.summary import RunSummary, summarise
 
 NOISY = "attestation_weak bimodal drift not_settled outliers"
@@ -14,7 +14,7 @@ NOISY = "attestation_weak bimodal drift not_settled outliers"
 
 def lines(*judged, verbosity=0, **fields) -> list[str]:
     run = RunSummary(problem="p", cases=tuple(map(summarise, judged)), **fields)
-    return [one.line for one in remarks(run, verbosity)]
+    return [one.line for one in notes_of_run(run, verbosity)]
 
 
 def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
@@ -39,9 +39,9 @@ def test_verbose_output_has_a_line_for_each_cause_with_its_cases():
 
 def test_the_advice_on_a_saved_run_names_that_run_and_that_on_an_unsaved_one_none():
     case = summarise(passed(flags="drift"))
-    *_, hint = remarks(RunSummary(problem="p", cases=(case,), typed="results/one.csv"))
+    *_, hint = notes_of_run(RunSummary(problem="p", cases=(case,), typed="results/one.csv"))
     assert "`kbench show results/one.csv --samples`" in hint.text
-    *_, hint = remarks(RunSummary(problem="p", cases=(case,)))
+    *_, hint = notes_of_run(RunSummary(problem="p", cases=(case,)))
     assert hint.text == "drift: Close other programs and run again."
 
 
@@ -67,13 +67,13 @@ def test_notes_are_for_those_who_ask_and_solutions_kept_apart():
     assert lines(one, other) == []
     told = ["note: a, case default: own: x [kernels]", "note: b, case default: own: y [kernels]"]
     assert lines(one, other, verbosity=1) == told
-    assert [remark.line for remark in remarks_of(summarise(one))] == ["note: a, case default: own: x [kernels]"]
+    assert [note.line for note in notes_of_case(summarise(one))] == ["note: own: x [kernels]"]
 
 
 def test_a_failure_has_the_only_hint():
     wrong = failed(Status.WRONG_VALUE, "off by one", solution="wrong")
     run = RunSummary(problem="p", cases=tuple(map(summarise, (passed(flags="throttled"), wrong))))
-    assert [one.kind for one in remarks(run)] == ["warning"]
+    assert [one.kind for one in notes_of_run(run)] == ["warning"]
     assert terminal.render_run(run).count("hint: ") == 1
 
 
@@ -88,11 +88,11 @@ def of_a_sweep(count: int) -> RunSummary:
 
 def test_a_sweep_names_problems_and_not_all_of_them():
     run = of_a_sweep(40)
-    warning, _ = remarks(run)
+    warning, _ = notes_of_run(run)
     assert warning.text.startswith(
         "0_ReLU · mine, 1_ReLU · mine, 2_ReLU · mine, 3_ReLU · mine and 36 more: the device lowered"
     )
-    assert remarks(run, verbosity=1)[0].text.count("_ReLU · mine") == 40
+    assert notes_of_run(run, verbosity=1)[0].text.count("_ReLU · mine") == 40
     lines = terminal.render_run(run).splitlines()
     assert sum(line.split()[:2] == [f"{number}_ReLU", "mine"] for number in range(40) for line in lines) == 40
     assert terminal.render_run(run, verbosity=-1).startswith("passed  0_ReLU · mine  default")

@@ -4,14 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from typing import Self
 
 from kbench.report import units
 
 MOST_TICKS = 6
 ROOM = 0.04
 """Share of an axis that is left free at either end."""
-LEAST_CHANGE = 1.0
-"""Least reach of an axis of changes, in percent: the gate's margin is always visible."""
 LETTER = 2.4
 """Width of a letter, in percent of an axis on a phone: 7 of 290 pixels."""
 LINE = 8.0
@@ -33,7 +32,7 @@ class Tick:
 
     @property
     def extent(self) -> tuple[float, float]:
-        """Where the label begins and ends, in percent of the axis."""
+        """Begin and end of the label, in percent of the axis."""
         width = len(self.text) * LETTER
         begin = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
         return begin, begin + width
@@ -50,6 +49,11 @@ class Scale:
     signed: bool = False
     whole: bool = False
     """Label whole numbers only, for counts."""
+
+    @classmethod
+    def of_changes(cls, reach: float) -> Self:
+        """Make an axis of changes in percent, with no change in the middle."""
+        return cls(low=-reach, high=reach, unit=" %", signed=True)
 
     def at(self, value: float) -> float:
         """Return the position of a value in percent of the axis; values beyond an end are placed there."""
@@ -98,21 +102,6 @@ def around(values: Iterable[float | None], *, log: bool = False, unit: str = "",
     middle, half = (low + high) / 2, (high - low) / 2
     half = (1 + 2 * ROOM) * max(half, abs(middle) * least_span / 2, 1e-9)
     return Scale(low=middle - half, high=middle + half, unit=unit)
-
-
-def from_zero(values: Iterable[float | None], unit: str) -> Scale:
-    """Make an axis of amounts, which begins at zero."""
-    return Scale(low=0.0, high=around([0.0, *values], unit=unit).high, unit=unit)
-
-
-def changes(reach: float) -> Scale:
-    """Make an axis of changes in percent, with no change in the middle."""
-    return Scale(low=-reach, high=reach, unit=" %", signed=True)
-
-
-def changes_around(ends: Iterable[float | None]) -> Scale:
-    """Make an axis of changes that holds all of these with some room, and LEAST_CHANGE."""
-    return changes(1.06 * max([LEAST_CHANGE, *(abs(end) for end in ends if end is not None)]))
 
 
 def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:

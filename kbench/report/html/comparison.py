@@ -4,29 +4,36 @@ from kbench.compare import Comparison
 from kbench.core.verdict import Answer, Verdict
 from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of, worst_first
 from kbench.report.html import page
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span, changes_around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span
+from kbench.report.html.page import Section
+
+LEAST_REACH = 1.0
+"""Least reach of the axis in percent: the gate's margin is always visible."""
+MARGIN = "A case is slower if its whole interval lies right of the margin, and faster if it lies left."
 
 
 def render_comparison(comparison: Comparison, margin: float, source: str) -> str:
     """Write a comparison as one HTML file; `margin` is a share. Raises MachineError."""
-    sides, *rest = heading(comparison).splitlines()
+    title, *lead = heading(comparison).splitlines()
     return page.render(
-        "comparison.html",
-        title=sides,
-        stack=rest[0] if rest else "",
-        constants=rest[1:],
+        "compare",
+        title=title,
         headline=f"{summary_line(comparison)}.",
-        changes=_changes(comparison, 100 * margin),
-        table=table_of(comparison),
+        lead=lead,
+        sections=[
+            Section(heading="Change", about=MARGIN, parts=[("chart", _changes(comparison, 100 * margin))]),
+            Section(heading="All cases", parts=[("table", table_of(comparison))]),
+        ],
         source=source,
     )
 
 
 def _changes(comparison: Comparison, margin: float) -> Chart:
     judged = [(case, case.verdict) for case in worst_first(comparison.cases) if case.verdict and case.verdict.ratio]
-    rows = []
+    rows, ends = [], [LEAST_REACH, 2 * margin]
     for case, verdict in judged:
         least, centre, most = _percents(verdict)
+        ends += [abs(end) for end in (least, centre, most) if end is not None]
         bad = verdict.status in {Answer.SLOWER, Answer.NEW_FAIL}
         mine = margin if verdict.margin is None else 100 * verdict.margin
         rows.append(
@@ -44,7 +51,7 @@ def _changes(comparison: Comparison, margin: float) -> Chart:
         )
     return Chart(
         rows=rows,
-        scale=changes_around([2 * margin, *(end for _, verdict in judged for end in _percents(verdict))]),
+        scale=Scale.of_changes(1.06 * max(ends)),
         axis="change of the time; right is slower",
         rule=(0.0, ""),
         key=(

@@ -4,109 +4,139 @@ import re
 from collections.abc import Sequence
 
 from kbench.core.events import Judged
-from kbench.core.explain import explain
 from kbench.core.levels import PROPERTIES
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.html import page, samples, speed
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around
+from kbench.report.html.page import Part, Section
 from kbench.report.pivot import pivot_of
-from kbench.report.shown import Remark, headline, remarks, sentence, shown, unit_of
+from kbench.report.shown import Note, headline, notes_of_run, rows_of, stack_line
 from kbench.report.summary import CaseSummary, RunSummary
-from kbench.report.table import table
-from kbench.report.terminal import stack_line
+from kbench.report.table import Table, table
+from kbench.report.terminal import failures
 
-MOST_SENTENCES = 3
-LOOKS = {"solution": "head", "verdict": "verdict", "speed-up": "number strong"}
+MOST_CONSTANTS = 3
+"""Cases whose constants the head of the page names; the constants of more cases are in a table."""
+ON_CPU = "CPU timing: measured with the host's clock, no GPU took part."
+TWO_TIMES = (
+    "Device time is the GPU's alone; wall time includes the host's work.",
+    "On a CPU both are times of a call: device time from the samples, wall time from a plain loop.",
+)
+SAMPLES = (
+    "Every timed call, process by process, as its distance from the median of all calls; at the right edge the "
+    "distribution of the solution's calls. No call is dropped."
+)
+KEY = (("point", "solution"), ("reference", "reference"), ("point outlier", "outlier"))
+MARKED = ("marked", "marked: throttled or disturbed")
+REBUILT = "Reconstructed from the results file, which does not have every option."
 
 
 def render_run(
-    run: RunSummary,
-    judged: Sequence[Judged],
-    *,
-    repeat: str = "",
-    notes: Sequence[Remark] = (),
-    source: str = "",
+    run: RunSummary, judged: Sequence[Judged], *, repeat: str = "", notes: Sequence[Note] = (), source: str = ""
 ) -> str:
     """Write a run as one HTML file; `repeat` is the command, `notes` are on the file `source`. Raises MachineError."""
-    unit = unit_of(run.cases)
-    rows = run.rows
-    pivot = pivot_of(run)
-    several_cases = len({case.case for case in run.cases}) > 1
-    lacking = dict.fromkeys(code for case in run.cases for code in case.lacks)
+    first, pivot = run.rows[0], pivot_of(run)
+    on_cpu = is_timed_by_host(first.device)
+    constants = [f"case {case}: {text}" for case, text in run.constants.items()]
+    few = len(constants) <= MOST_CONSTANTS
+    panels: list[Part] = [("panels", one) for one in samples.panels(judged)]
+    grid: list[Part] = []
+    if pivot is not None:
+        grid = [("table", pivot.table(pivot.solutions))]
+        grid += [("plane", speed.over_cases(pivot))] if pivot.wins else []
+    sections = [
+        Section(heading="Cases and solutions", about=pivot.title if pivot is not None else "", parts=grid),
+        Section(heading="Results", parts=[("table", table(rows_of(run, walls_apart=True))), ("small", _means(run))]),
+        Section(heading="What does not pass", parts=[("lines", text) for text in failures(run, 0)]),
+        Section(
+            heading="Speed-up",
+            about="Reference time over the solution's time; right of the dashed line is faster.",
+            parts=[("chart", speed.speedups(run.timed))],
+        ),
+        Section(
+            heading="Device time and wall time", about=TWO_TIMES[on_cpu], parts=[("chart", speed.times(run.timed))]
+        ),
+        Section(
+            heading="How far from the limit",
+            about="The limit is the least time for the problem's bytes and operations at the peaks measured on this "
+            "device.",
+            parts=[("chart", speed.rates(run.timed)), *_rooflines(run)],
+        ),
+        Section(heading="Samples", about=SAMPLES, parts=[("key", (*KEY, MARKED)), *panels] if panels else []),
+        Section(heading="What is right", parts=[("table", _correctness(run)), ("pairs", _lacks(run.cases))]),
+        Section(heading="Warnings and notes", parts=[("notes", [*notes, *notes_of_run(run, 1)])]),
+        Section(heading="What solutions printed", parts=_logs(run.cases)),
+        Section(heading="Constants", parts=[] if few else [("pairs", [*run.constants.items()])]),
+        Section(heading="To repeat it", parts=[*_command(run, repeat), ("pairs", _environment(run.rows))]),
+    ]
     return page.render(
-        "run.html",
+        "run",
         title=run.problem,
-        stack=stack_line(rows[0]),
-        on_cpu=is_timed_by_host(rows[0].device),
         headline=pivot.sentence() if pivot is not None and pivot.wins else headline(run),
-        pivot=pivot,
-        grid=pivot.table(pivot.solutions) if pivot is not None else None,
-        over_cases=speed.over_cases(pivot) if pivot is not None and pivot.wins else None,
-        run=run,
-        sentence=sentence,
-        explain=explain,
-        table=table([_cells(case, unit, speed.where(case, run.cases)) for case in run.cases]),
-        looks=LOOKS,
-        cases=list(dict.fromkeys(case.case for case in run.cases)),
-        sentences=1 < len(run.cases) <= MOST_SENTENCES,
-        means=[(name, run.shown_speedup_of(name)) for name in run.solutions] if several_cases else [],
-        speeds=speed.speedups(run.timed),
-        times=speed.times(run.timed),
-        roofs=speed.rooflines(run.timed, run.peaks),
-        rates=speed.rates(run.timed),
-        knows_peaks=run.peaks is not None,
-        panels=samples.panels(judged),
-        errors=_errors(run.cases),
-        properties=[(code, PROPERTIES[code].meaning) for code in lacking if code in PROPERTIES],
-        environment=_environment(rows),
-        # A run of its name exists, and another one would be refused.
-        repeat=re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command) or repeat,
-        typed=bool(run.command),
-        remarks=[*notes, *remarks(run, 1)],
+        lead=[stack_line(first), ON_CPU if on_cpu else "", *(constants if few else ())],
+        sections=sections,
         source=source,
     )
 
 
-def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str]:
-    cells = shown(case, unit)
-    return {
-        "solution": case.solution,
-        "case": where,
-        "verdict": cells["verdict"],
-        f">time, {unit.name}": cells["time"],
-        f">wall, {unit.name}": cells["wall"],
-        f">reference, {unit.name}": cells["reference"],
-        ">speed-up": case.shown_speedup,
-        ">95 % interval": case.shown_interval,
-        ">of limit": cells["percent_of_limit"],
-        ">in own kernels": cells["own_kernels"],
-        ">worst error": cells["worst_error"],
-    }
+def _means(run: RunSummary) -> str:
+    if len({case.case for case in run.cases}) == 1:
+        return ""
+    means = ", ".join(f"{name} {run.shown_speedup_of(name)}" for name in run.solutions)
+    return f"{run.mean_name.capitalize()} over cases: {means}"
 
 
-def _errors(cases: Sequence[CaseSummary]) -> Chart:
-    known = [(case, case.correctness.tolerance_ratio) for case in cases if case.correctness is not None]
-    rows = [
-        ChartRow(
-            label=case.solution,
-            note=speed.where(case, cases),
-            value=f"{ratio:.2g}" if ratio else "0",
-            value_note=f"worst error {units.error_size(case.correctness.max_abs_err)}" if case.correctness else "",
-            marks=(Mark(x=ratio, kind="point" if ratio <= 1 else "failed", title=f"{ratio:.3g} allowed"),),
-            spans=(Span(low=0.0, high=ratio, kind="stem"),),
+def _rooflines(run: RunSummary) -> list[Part]:
+    planes = speed.rooflines(run.timed, run.peaks)
+    parts: list[Part] = []
+    if planes and run.peaks is None:
+        parts.append(
+            ("small", "This file does not hold the device's peaks: only the limit at this intensity is drawn.")
         )
-        for case, ratio in known
-    ]
-    scale = around([*(ratio for _, ratio in known), 1.0], log=True, least_span=4)
-    return Chart(rows=rows, scale=scale, axis="worst error over the allowed one; at 1 it fails", rule=(1.0, "allowed"))
+    for case, plane in planes:
+        parts += [("heading", f"Roofline, case {case}" if len(planes) > 1 else "Roofline"), ("plane", plane)]
+    return parts
+
+
+def _correctness(run: RunSummary) -> Table:
+    """Return level, lacks, share of own kernels and errors of each result; 1 is the largest allowed error."""
+    return table(
+        [
+            {
+                "solution": case.solution,
+                "case": speed.where(case, run.cases),
+                "verdict": case.status.value,
+                "level": case.level.value if case.level else "",
+                "lacks": ", ".join(case.lacks),
+                ">in own kernels": units.percent(None if case.own_share is None else 100 * case.own_share),
+                ">worst error": units.error_size(case.correctness.max_abs_err) if case.correctness else "",
+                ">of the allowed error": f"{case.correctness.tolerance_ratio:.2g}" if case.correctness else "",
+            }
+            for case in run.cases
+        ]
+    )
+
+
+def _lacks(cases: Sequence[CaseSummary]) -> list[tuple[str, str]]:
+    codes = dict.fromkeys(code for case in cases for code in case.lacks)
+    return [(code, PROPERTIES[code].meaning) for code in codes if code in PROPERTIES]
+
+
+def _logs(cases: Sequence[CaseSummary]) -> list[Part]:
+    return [("folded", (f"{case.solution}, case {case.case}", case.log)) for case in cases if case.log]
+
+
+def _command(run: RunSummary, repeat: str) -> list[Part]:
+    # A run of its name exists, and another one would be refused.
+    typed = re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command)
+    return [("command", typed or repeat), ("small", "" if typed or not repeat else REBUILT)]
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
     row = rows[0]
     clocks = sorted({one.sm_clock_mhz for one in rows if one.sm_clock_mhz is not None})
-    told = {
+    found = {
         "device": row.gpu_name,
         "driver": row.driver,
         "CUDA": row.cuda,
@@ -123,4 +153,4 @@ def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
         "commit": row.git_commit[:12] + (" with changes" if row.git_dirty else "") if row.git_commit else "",
         "kbench": row.kbench_version,
     }
-    return [(name, text) for name, text in told.items() if text]
+    return [(name, text) for name, text in found.items() if text]

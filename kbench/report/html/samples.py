@@ -9,7 +9,7 @@ from kbench.core import stats
 from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
 from kbench.report import units
-from kbench.report.html.charts import Dot, Scale, changes
+from kbench.report.html.charts import Dot, Scale
 from kbench.report.shown import flag_text
 
 ARMS = {"candidate": "point", "reference": "reference"}
@@ -25,19 +25,23 @@ INSIDE = 0.98
 def panels(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     """Draw the samples of every timed case: a panel for each process, all of a case on one axis."""
     timed = [(one, one.outcome.timings) for one in judged if isinstance(one.outcome, Passed)]
-    return [_case(one.solution, one.case, [t for t in timings if t.samples]) for one, timings in timed if timings]
+    several = len({one.case for one in judged}) > 1
+    return [
+        _case(f"{one.solution}, case {one.case}" if several else one.solution, [t for t in timings if t.samples])
+        for one, timings in timed
+        if timings
+    ]
 
 
-def _case(solution: str, case: str, timings: Sequence[Timing]) -> dict[str, Any]:
+def _case(title: str, timings: Sequence[Timing]) -> dict[str, Any]:
     middles = {arm: _median([s for timing in timings for s in timing.samples if s.arm == arm]) for arm in ARMS}
     away = [_deviation(sample, middles) for timing in timings for sample in timing.samples if sample.arm in ARMS]
     reach = max(LEAST_REACH, float(np.quantile(np.abs(away), INSIDE))) if away else LEAST_REACH
-    scale = changes(1.1 * reach)
+    scale = Scale.of_changes(1.1 * reach)
     first, *_, last = scale.ticks(upright=True)
     ticks = ((first.at, first.text), (scale.at(0.0), "0"), (last.at, last.text))
     return {
-        "solution": solution,
-        "case": case,
+        "title": title,
         "median": units.duration(middles["candidate"]),
         "ticks": [{"at": 100 - at, "text": text} for at, text in ticks],
         "panels": [_panel(timing, middles, scale) for timing in timings],

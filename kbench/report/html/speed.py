@@ -1,6 +1,6 @@
 """Plots of speed: speed-ups and their spread over processes, times of a call, and rooflines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from kbench.core.model import Peaks
@@ -11,15 +11,19 @@ from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around
 from kbench.report.pivot import Pivot
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
-from kbench.report.swept_table import SweptLine
 
 LABEL_GAP = 5.5
 """Height of a label in percent of the plane."""
+NAMES = {
+    "point": "device time",
+    "wall": "wall time of a plain loop",
+    "reference": "reference, device time",
+    "limit": "limit of the device",
+}
 
 
 def speedups(cases: Sequence[CaseSummary]) -> Chart:
     """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
-    timed = [case for case in cases if case.speedup is not None]
     rows = [
         ChartRow(
             label=case.solution,
@@ -33,21 +37,19 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart:
             ],
             spans=(Span(low=case.speedup_low, high=case.speedup_high, title=case.shown_interval),),
         )
-        for case in timed
+        for case in cases
+        if case.speedup is not None
     ]
-    return Chart(
-        rows=rows,
-        scale=speed_scale(timed),
-        axis="times as fast as the reference",
-        rule=(1.0, "reference"),
-        key=(("point", "a process"), ("interval", "95 % interval")),
-    )
+    return speed_chart(rows, key=(("point", "a process"), ("interval", "95 % interval")))
 
 
-def speed_scale(timed: Iterable[CaseSummary | SweptLine]) -> Scale:
-    """Make an axis of speed-ups that holds these with their intervals, and 1×."""
-    ends = (end for one in timed for end in (one.speedup, one.speedup_low, one.speedup_high))
-    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
+def speed_chart(rows: Sequence[ChartRow], key: tuple[tuple[str, str], ...] = ()) -> Chart:
+    """Draw rows of speed-ups on a logarithmic axis that holds them with their intervals, and 1×."""
+    ends = [
+        end for row in rows for end in (*(m.x for m in row.marks), *(e for s in row.spans for e in (s.low, s.high)))
+    ]
+    scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
+    return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
 
 
 def times(cases: Sequence[CaseSummary]) -> Chart:
@@ -101,14 +103,6 @@ def over_cases(pivot: Pivot) -> charts.Plane:
     return charts.Plane(dots=dots, lines=lines, x=x, y=y, x_axis=order, y_axis="time of a call")
 
 
-NAMES = {
-    "point": "device time",
-    "wall": "wall time of a plain loop",
-    "reference": "reference, device time",
-    "limit": "limit of the device",
-}
-
-
 def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
     """Return the label, with the case if there are several."""
     return case.case if len({one.case for one in cases}) > 1 else ""
@@ -137,7 +131,7 @@ def rates(cases: Sequence[CaseSummary]) -> Chart:
         )
         for case, share in known
     ]
-    scale = charts.from_zero([100.0, *(share for _, share in known)], " %")
+    scale = Scale(low=0.0, high=1.04 * max([100.0, *(share for _, share in known)]), unit=" %")
     return Chart(rows=rows, scale=scale, axis="share of the device's limit", rule=(100.0, "limit"))
 
 

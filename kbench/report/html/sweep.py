@@ -1,67 +1,124 @@
 """A sweep or a published table as a page: shares of right and fast solutions, failures, and claims."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
+from kbench.core.verdict import NOT_EVALUATED
+from kbench.engine.journal import Record
+from kbench.engine.summary import TRIVIAL, Score, Share, fast_p, mean_speedup
 from kbench.report import units
 from kbench.report.html import page
 from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Scale, Span, around, level
-from kbench.report.html.speed import speed_scale
-from kbench.report.swept_table import SweptLine, SweptTable
-from kbench.report.table import table
+from kbench.report.html.page import Section
+from kbench.report.html.speed import speed_chart
+from kbench.report.shown import Note, flag_text, rows_of, stack_line
+from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.table import Table, table
+from kbench.storage.results import CaseKey
 
 MOST_ROWS = 60
-"""Most speed-ups with a row each; more become sorted points."""
+"""Speed-ups that the chart shows, the largest; the table has all."""
 LONGEST_NAME = 90
 MOST_CONSTANTS = 3
-LOOKS = dict.fromkeys(("constants", "lacks", "warnings"), "text")
-LOOKS |= {"problem": "head", "verdict": "verdict", "speed-up": "number strong"}
+FAST = (
+    "fast_p: the share of solutions that are right and more than p times as fast as the reference. Statuses that are "
+    "not the solution's fault are left out, and so are tasks that wrong answers pass too (trivial_passes)."
+)
 
 
-def render_sweep(swept: SweptTable, source: str) -> str:
-    """Write a sweep as one HTML file. Raises MachineError without jinja2."""
-    timed = sorted(
-        (line for line in swept.lines if line.passed and line.speedup is not None),
-        key=lambda line: -(line.speedup or 0.0),
-    )
-    cases = {line.case for line in swept.lines}
-    constants = list(dict.fromkeys((line.case, line.constants) for line in swept.lines if line.constants))
+def render_sweep(
+    title: str,
+    run: RunSummary,
+    *,
+    record: Record | None = None,
+    claims: Mapping[CaseKey, float | None] | None = None,
+    lead: str = "",
+    notes: Sequence[Note] = (),
+    source: str,
+) -> str:
+    """Write a sweep as one HTML file; claimed speed-ups and times are in its journal. Raises MachineError."""
+    rate, stage_s, claims = None, Counter[str](), dict(claims or {})
+    if record is not None:
+        rate = record.units_per_hour
+        claims |= {CaseKey(line.problem, line.solution, line.case): line.claim for line in record.lines}
+        for line in record.lines:
+            stage_s.update(line.result.stage_s)
+    timed = sorted((case for case in run.cases if case.passed and case.speedup), key=lambda one: -(one.speedup or 0))
+    failed = Counter(case.status.value for case in run.cases if not case.passed).most_common()
+    warned = Counter(code for case in run.cases for code in _warnings(case)).most_common()
+    counted = [
+        Note(kind="warning", text=f"{code}, of {count} of {len(run.cases)}: {flag_text(code)}")
+        for code, count in warned
+    ]
+    spent = [(stage, units.seconds(spent_s)) for stage, spent_s in stage_s.most_common()]
+    constants = list(dict.fromkeys(f"case {case.case}: {case.constants}" for case in run.cases if case.constants))
+    speeds = f"The {MOST_ROWS} largest of {len(timed)}; the table has all." if len(timed) > MOST_ROWS else ""
+    sections = [
+        Section(heading="Right, and how fast", about=FAST, parts=[("chart", _fast(fast_p(_scores(run))))]),
+        Section(
+            heading="Claimed and measured",
+            about="On the dashed line a solution is as fast as claimed; below it, slower.",
+            parts=[("plane", _claims(run, claims))],
+        ),
+        Section(heading="Speed-up, the largest first", about=speeds, parts=[("chart", _speeds(timed[:MOST_ROWS]))]),
+        Section(heading="What does not pass", parts=[("pairs", failed)]),
+        Section(heading="Warnings and notes", parts=[("notes", [*notes, *counted])]),
+        Section(
+            heading="Where the time went",
+            about="Sum of the seconds of all lanes and builders.",
+            parts=[("pairs", spent)],
+        ),
+        Section(heading="All verdicts", parts=[("table", _table(run, claims))]),
+    ]
     return page.render(
-        "sweep.html",
-        title=swept.title,
-        stack=swept.stack,
-        headline=headline(swept),
-        swept=swept,
-        fast=_fast(swept),
-        speeds=_rows(timed) if 0 < len(timed) <= MOST_ROWS else None,
-        ranks=_ranks(timed) if len(timed) > MOST_ROWS else None,
-        statuses=_statuses(swept),
-        claims=_claims(swept.lines),
-        stages=[(stage, units.seconds(spent_s)) for stage, spent_s in swept.stage_s.items()],
-        table=table([_cells(line, several=len(cases) > 1) for line in swept.lines], wraps={"reason"}),
-        looks=LOOKS,
-        constants=constants if len(constants) <= MOST_CONSTANTS else [],
+        "sweep",
+        title=title,
+        headline=headline(run),
+        lead=[
+            lead or stack_line(run.environment),
+            "" if rate is None else f"{rate:.0f} units an hour",
+            *(constants if len(constants) <= MOST_CONSTANTS else ()),
+        ],
+        sections=sections,
         source=source,
     )
 
 
-def headline(swept: SweptTable) -> str:
+def _warnings(case: CaseSummary) -> list[str]:
+    return [code for code in case.advice if code != case.status.value]
+
+
+def _scores(run: RunSummary) -> list[Score]:
+    return [
+        Score(
+            passed=case.passed,
+            speedup=case.speedup if case.passed else None,
+            trivial=case.passed and TRIVIAL in {*case.flags, *(finding.code for finding in case.findings)},
+            weight=case.weight,
+        )
+        for case in run.cases
+        if case.status not in NOT_EVALUATED
+    ]
+
+
+def headline(run: RunSummary) -> str:
     """Write the result of the sweep in one sentence."""
-    passed = sum(line.passed for line in swept.lines)
-    text = f"{passed} of {len(swept.lines)} pass"
-    if swept.trivial:
-        text += f", {swept.trivial} of them a task that wrong answers pass too"
-    mean = swept.mean
+    scores = _scores(run)
+    mean, trivial = mean_speedup(scores), sum(one.trivial for one in scores)
+    text = f"{sum(case.passed for case in run.cases)} of {len(run.cases)} pass"
+    if trivial:
+        text += f", {trivial} of them a task that wrong answers pass too"
     if mean is None:
         return f"{text}."
     shown = units.speedup(mean.value, mean.low, mean.high, alone=mean.count == 1)
     interval = "" if mean.low is None else f" (95 % interval {units.interval(mean.low, mean.high)})"
     if mean.count == 1:
-        return f"{text}. The {'other ' if swept.trivial else ''}one that was timed has {shown} the reference's speed."
-    which = f"{mean.count} others" if swept.trivial else str(mean.count)
+        return f"{text}. The {'other ' if trivial else ''}one that was timed has {shown} the reference's speed."
+    which = f"{mean.count} others" if trivial else str(mean.count)
     return f"{text}. Over the {which} that were timed the {mean.name} is {shown} the reference's speed{interval}."
 
 
-def _fast(swept: SweptTable) -> Chart:
+def _fast(shares: Mapping[float, Share]) -> Chart:
     rows = [
         ChartRow(
             label="right" if threshold == 0 else f"right, above {threshold:g}×",
@@ -71,77 +128,54 @@ def _fast(swept: SweptTable) -> Chart:
             marks=(Mark(x=100 * share.share),),
             spans=(Span(low=100 * share.low, high=100 * share.high),),
         )
-        for threshold, share in swept.fast.items()
+        for threshold, share in shares.items()
     ]
-    return Chart(
-        rows=rows,
-        scale=Scale(low=0.0, high=104.0, unit=" %"),
-        axis="share of the judged solutions",
-        key=(("point", "share"), ("interval", "95 % band")),
+    scale, key = Scale(low=0.0, high=104.0, unit=" %"), (("point", "share"), ("interval", "95 % band"))
+    return Chart(rows=rows, scale=scale, axis="share of the judged solutions", key=key)
+
+
+def _speeds(timed: Sequence[CaseSummary]) -> Chart:
+    several = len({case.solution for case in timed}) > 1
+    return speed_chart(
+        [
+            ChartRow(
+                label=_cut(case.problem or case.solution),
+                note=case.solution if several and case.problem else "",
+                value=case.shown_speedup,
+                marks=(Mark(x=case.speedup or 1.0),),
+                spans=(Span(low=case.speedup_low, high=case.speedup_high),),
+            )
+            for case in timed
+        ]
     )
 
 
-def _rows(timed: Sequence[SweptLine]) -> Chart:
-    several = len({line.solution for line in timed}) > 1
-    rows = [
-        ChartRow(
-            label=line.problem if len(line.problem) <= LONGEST_NAME else line.problem[: LONGEST_NAME - 1] + "…",
-            note=line.solution if several else "",
-            value=line.shown_speedup,
-            marks=(Mark(x=line.speedup or 1.0, title=line.name),),
-            spans=(Span(low=line.speedup_low, high=line.speedup_high),),
-        )
-        for line in timed
-    ]
-    axis = "times as fast as the reference"
-    return Chart(rows=rows, scale=speed_scale(timed), axis=axis, rule=(1.0, "reference"))
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
-def _ranks(timed: Sequence[SweptLine]) -> Plane:
-    scale = speed_scale(timed)
-    ranks = Scale(low=0.0, high=float(len(timed) + 1))
-    dots = [
-        Dot(x=ranks.at(place), y=scale.down(line.speedup or 1.0), title=f"{line.name}: {line.shown_speedup}")
-        for place, line in enumerate(timed, start=1)
-    ]
-    return Plane(
-        dots=dots,
-        lines=(level(scale.down(1.0), kind="rule", label="reference"),),
-        x=ranks,
-        y=scale,
-        x_axis="rank",
-        y_axis="times as fast as the reference",
-    )
-
-
-def _statuses(swept: SweptTable) -> Chart:
-    failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
-    scale = Scale(low=0.0, high=1.05 * max(failed.values(), default=1), whole=True)
-    rows = [
-        ChartRow(label=status, value=str(count), spans=(Span(low=0.0, high=count, kind="bar"),))
-        for status, count in failed.items()
-    ]
-    return Chart(rows=rows, scale=scale, axis="verdicts")
-
-
-def _claims(lines: Sequence[SweptLine]) -> Plane | None:
+def _claims(run: RunSummary, claims: Mapping[CaseKey, float | None]) -> Plane | None:
     """Draw the measured speed-up over the claimed one; failures are crosses at the bottom."""
-    claimed = [line for line in lines if line.claim]
+    claimed = [
+        (case, name, claim) for case, name in zip(run.cases, run.names, strict=True) if (claim := claims.get(case.key))
+    ]
     if not claimed:
         return None
-    known = [line for line in claimed if line.passed and line.speedup is not None]
-    both = around([1.0, *(line.claim for line in claimed), *(line.speedup for line in known)], log=True, unit="×")
-
-    def dot(line: SweptLine, y: float, kind: str, outcome: str) -> Dot:
-        title = f"{line.name}: claimed {line.claim:g}×, {outcome}"
-        return Dot(x=both.at(line.claim or 1.0), y=y, kind=kind, title=title)
-
-    dots = [dot(line, both.down(line.speedup or 1.0), "point", f"measured {line.shown_speedup}") for line in known]
-    dots += [dot(line, 97.0, "cross", line.status) for line in claimed if line not in known]
-    diagonal = Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed")
+    measured = [case.speedup for case, _, _ in claimed if case.passed and case.speedup]
+    both = around([1.0, *measured, *(claim for *_, claim in claimed)], log=True, unit="×")
+    dots = []
+    for case, name, claim in claimed:
+        right = case.passed and case.speedup
+        outcome = f"measured {case.shown_speedup}" if right else case.status.value
+        y = both.down(case.speedup or 1.0) if right else 97.0
+        title = f"{name}: claimed {claim:g}×, {outcome}"
+        dots.append(Dot(x=both.at(claim), y=y, kind="point" if right else "cross", title=title))
     return Plane(
         dots=dots,
-        lines=(diagonal, level(both.down(1.0), kind="grid")),
+        lines=(
+            Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed"),
+            level(both.down(1.0), kind="grid"),
+        ),
         x=both,
         y=both,
         x_axis="claimed speed-up",
@@ -150,18 +184,17 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
     )
 
 
-def _cells(line: SweptLine, *, several: bool) -> dict[str, str]:
-    return {
-        "problem": line.problem,
-        "solution": line.solution,
-        "case": line.case if several else "",
-        "constants": line.constants,
-        "verdict": line.status,
-        "level": line.level,
-        "lacks": ", ".join(line.lacks),
-        ">speed-up": line.shown_speedup,
-        ">claimed": "" if line.claim is None else f"{line.claim:g}×",
-        ">of limit": units.percent(line.percent_of_limit),
-        "reason": line.reason,
-        "warnings": ", ".join(line.warnings),
-    }
+def _table(run: RunSummary, claims: Mapping[CaseKey, float | None]) -> Table:
+    several = len({case.case for case in run.cases}) > 1
+    cells = [
+        {
+            **row,
+            "case": case.case if several else "",
+            "constants": case.constants,
+            ">claimed": "" if (claim := claims.get(case.key)) is None else f"{claim:g}×",
+            "reason": case.reason,
+            "warnings": ", ".join(_warnings(case)),
+        }
+        for row, case in zip(rows_of(run, walls_apart=False), run.cases, strict=True)
+    ]
+    return table(cells, wraps={"reason"})
