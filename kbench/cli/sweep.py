@@ -212,7 +212,7 @@ def _pairs(flags: SweepFlags, run: str, journal: Path, settings: Settings) -> tu
 def _follow(
     work: "Work", options: "SweepOptions", make: "MakeExecutor", output: Output, followed: "Collector"
 ) -> ExitCode:
-    from kbench.cli.sweep_progress import progress_for
+    from kbench.cli.progress import SweepProgress, shown
     from kbench.engine import journal
     from kbench.engine.sweep import recorded
     from kbench.engine.sweep import sweep as judge_all
@@ -220,7 +220,7 @@ def _follow(
     code = ExitCode.OK
     try:
         stream = cast("Any", judge_all(work, options, make))
-        with progress_for(output) as show, closing(stream) as events:
+        with shown(output, SweepProgress()) as show, closing(stream) as events:
             for note in work.notes:
                 output.note(f"note: {note}")
             for event in events:

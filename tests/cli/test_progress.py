@@ -1,12 +1,14 @@
 """What a run says while it goes on: which events leave a line, and what the live line shows."""
 
 import dataclasses
+import io
+import sys
 
 import pytest
 from fakes import failed, passed
 
 from kbench.cli.output import Output
-from kbench.cli.progress import Live, describe, progress_for, so_far
+from kbench.cli.progress import RunProgress, describe, progress_for, so_far
 from kbench.core.events import Estimated, LargeCases, Planned, StageFinished, StageStarted, Waiting
 from kbench.core.forecast import Forecast
 from kbench.core.model import Status
@@ -75,18 +77,16 @@ def test_the_estimate_has_the_digits_that_it_supports(changes, text):
 
 
 def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
-    live = Live(Output())
-    with live:
-        live.show(StageStarted(stage="verify", solution="online", case="small", process=0))
-        live.show(finished("verify"))
-        live.show(ESTIMATE)
-        live.show(StageStarted(stage="time", solution="online", case="small", process=3))
-        (task,) = live._live.tasks
-        assert task.description == f"time    online  small  process 4  {so_far(ESTIMATE)}"
-        live.show(StageStarted(stage="build", solution="other", case="small"))
-        assert len(live._live.tasks) == 2
-        live.show(finished("time"))
-        assert [task.description for task in live._live.tasks] == ["build   other  small"]
+    progress = RunProgress()
+    progress.take(StageStarted(stage="verify", solution="online", case="small", process=0))
+    progress.take(finished("verify"))
+    progress.take(ESTIMATE)
+    progress.take(StageStarted(stage="time", solution="online", case="small", process=3))
+    assert [*progress.live.values()] == [f"time    online  small  process 4  {so_far(ESTIMATE)}"]
+    progress.take(StageStarted(stage="build", solution="other", case="small"))
+    assert len(progress.live) == 2
+    progress.take(finished("time"))
+    assert [*progress.live.values()] == ["build   other  small"]
 
 
 @pytest.mark.parametrize(
@@ -98,21 +98,29 @@ def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
     ],
 )
 def test_the_line_says_which_process_of_how_many(at_most, process, line):
-    live = Live(Output())
-    with live:
-        live.show(Planned(problem="p", solutions=(), cases=(), device="cpu", processes=1, at_most=at_most))
-        live.show(StageStarted(stage="verify", solution="online", case="small", process=process))
-        assert [task.description for task in live._live.tasks] == [line]
+    progress = RunProgress()
+    progress.take(Planned(problem="p", solutions=(), cases=(), device="cpu", processes=1, at_most=at_most))
+    progress.take(StageStarted(stage="verify", solution="online", case="small", process=process))
+    assert [*progress.live.values()] == [line]
 
 
-def test_on_a_narrow_terminal_the_time_left_is_on_another_line(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    live = Live(Output())
-    with live, live._live.console.capture() as shown:
-        live.show(ESTIMATE)
-        live.show(StageStarted(stage="time", solution="online", case="small", process=3))
-        live._live.console.print(live._live.get_renderable())
-    assert "at most 14 s more" in " ".join(shown.get().split())
+@pytest.mark.parametrize("columns", ["40", "100"])
+def test_a_terminal_keeps_what_stays_and_wraps_the_live_line(monkeypatch, columns):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stderr", Terminal())
+    with progress_for(Output()) as show:
+        show(ESTIMATE)
+        show(StageStarted(stage="time", solution="online", case="small", process=3))
+        show(finished("build", detail="compiled"))
+        show(StageStarted(stage="time", solution="online", case="small", process=3))
+    written = sys.stderr.getvalue()
+    assert "  build   online  small  ok  1.2 s  compiled" in " ".join(written.split("\n"))
+    assert "at most 14 s more" in " ".join(written.split())
 
 
 def test_whoever_holds_the_device_is_told_once(capsys):

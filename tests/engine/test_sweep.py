@@ -11,7 +11,7 @@ from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
 from waiting import wait_until
 
 from kbench.cli.output import Output
-from kbench.cli.sweep_progress import Pace, progress_for
+from kbench.cli.progress import SweepProgress, shown
 from kbench.core.errors import MachineError
 from kbench.core.events import StageFinished, TimeLimits, Waiting
 from kbench.core.model import Case, Failed, Status
@@ -143,7 +143,7 @@ def test_solutions_of_one_case_take_turns_and_cases_follow_one_another(stage) ->
 
 def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_lane_never(stage, capsys) -> None:
     stage.waits_for = ["pid 7 (ann): kbench run gelu", f"{signature()}, and 1 more"]
-    with progress_for(Output()) as show:
+    with shown(Output(), SweepProgress()) as show:
         for event in stage.run(many(stage.folder, 3)):
             show(event)
     told = [line for line in capsys.readouterr().err.splitlines() if "waiting" in line]
@@ -151,11 +151,11 @@ def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_
 
 
 def test_the_live_line_names_the_holder_while_it_is_waited_for() -> None:
-    pace = Pace()
+    pace = SweepProgress()
     pace.take(Waiting(device="H200", holder="pid 7"))
-    assert pace.line().endswith("waiting for H200, in use by pid 7")
+    assert pace.live[""].endswith("waiting for H200, in use by pid 7")
     pace.take(StageFinished(stage="wait", solution="s", case="c", process=0, ok=True, elapsed_s=1, detail=""))
-    assert "waiting" not in pace.line()
+    assert "waiting" not in pace.live[""]
 
 
 def test_what_refuses_to_parse_never_meets_a_judge(stage) -> None:
