@@ -1,20 +1,20 @@
 """Values of a module's constants, computed from its syntax tree; the amount of computation is limited."""
 
 import ast
+import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-MAX_CONSTANT_BITS = 4096
+MAX_BITS = 4096
 """Larger integers are not folded, because computing or printing them could take minutes."""
-MAX_STATEMENT, MAX_FILE = 4_000, 200_000
-"""Largest number of literals in one value, and in all values of a file. A name counts as its value at each use."""
+MAX_NODES = 4_000
+"""Largest number of nodes in the syntax tree of one value."""
+MAX_NAMED = 256
+"""Longest text of a value that a later one may name: so no value is much larger than the file."""
 DTYPE = re.compile(r"(?:b?float|u?int|complex)\d+(?:_\w+)?|half|float|double|short|int|long|bool")
 """Names of dtypes: `torch.bfloat16` is folded to the text `bfloat16`."""
-CHARACTERS = 64
-"""A string counts as one literal for each of this many characters."""
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -26,38 +26,36 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
+class Folded(NamedTuple):
     """The value of a name at the end of a file, and the line that assigns it."""
 
     value: Any
     line: int
-    literals: int
-    """Number of literals in the value."""
 
 
 def fold(statements: Sequence[ast.stmt], given: Mapping[str, Any] | None = None) -> dict[str, Folded]:
     """Return the values of names that follow from literals and arithmetic, and from `given` values of some names."""
-    given = given or {}
-    known: dict[str, Folded] = {}
-    left = MAX_FILE
+    found: dict[str, Folded] = {}
+    named: dict[str, Any] = {}
     for statement in statements:
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
             continue
         targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        folding = _Folding(known, min(left, MAX_STATEMENT))
+        assigned: list[tuple[str, Any]] = []
         try:
-            value = folding.evaluate(statement.value)
-            assigned = [pair for target in targets for pair in _unpack(target, value)]
+            if next(itertools.islice(ast.walk(statement.value), MAX_NODES, None), None) is None:
+                value = _value(statement.value, named)
+                assigned = [pair for target in targets for pair in _unpack(target, value)]
         except (ValueError, TypeError, ZeroDivisionError, OverflowError, RecursionError):
-            for name in bound(statement):
-                known.pop(name, None)
-        else:
-            for name, item in assigned:
-                literals = folding.spent if isinstance(item, tuple | list | dict) else _literals(item)
-                known[name] = Folded(value=given.get(name, item), line=statement.lineno, literals=literals)
-        left -= folding.spent
-    return known
+            pass  # it is not known
+        for name in bound(statement):
+            found.pop(name, None)
+            named.pop(name, None)
+        for name, own in assigned:
+            found[name] = Folded((given or {}).get(name, own), statement.lineno)
+            if len(repr(found[name].value)) <= MAX_NAMED:
+                named[name] = found[name].value
+    return found
 
 
 def bound(statement: ast.stmt) -> Iterator[str]:
@@ -82,55 +80,31 @@ def _unpack(target: ast.expr, value: Any) -> list[tuple[str, Any]]:
     raise ValueError("not a plain name")
 
 
-def _literals(value: Any) -> int:
-    return 1 + len(value) // CHARACTERS if isinstance(value, str | bytes) else 1
-
-
-class _Folding:
-    """One statement's evaluation, and how many literals it has met."""
-
-    def __init__(self, known: Mapping[str, Folded], most: int):
-        self._known = known
-        self._most = most
-        self.spent = 0
-
-    def evaluate(self, node: ast.expr) -> Any:
-        """Return the value of literals, known names and arithmetic; raises ValueError for anything else."""
-        value: Any
-        self._spend(1)
-        match node:
-            case ast.Constant():
-                value = _small(node.value)
-                self._spend(_literals(value) - 1)
-            case ast.Name(id=name) if name in self._known:
-                value = self._known[name].value
-                self._spend(self._known[name].literals - 1)
-            case ast.Attribute(value=ast.Name(id="torch"), attr=name) if DTYPE.fullmatch(name):
-                value = name
-            case ast.Tuple():
-                value = tuple([self.evaluate(element) for element in node.elts])
-            case ast.List():
-                value = [self.evaluate(element) for element in node.elts]
-            case ast.Dict() if None not in node.keys:
-                keys = [self.evaluate(key) for key in node.keys if key is not None]
-                value = dict(zip(keys, [self.evaluate(item) for item in node.values], strict=True))
-            case ast.UnaryOp(op=ast.USub()):
-                value = -self.evaluate(node.operand)
-            case ast.BinOp():
-                value = _binary(node.op, self.evaluate(node.left), self.evaluate(node.right))
-            case _:
-                raise ValueError(f"{type(node).__name__} is not a constant")
-        return value
-
-    def _spend(self, literals: int) -> None:
-        """Count literals that become part of the value. Raises ValueError above the limit."""
-        if self.spent + literals > self._most:
-            raise ValueError("too much to fold")
-        self.spent += literals
+def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    """Return the value of literals, known names and arithmetic; raises ValueError for anything else."""
+    match node:
+        case ast.Constant(value=value):
+            return _small(value)
+        case ast.Name(id=name) if name in known:
+            return known[name]
+        case ast.Attribute(value=ast.Name(id="torch"), attr=name) if DTYPE.fullmatch(name):
+            return name
+        case ast.Tuple(elts=elements):
+            return tuple([_value(element, known) for element in elements])
+        case ast.List(elts=elements):
+            return [_value(element, known) for element in elements]
+        case ast.Dict() if None not in node.keys:
+            pairs = zip(node.keys, node.values, strict=True)
+            return {_value(key, known): _value(item, known) for key, item in pairs if key is not None}
+        case ast.UnaryOp(op=ast.USub()):
+            return -_value(node.operand, known)
+        case ast.BinOp():
+            return _binary(node.op, _value(node.left, known), _value(node.right, known))
+    raise ValueError(f"{type(node).__name__} is not a constant")
 
 
 def _small(value: Any) -> Any:
-    if isinstance(value, int) and value.bit_length() > MAX_CONSTANT_BITS:
+    if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise ValueError("too large to fold")
     return value
 
@@ -140,7 +114,7 @@ def _binary(op: ast.operator, left: Any, right: Any) -> Any:
         raise TypeError("arithmetic on numbers only")
     if isinstance(op, ast.Pow | ast.LShift):
         growth = right * max(abs(int(left)).bit_length(), 1) if isinstance(op, ast.Pow) else right
-        if not 0 <= growth <= MAX_CONSTANT_BITS:
+        if not 0 <= growth <= MAX_BITS:
             raise ValueError("too large to fold")
         return _small(left**right if isinstance(op, ast.Pow) else int(left) << int(right))
     if type(op) not in _BINARY:
