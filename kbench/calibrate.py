@@ -1,13 +1,13 @@
-"""`calibrate`: the reference against itself on this device. What differs is noise: the gate promises no less."""
+"""`calibrate`: time the reference against itself on this device. The difference is noise; the gate promises no less."""
 
 import json
 import math
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,14 +23,13 @@ SCHEMA = 1
 DEFAULT_PROCESSES = 10
 
 SIZE_CLASSES = (("tiny", 20e3), ("short", 200e3), ("medium", 2e6), ("long", math.inf))
-"""Names and upper ends, in nanoseconds per call. Below 20 us calls are timed in batches."""
+"""Names and upper ends, in nanoseconds per call. Calls below 20 µs are timed in batches."""
 ELSEWHERE = "set XDG_STATE_HOME to another folder"
 AGAIN = "`kbench calibrate` measures it again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What is timed against itself."""
+class Subject(NamedTuple):
+    """A problem and a case, whose reference is timed against itself."""
 
     problem: str
     case: str
@@ -49,7 +48,7 @@ class AgainstItself:
     within: float
     """Robust sd of a pair's log ratio inside a process."""
     estimates: tuple[float, ...]
-    """Of each process; 0 without noise."""
+    """Estimate of each process; 0 without noise."""
 
     @property
     def between(self) -> float:
@@ -70,7 +69,7 @@ class ClassSpread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """What is known about the noise of one device."""
+    """Noise of one device."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
@@ -98,43 +97,16 @@ class Calibration:
         return detectable_effect(known.between, processes) if known is not None and processes > 1 else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrated:
-    """The calibration, and where it is saved."""
-
-    calibration: Calibration
-    path: Path
-
-
-CalibrationEvent = Subject | AgainstItself | Calibrated
-
-Measure = Callable[[Subject, int], Iterable[Timing]]
-"""Times a subject's reference against itself in the given number of fresh processes, with one Timing each."""
-
-
-def calibrate(
-    subjects: Sequence[Subject],
-    measure: Measure,
-    environment: Environment,
-    *,
-    processes: int = DEFAULT_PROCESSES,
-    directory: Path | None = None,
-) -> Generator[CalibrationEvent]:
-    """Time every subject against itself, and save what comes out. Raises MachineError as `analyse` and `save` do."""
-    results = []
-    for subject in subjects:
-        yield subject
-        results.append(analyse(subject, tuple(measure(subject, processes))))
-        yield results[-1]
-    calibration = Calibration(
+def calibration_of(environment: Environment, subjects: Sequence[AgainstItself]) -> Calibration:
+    """Return the calibration of a device from what was measured on it now."""
+    return Calibration(
         schema=SCHEMA,
         gpu_name=environment.gpu_name,
         gpu_uuid=environment.gpu_uuid,
         driver=environment.driver,
         measured_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        subjects=tuple(results),
+        subjects=tuple(subjects),
     )
-    yield Calibrated(calibration=calibration, path=save(calibration, directory))
 
 
 def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:

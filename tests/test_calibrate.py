@@ -10,11 +10,10 @@ from records import make_samples
 
 from kbench.calibrate import (
     AgainstItself,
-    Calibrated,
     Calibration,
     Subject,
     analyse,
-    calibrate,
+    calibration_of,
     load,
     save,
     size_class,
@@ -94,17 +93,12 @@ def test_detectable_shrinks_with_processes() -> None:
     assert effects[1] == pytest.approx(math.expm1(3.61 * 0.002), abs=1e-5)
 
 
-def test_the_verb_yields_events_and_saves(tmp_path: Path) -> None:
-    def measure(subject: Subject, processes: int) -> list[Timing]:
-        return [noisy(process, 0.001, 0.002) for process in range(processes)]
-
-    events = list(calibrate([NORM, NORM], measure, ENVIRONMENT, processes=4, directory=tmp_path))
-    assert [type(event) for event in events] == [*[Subject, AgainstItself] * 2, Calibrated]
-    final = events[-1]
-    assert isinstance(final, Calibrated)
-    assert final.path == tmp_path / "GPU-1-x.json"
-    assert load("GPU-1/x", tmp_path) == final.calibration
-    assert len(final.calibration.subjects[0].estimates) == 4
+def test_what_was_measured_is_saved_and_read_again(tmp_path: Path) -> None:
+    timings = [noisy(process, 0.001, 0.002) for process in range(4)]
+    found = calibration_of(ENVIRONMENT, [analyse(NORM, timings)])
+    assert save(found, tmp_path) == tmp_path / "GPU-1-x.json"
+    assert load("GPU-1/x", tmp_path) == found
+    assert len(found.subjects[0].estimates) == 4
 
 
 def test_storage_is_strict(tmp_path: Path) -> None:

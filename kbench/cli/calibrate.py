@@ -1,15 +1,13 @@
 """`kbench calibrate`: how noisy this device is, which limits what the gate can resolve."""
 
 import time
-from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
-from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, InternalError, MachineError
+from kbench.core.errors import ExitCode, MachineError
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Environment, Failed, Timing
 from kbench.plugins import registry
@@ -19,7 +17,7 @@ from kbench.report.table import Table, table
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
-    from kbench.calibrate import Calibrated, Calibration, CalibrationEvent, Measure, Subject
+    from kbench.calibrate import AgainstItself, Calibration, Subject
 
 DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 """Cases of each problem that cover the size classes without taking half an hour."""
@@ -44,45 +42,43 @@ def main(flags: _CalibrateFlags) -> int:
     from kbench.devices.backend import backend
 
     output, settings = flags.output(), flags.settings()
-    asked = flags.device or settings.run.device
+    asked, processes = flags.device or settings.run.device, flags.processes or verb.DEFAULT_PROCESSES
     device = selection.choose(asked)
-    subjects = _subjects(flags, device.kind, settings)
     gpu = doctor.read_gpu(device) if backend(device.kind).has_own_memory else None
     driver = gpu.driver if gpu is not None else ""
     here = Environment(device=device.kind, gpu_name=device.name, gpu_uuid=device.uuid, driver=driver, cuda="", torch="")
-    processes = flags.processes or verb.DEFAULT_PROCESSES
-    events = verb.calibrate(subjects, reference_against_itself(asked, settings), here, processes=processes)
-    done = _follow(events, len(subjects), output)
-    shown = _table(done.calibration, processes)
+    subjects, found, began = _subjects(flags, device.kind, settings), list["AgainstItself"](), time.monotonic()
+    for done, subject in enumerate(subjects):
+        left = units.time_left(done, len(subjects), time.monotonic() - began)
+        output.note(f"{done + 1}/{len(subjects)}  {subject.problem}  {subject.case}  {left}".rstrip())
+        found.append(verb.analyse(subject, _against_itself(subject, asked, processes, settings)))
+        output.note(f"     {units.duration(found[-1].time_ns)}, spread {100 * found[-1].between:.2g} %")
+    calibration = verb.calibration_of(here, found)
+    path = verb.save(calibration)
+    shown = _table(calibration, processes)
     output.show(
         text=lambda: f"{device.name}\n{shown.text()}",
-        json=lambda: render_document("calibrate", status="ok", device=device.name, results=done.calibration.subjects),
+        json=lambda: render_document("calibrate", status="ok", device=device.name, results=calibration.subjects),
         csv=shown.csv,
         md=shown.markdown,
     )
-    output.note(f"saved {done.path}")
+    output.note(f"saved {path}")
     return ExitCode.OK
 
 
-def reference_against_itself(device: str, settings: Settings) -> "Measure":
-    """Make the measurement that calibration asks for: `eager` as the solution, whose true ratio is 1."""
+def _against_itself(subject: "Subject", device: str, processes: int, settings: Settings) -> tuple[Timing, ...]:
+    """Time `eager` as the solution in so many processes: its true ratio is 1."""
     from kbench.engine import run as session
 
-    def measure(subject: "Subject", processes: int) -> Iterable[Timing]:
-        problem = registry.find_problem(subject.problem, settings)
-        eager = registry.find_solution(problem, "eager", settings)
-        options = RunOptions(
-            device=device, cases=(subject.case,), processes=processes, max_processes=processes, save=False
-        )
-        for event in session.run(problem, (eager,), options):
-            if isinstance(event, Judged):
-                if isinstance(event.outcome, Failed):
-                    reason = f"{event.outcome.status.value}: {event.outcome.reason}"
-                    raise MachineError(f"{subject.problem}, case {subject.case}: {reason}", "see `kbench doctor`")
-                return event.outcome.timings
-        raise InternalError(f"{subject.problem}, case {subject.case} was not judged")
-
-    return measure
+    problem = registry.find_problem(subject.problem, settings)
+    eager = registry.find_solution(problem, "eager", settings)
+    options = RunOptions(device=device, cases=(subject.case,), processes=processes, max_processes=processes, save=False)
+    with closing(session.run(problem, (eager,), options)) as events:
+        outcome = next(event.outcome for event in events if isinstance(event, Judged))
+    if isinstance(outcome, Failed):
+        reason = f"{outcome.status.value}: {outcome.reason}"
+        raise MachineError(f"{subject.problem}, case {subject.case}: {reason}", "see `kbench doctor`")
+    return outcome.timings
 
 
 def _subjects(flags: _CalibrateFlags, kind: str, settings: Settings) -> "list[Subject]":
@@ -93,25 +89,7 @@ def _subjects(flags: _CalibrateFlags, kind: str, settings: Settings) -> "list[Su
     else:
         entries = [entry for entry in registry.problems(settings) if entry.origin == "kbench"]
     named = [str(entry.path) if entry.origin == "path" else entry.name for entry in entries]
-    return [Subject(problem=name, case=case) for name in named for case in flags.case or DEFAULT_CASES[kind]]
-
-
-def _follow(events: "Generator[CalibrationEvent]", total: int, output: Output) -> "Calibrated":
-    from kbench.calibrate import AgainstItself, Calibrated, Subject
-
-    number, began = 0, time.monotonic()
-    with closing(events) as stream:
-        for event in stream:
-            match event:
-                case Subject(problem=problem, case=case):
-                    number += 1
-                    left = units.time_left(number - 1, total, time.monotonic() - began)
-                    output.note(f"{number}/{total}  {problem}  {case}  {left}".rstrip())
-                case AgainstItself(time_ns=time_ns, between=between):
-                    output.note(f"     {units.duration(time_ns)}, spread {100 * between:.2g} %")
-                case Calibrated():
-                    return event
-    raise InternalError("the calibration ended without a result")
+    return [Subject(name, case) for name in named for case in flags.case or DEFAULT_CASES[kind]]
 
 
 def _table(found: "Calibration", processes: int) -> Table:
