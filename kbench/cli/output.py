@@ -38,7 +38,7 @@ _PAINT = (
     ("32", re.compile(r"\b(?:FASTER|NEWLY FIXED|GATE PASSED)\b|(?<=  )passed\b|^(?:passed|ok)\b", re.M)),
     ("33", re.compile(r"\b(?:UNCLEAR|NOT COMPARABLE)\b|^(?:warning|warn|conditioning|timing)\b", re.M)),
     ("36", re.compile(r"^hint:", re.M)),
-    ("1", re.compile(r"^saved |(?<=  )\S+ +\S+\*(?=  |$)", re.M)),
+    ("1", re.compile(r"^saved |(?<= )\S+\*(?=  |$)", re.M)),
 )
 """SGR code and the words that it colours; applied to finished text, so that renderers need no colours."""
 

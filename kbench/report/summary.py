@@ -80,6 +80,14 @@ class CaseSummary:
         return CaseKey(self.problem, self.solution, self.case)
 
     @property
+    def work(self) -> int:
+        """Bytes or operations of a call, whichever bounds it; 0 if not known."""
+        row = self.rows[0] if self.rows else None
+        if row is None or not row.limit_rate:
+            return 0
+        return (row.dram_bytes if row.limit_rate == "memory" else row.flops) or 0
+
+    @property
     def passed(self) -> bool:
         """True if the solution held every check of this case."""
         return self.status is Status.PASSED

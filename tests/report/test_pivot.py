@@ -40,11 +40,11 @@ def grid(*solutions, weight=1.0, **fields):
 def test_a_run_over_cases_and_solutions_ends_with_a_pivot_in_place_of_the_long_table():
     text = terminal.render_run(grid())
     lines = text.splitlines()
-    start = lines.index("time in µs, and speed-up over the reference; * is the fastest of its case")
+    start = lines.index("time in µs, TB/s, and speed-up over the reference; * is the fastest of its case")
     assert [line.split() for line in lines[start + 1 : start + 5]] == [
         ["case", "a", "b", "other"],
-        ["small", "50.0", "4.00×*", "100.0", "2.000×", "90.0", "2.222×"],
-        ["large", "400", "1.000×", "200.0", "2.000×*", "900", "0.444×"],
+        ["small", "50.0", "42.9", "4.00×*", "100.0", "21.5", "2.000×", "90.0", "23.9", "2.222×"],
+        ["large", "400", "5.37", "1.000×", "200.0", "10.7", "2.000×*", "900", "2.39", "0.444×"],
         ["geometric", "mean", "2.00×", "2.00×", "0.994×"],
     ]
     assert "a is the fastest in 1 of 2 cases." in text
@@ -53,28 +53,46 @@ def test_a_run_over_cases_and_solutions_ends_with_a_pivot_in_place_of_the_long_t
     assert "(3.96 … 4.04)" in terminal.render_run(grid(), verbosity=1)
 
 
+@pytest.mark.parametrize(
+    ("limits", "rate"),
+    [(("memory", "memory"), "TB/s"), (("fp32", "fp16 x 3"), "TFLOP/s"), (("memory", "fp32"), ""), (("", ""), "")],
+)
+def test_the_rate_is_of_what_bounds_every_case(limits, rate):
+    cases = []
+    for case in grid("a", "b").cases:
+        row = replace(case.rows[0], limit_rate=limits[case.case == "large"])
+        cases.append(replace(case, rows=(row,)))
+    pivot = pivot_of(run_of(*cases))
+    assert pivot.rate == rate
+    assert (rate in pivot.title) if rate else ("/s" not in pivot.title)
+
+
 def test_a_solution_may_be_the_baseline():
     pivot = pivot_of(grid(baseline="b"))
-    assert pivot.title.startswith("time in µs, and speed-up over b;")
+    assert pivot.title.startswith("time in µs, TB/s, and speed-up over b;")
     assert {name: cell.speedup for name, cell in pivot.cells["small"].items()} == pytest.approx(
         {"a": 2.0, "b": 1.0, "other": 100 / 90}
     )
     small = pivot.cells["small"]["a"]
-    assert (small.low, small.high) == pytest.approx((2 / 1.0143, 2 * 1.0143), rel=1e-3)  # of both, in quadrature
-    assert pivot.means["b"] == "1.00×"
+    assert (small.speedup_low, small.speedup_high) == pytest.approx(
+        (2 / 1.0143, 2 * 1.0143), rel=1e-3
+    )  # of both, in quadrature
+    assert pivot.run.shown_speedup_of("b") == "1.00×"
     assert {one["baseline"] for one in pivot.records()} == {"b"}
 
 
 def test_weights_count_and_are_said():
     pivot = pivot_of(grid("a", "b", weight=3.0))
-    assert pivot.mean_name == "weighted geometric mean"
-    assert pivot.means == {"a": "2.83×", "b": "2.00×"}  # 4 ** (3/4) * 1 ** (1/4)
+    assert pivot.run.mean_name == "weighted geometric mean"
+    assert [pivot.run.shown_speedup_of(name) for name in "ab"] == ["2.83×", "2.00×"]  # 4 ** (3/4) * 1 ** (1/4)
     assert "weighted geometric mean" in terminal.render_run(grid("a", weight=3.0))
     assert "Weighted geometric means over the reference: a 2.83×" in pivot.sentence()
 
 
 def test_markdown_has_the_fastest_in_bold_and_json_a_record_each():
-    assert "| small | **50.0 4.00×** | 100.0 2.000× | 90.0 2.222× |" in run_formats.render_markdown(grid())
+    assert "| small | **50.0 42.9 4.00×** | 100.0 21.5 2.000× | 90.0 23.9 2.222× |" in run_formats.render_markdown(
+        grid()
+    )
     records = pivot_of(grid()).records()
     assert [(one["case"], one["solution"]) for one in records if one["fastest"]] == [("small", "a"), ("large", "b")]
 

@@ -43,7 +43,7 @@ def render_run(
     panels: list[Part] = [("panels", one) for one in samples.panels(judged)]
     grid: list[Part] = []
     if pivot is not None:
-        grid = [("table", pivot.table(pivot.solutions))]
+        grid = [("table", pivot.table(pivot.run.solutions))]
         grid += [("plane", speed.over_cases(pivot))] if pivot.wins else []
     sections = [
         Section(heading="Cases and solutions", about=pivot.title if pivot is not None else "", parts=grid),

@@ -81,13 +81,13 @@ def times(cases: Sequence[CaseSummary]) -> Chart:
 
 def over_cases(pivot: Pivot) -> charts.Plane:
     """Draw the time of each solution over the cases, in their order, joined by lines."""
-    of_case = [{name: cell.case.time_ns for name, cell in row.items()} for row in pivot.cells.values()]
+    of_case = [{name: cell.time_ns for name, cell in row.items()} for row in pivot.cells.values()]
     known = [time for row in of_case for time in row.values() if time is not None]
     y, unit = charts.time_scale(known)
     x = Scale(low=0.5, high=len(of_case) + 0.5, whole=True)
     lines, dots = [], []
     ends: dict[str, tuple[float, float]] = {}
-    for name in pivot.solutions:
+    for name in pivot.run.solutions:
         for place, (case, row) in enumerate(zip(pivot.cells, of_case, strict=True), start=1):
             if (time := row.get(name)) is None:
                 ends.pop(name, None)
