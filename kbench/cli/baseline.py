@@ -14,7 +14,6 @@ from kbench.cli.output import Format
 from kbench.cli.saved import find_run
 from kbench.cli.shared_flags import parse_slowdown
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
-from kbench.report.document import render_document
 from kbench.report.table import one_line, table
 from kbench.storage.runfiles import LATEST
 
@@ -85,12 +84,8 @@ def show(flags: _BaselineShowFlags) -> int:
         for gpu, one in accepted
     ]
     pairs = [{"device": gpu, "acceptance": one} for gpu, one in accepted]
-    output.show(
-        text=lambda: "\n".join([shown.text(indent="", width=output.width), *lines]),
-        json=lambda: render_document("baseline", status="ok", results=found, accepted=pairs),
-        csv=shown.csv,
-        md=shown.markdown,
-    )
+    text = "\n".join([shown.text(indent="", width=output.width), *lines])
+    output.table("baseline", shown, found, lambda: text, accepted=pairs)
     return ExitCode.OK
 
 

@@ -12,7 +12,6 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Environment, Failed, Timing
 from kbench.plugins import registry
 from kbench.report import units
-from kbench.report.document import render_document
 from kbench.report.table import Table, table
 from kbench.storage.settings import Settings
 
@@ -56,12 +55,7 @@ def main(flags: _CalibrateFlags) -> int:
     calibration = verb.calibration_of(here, found)
     path = verb.save(calibration)
     shown = _table(calibration, processes)
-    output.show(
-        text=lambda: f"{device.name}\n{shown.text()}",
-        json=lambda: render_document("calibrate", status="ok", device=device.name, results=calibration.subjects),
-        csv=shown.csv,
-        md=shown.markdown,
-    )
+    output.table("calibrate", shown, calibration.subjects, lambda: f"{device.name}\n{shown.text()}", device=device.name)
     output.note(f"saved {path}")
     return ExitCode.OK
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from kbench.cli.options import OutputFlags, argument, command
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
-from kbench.core.explain import EXPLANATIONS, Explanation, explain
-from kbench.report.document import render_document, render_records
+from kbench.core.explain import EXPLANATIONS, explain
 from kbench.report.table import table
 
 
@@ -30,14 +29,9 @@ def main(flags: _ExplainFlags) -> int:
         raise UsageError(f"no code `{code}`", hint)
     found = [one] if one is not None else [*EXPLANATIONS.values()]
     rows = [{"code": each.code, "kind": each.kind, "meaning": each.meaning} for each in found]
-    output.show(
-        text=lambda: (
-            f"{one.code}  ({one.kind})\n\n{one.meaning}\n\nhint: {one.fix}"
-            if one is not None
-            else table(rows, wraps={"meaning"}).text(indent="", width=output.width)
-        ),
-        json=lambda: render_document("explain", status="ok", results=found),
-        csv=lambda: render_records(found, Explanation),
-        md=table([row | {"what to do": each.fix} for row, each in zip(rows, found, strict=True)]).markdown,
-    )
+    whole = table([row | {"what to do": each.fix} for row, each in zip(rows, found, strict=True)])
+    text = table(rows, wraps={"meaning"}).text(indent="", width=output.width)
+    if one is not None:
+        text = f"{one.code}  ({one.kind})\n\n{one.meaning}\n\nhint: {one.fix}"
+    output.table("explain", whole, found, lambda: text)
     return ExitCode.OK

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, PluginError
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.report.document import render_document
 from kbench.report.table import Table, one_line, table
 from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
@@ -24,16 +23,7 @@ MOST_NAMED = 3
 """Most problems and solutions of one run that a line names (chosen): a sweep has hundreds. `-v` names all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """A table in the making: headings and cells, and the table that text shows below it."""
-
-    names: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    below: "Listing | None" = None
-    nothing: str = "nothing to list"
-    shortened: frozenset[str] = frozenset()
-    """Headings of lists of names that text shows in part, and of times that it shows to the minute, in UTC."""
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,31 +40,27 @@ class _ListFlags(OutputFlags):
 def main(flags: _ListFlags) -> int:
     """List problems, solutions, cases and runs."""
     output, settings = flags.output(), flags.settings()
+    below: list[Row] = []
     if flags.runs:
-        listing = _runs(flags.results or settings.results)
+        rows = _runs(folder := flags.results or settings.results)
+        if not rows and output.format is Format.TEXT and output.verbosity >= 0:
+            output.note(f"no run is saved in {os.path.relpath(folder)}\n\nhint: `kbench run PROBLEM` saves one")
+            return ExitCode.OK
     elif flags.problem is None:
-        listing = _problems(settings)
-    elif flags.cases:
-        listing = _cases(registry.find_problem(flags.problem, settings))
+        rows = _problems(settings)
     else:
         problem = registry.find_problem(flags.problem, settings)
-        rows = [(one.name, one.devices, one.origin, one.summary) for one in registry.solutions(problem, settings)]
-        listing = Listing(names=("solution", "devices", "from", "summary"), rows=rows, below=_cases(problem))
-    if not listing.rows and output.format is Format.TEXT and output.verbosity >= 0:
-        output.note(listing.nothing)
-        return ExitCode.OK
-    shown = _table(listing)
-    records = [dict(zip(listing.names, row, strict=True)) for row in listing.rows]
-    output.show(
-        text=lambda: _render_text(output, listing),
-        json=lambda: render_document("list", status="ok", results=records),
-        csv=shown.csv,
-        md=shown.markdown,
-    )
+        below = _cases(problem)
+        solutions = [
+            {"solution": one.name, "devices": one.devices, "from": one.origin, "summary": one.summary}
+            for one in registry.solutions(problem, settings)
+        ]
+        rows, below = (below, []) if flags.cases else (solutions, below if output.verbosity >= 0 else [])
+    output.table("list", _table(rows), rows, lambda: "\n\n".join(_text(output, part) for part in (rows, below) if part))
     return ExitCode.OK
 
 
-def _problems(settings: Settings) -> Listing:
+def _problems(settings: Settings) -> list[Row]:
     rows = []
     named = registry.problems(settings)
     known = {problem.path.resolve() for problem in named}
@@ -83,64 +69,64 @@ def _problems(settings: Settings) -> Listing:
     for problem in (*named, *own):
         files = [entry.name for entry in registry.solutions(problem, settings) if entry.builtin is None]
         name = problem.name if names[problem.name] == 1 else os.path.relpath(problem.path)  # which a command takes
-        cases: tuple[str, ...] = ()
+        cases: list[str] = []
         with suppress(PluginError):
-            cases = tuple(registry.selectable_cases(problem))
-        rows.append((name, cases, tuple(files), problem.origin, problem.summary))
-    return Listing(names=("problem", "cases", "solutions", "from", "summary"), rows=rows)
+            cases = [*registry.selectable_cases(problem)]
+        about = {"from": problem.origin, "summary": problem.summary}
+        rows.append({"problem": name, "cases": cases, "solutions": files, **about})
+    return rows
 
 
-def _cases(problem: Entry) -> Listing:
+def _cases(problem: Entry) -> list[Row]:
     """List cases with all constants in force: people know a case by its sizes."""
     parsed = problem.parsed
     own, weights = parsed.cases, parsed.weights
     file = "the file" if parsed.cases_are_literal else "the file, run once"
-    rows = [
-        (name, file if name in own else "derived", weights.get(name, ""), parsed.constants(overrides))
+    return [
+        {
+            "case": name,
+            "from": file if name in own else "derived",
+            "weight": weights.get(name, ""),
+            "constants": parsed.constants(overrides),
+        }
         for name, overrides in registry.selectable_cases(problem).items()
     ]
-    return Listing(names=("case", "from", "weight", "constants"), rows=rows)
 
 
-def _runs(folder: Path) -> Listing:
-    rows = [
-        (
-            *(run.name, run.started_utc, run.problems, run.solutions),
-            *(f"{run.passed}/{run.rows}", run.gpu_name, run.broken or ""),
-        )
+def _runs(folder: Path) -> list[Row]:
+    return [
+        {
+            "run": run.name,
+            "started": run.started_utc,
+            "problems": run.problems,
+            "solutions": run.solutions,
+            "rows passed": f"{run.passed}/{run.rows}",
+            "device": run.gpu_name,
+            "unreadable": run.broken or "",
+        }
         for run in list_runs(folder)
     ]
-    names = ("run", "started", "problems", "solutions", "rows passed", "device", "unreadable")
-    nothing = f"no run is saved in {os.path.relpath(folder)}\n\nhint: `kbench run PROBLEM` saves one"
-    return Listing(names=names, rows=rows, nothing=nothing, shortened=frozenset({"started", "problems", "solutions"}))
 
 
-def _table(listing: Listing, shortened: Collection[str] = ()) -> Table:
-    texts = [_shortened if name in shortened else _text for name in listing.names]
-    rows = [
-        {name: text(value) for name, text, value in zip(listing.names, texts, row, strict=True)} for row in listing.rows
-    ]
-    return table(rows, titles=listing.names, wraps=WRAPPING, spare={"device": 1})
+def _table(rows: Sequence[Row], *, short: bool = False) -> Table:
+    """Write each value; `short`: of runs in a line, which may be sweeps, times to the minute and few of many names."""
+
+    def written(name: str, value: Any) -> str:
+        if isinstance(value, dict):
+            value = [f"{constant}={item}" for constant, item in value.items()]
+        if short and name == "started":
+            value = value[: len("2026-01-01T00:00")].replace("T", " ")
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            return one_line(str(value))
+        more = len(value) - MOST_NAMED if short else 0
+        return " ".join(map(str, value[:MOST_NAMED] if more > 0 else value)) + (f" and {more} more" * (more > 0))
+
+    texts = [{name: written(name, value) for name, value in row.items()} for row in rows]
+    return table(texts, wraps=WRAPPING, spare={"device": 1})
 
 
-def _render_text(output: Output, listing: Listing) -> str:
-    whole = _table(listing, listing.shortened if output.verbosity <= 0 else ())
+def _text(output: Output, rows: Sequence[Row]) -> str:
+    whole = _table(rows, short=output.verbosity <= 0 and "run" in rows[0])
     if output.verbosity < 0:
         return "\n".join(row[0] for row in whole.rows)
-    shown = whole.text(indent="", width=output.width)
-    return shown if listing.below is None else f"{shown}\n\n{_render_text(output, listing.below)}"
-
-
-def _shortened(value: str | Sequence[str]) -> str:
-    if isinstance(value, str):
-        return one_line(value[: len("2026-01-01T00:00")].replace("T", " "))
-    more = len(value) - MOST_NAMED
-    return _text(value[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return _text([f"{name}={item}" for name, item in value.items()])
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return " ".join(str(item) for item in value)
-    return one_line(str(value))
+    return whole.text(indent="", width=output.width)

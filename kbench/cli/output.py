@@ -1,4 +1,4 @@
-"""Where text goes: data to stdout, everything else to stderr. Words carry the meaning, colour repeats it."""
+"""Output of a command: data to stdout, everything else to stderr. Words carry the meaning, colour repeats it."""
 
 import os
 import re
@@ -7,16 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from kbench.core.errors import KbenchError, MachineError
 from kbench.core.printable import printable
 from kbench.devices.nvml import PACKAGES
+from kbench.report.document import render_document
 from kbench.report.prose import fit
+from kbench.report.table import Table
 
 
 class Format(StrEnum):
-    """What a command prints on stdout."""
+    """Format of the result on stdout."""
 
     TEXT = "text"
     JSON = "json"
@@ -25,7 +27,7 @@ class Format(StrEnum):
 
 
 class Color(StrEnum):
-    """When to colour text."""
+    """Choice of coloured or plain text."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -53,7 +55,7 @@ class Output:
 
     @property
     def wants_json(self) -> bool:
-        """Whether stdout gets exactly one JSON document."""
+        """True if stdout gets exactly one JSON document."""
         return self.format is Format.JSON
 
     @property
@@ -72,8 +74,6 @@ class Output:
     def written(self, command: str, path: Path, hint: str | None = None) -> None:
         """Report the file that a command has written, and what to do with it."""
         if self.wants_json:
-            from kbench.report.document import render_document
-
             self.data(render_document(command, status="ok", hint=hint, path=path))
             return
         self.data(str(path))
@@ -90,8 +90,19 @@ class Output:
         elif shown:
             self.text(shown)
 
+    def table(
+        self, command: str, shown: Table, results: Any, text: Callable[[], str] | None = None, **document: Any
+    ) -> None:
+        """Print records as a table, or as a document with `results`; `text` is what people get instead."""
+        self.show(
+            text=text or (lambda: shown.text(indent="", width=self.width)),
+            json=lambda: render_document(command, status="ok", results=results, **document),
+            csv=shown.csv,
+            md=shown.markdown,
+        )
+
     def note(self, text: str) -> None:
-        """Print a remark about the result, unless quiet."""
+        """Print a note about the result, unless quiet."""
         if self.verbosity >= 0:
             self._print(sys.stderr, fitted(printable(text), sys.stderr))
 
@@ -115,9 +126,9 @@ def columns_of(stream: TextIO) -> int | None:
     """Return the columns of the terminal that shows a stream, or what COLUMNS says; None if there is no terminal."""
     if not stream.isatty():
         return None
-    told = os.environ.get("COLUMNS", "")
+    columns = os.environ.get("COLUMNS", "")
     try:
-        return int(told) if told.isdecimal() else os.get_terminal_size(stream.fileno()).columns or None
+        return int(columns) if columns.isdecimal() else os.get_terminal_size(stream.fileno()).columns or None
     except OSError:  # a stand-in for a terminal
         return None
 
@@ -147,9 +158,9 @@ def _write(stream: TextIO, text: str) -> None:
     except OSError as error:
         silence(stream)
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
-            told = lost(error)
-            Output().error(told)
-            raise SystemExit(told.exit_code) from error
+            failure = lost(error)
+            Output().error(failure)
+            raise SystemExit(failure.exit_code) from error
 
 
 def lost(error: OSError) -> KbenchError:
