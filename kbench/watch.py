@@ -14,7 +14,7 @@ from kbench.core.stats import Interval, difference_interval, process_estimate
 POLL_S = 0.2
 
 Stamps = dict[Path, tuple[int, int, int]]
-"""When each file was last written, its size and its place on the disk."""
+"""Time at which each file was last written, its size and its place on the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,43 +50,33 @@ def watch(judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]
 
 
 def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep, *, variant: str = "") -> Iterator[None]:
-    """Yield at once, then when a solution's files were saved and rest for one check; a missing file is waited for."""
-    followed = Followed(path, variant)
-    known: Stamps = {}
-    seen = followed.stamps()
+    """Yield at once, then when a solution's files were saved and rest for one check; a missing file is waited for.
+
+    Its files are those that it was seen to read when it was judged last; a file that is no longer read may stay.
+    """
+
+    def files() -> tuple[Path, ...]:
+        return tuple(dict.fromkeys((path, *manifest.latest(path, variant))))
+
+    followed, known = files(), Stamps()
+    seen = _stamps(followed)
     while True:
         if seen and seen != known:
             yield
-            followed.learn()
-            known = seen = {**followed.stamps(), **seen}
+            followed = files()
+            known = seen = {**_stamps(followed), **seen}
         sleep(POLL_S)
-        before, seen = seen, followed.stamps()
+        before, seen = seen, _stamps(followed)
         while seen != before:
             sleep(POLL_S)
-            before, seen = seen, followed.stamps()
+            before, seen = seen, _stamps(followed)
 
 
-class Followed:
-    """A solution file, and the files that it was seen to read when it was judged last."""
-
-    def __init__(self, path: Path, variant: str = ""):
-        self._path, self._variant = path, variant
-        self._files: tuple[Path, ...] = (path,)
-        self.learn()
-
-    def learn(self) -> None:
-        """Follow what its last manifest lists from now on; a file that is no longer read may stay."""
-        self._files = tuple(dict.fromkeys((self._path, *manifest.latest(self._path, self._variant))))
-
-    def stamps(self) -> Stamps:
-        """Look at the files; empty where the solution file is not there."""
-        found = self._look()
-        return found if self._path in found else {}
-
-    def _look(self) -> Stamps:
-        found: Stamps = {}
-        for place in self._files:
-            with contextlib.suppress(OSError):
-                status = place.stat()
-                found[place] = (status.st_mtime_ns, status.st_size, status.st_ino)
-        return found
+def _stamps(files: Sequence[Path]) -> Stamps:
+    """Look at the files; empty where the first, the solution's own, is not there."""
+    found: Stamps = {}
+    for place in files:
+        with contextlib.suppress(OSError):
+            status = place.stat()
+            found[place] = (status.st_mtime_ns, status.st_size, status.st_ino)
+    return found if files[0] in found else {}

@@ -71,8 +71,8 @@ def main(flags: _WatchFlags) -> int:
     known = registry.solutions(problem, settings)
     named = [one.path for one in known if one.builtin is None and one.name == str(flags.file)]
     if named and not flags.file.exists():
-        told = f"`{flags.file}` is a name, and a file is watched"
-        raise UsageError(told, f"its file is `{os.path.relpath(named[0])}`")
+        message = f"`{flags.file}` is a name, and a file is watched"
+        raise UsageError(message, f"its file is `{os.path.relpath(named[0])}`")
     chosen = registry.find_solution(problem, flags.file, settings, entry=flags.entry)  # refuses what is no solution
     is_file = flags.file.suffix == ".py"  # not `file.py:function`, nor `package.module:function`
     solution, path = (flags.file, flags.file) if is_file else (str(flags.file), chosen.path)
