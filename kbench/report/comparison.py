@@ -13,7 +13,7 @@ from kbench.report import units
 from kbench.report.document import render_document, render_lines
 from kbench.report.shown import stack_line
 from kbench.report.summary import constants_in
-from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.storage.json_values import plain
 
 WORDS = {
@@ -33,27 +33,17 @@ APART = 1.1
 
 def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
     """Write a comparison for a terminal; verbosity -1 keeps the summary only."""
-    summary = summary_line(comparison)
-    if verbosity < 0:
-        return summary
-    blocks = [heading(comparison), table_of(comparison).text(width=width), note_on_times(comparison)]
-    return "\n\n".join([*(block for block in blocks if block), summary, *hints(comparison)])
+    return summary_line(comparison) if verbosity < 0 else as_text(_blocks(comparison), width)
 
 
 def render_markdown(comparison: Comparison) -> str:
     """Write a comparison for a pull request."""
-    whole = table_of(comparison)
-    used = [place for place, _ in enumerate(whole.columns) if any(row[place] for row in whole.rows)]
-    shown = Table(columns=[whole.columns[p] for p in used], rows=[[row[p] for p in used] for row in whole.rows])
-    return "\n\n".join(
-        [
-            f"### {escape_markdown(comparison.base)} → {escape_markdown(', '.join(_others(comparison)))}",
-            shown.markdown(),
-            *(escape_markdown(line) for line in constants_of(case.new or case.old for case in comparison.cases)),
-            *([note] if (note := note_on_times(comparison)) else []),
-            summary_line(comparison),
-        ]
-    )
+    return as_markdown(_blocks(comparison))
+
+
+def _blocks(comparison: Comparison) -> list[str | Table]:
+    parts = [note_on_times(comparison), summary_line(comparison), *hints(comparison)]
+    return [heading(comparison), table_of(comparison), *parts]
 
 
 def render_json(comparison: Comparison) -> str:

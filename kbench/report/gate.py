@@ -15,12 +15,12 @@ from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
 from kbench.report.document import render_document, render_lines
 from kbench.report.saved_run import condition_options, set_options, solution_word
-from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings
 
 MOST_ANNOTATIONS = 10
-"""That GitHub shows for a step."""
+"""Largest number of annotations that GitHub shows for a step."""
 SUMMARY_BYTES = 1_000_000
 """GitHub drops a summary above 1 MiB as a whole."""
 HEADLINES = {
@@ -37,23 +37,19 @@ def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = N
     if verbosity < 0:
         return headline(report)
     shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
-    blocks = ["\n".join([headline(report), *constants_of(case.new or case.old for case in shown)])]
-    if shown:
-        blocks.append(_table(shown).text(width=width))
-    lines = [f"warning: {one_line(text)}" for text in warnings(report)]
-    lines += [f"hint: {text}" for text in hints(report)]
-    return "\n\n".join([*blocks, *(["\n".join(lines)] if lines else [])])
+    return as_text(_blocks(report, shown), width)
 
 
 def render_markdown(report: GateReport) -> str:
     """Write the report for a step summary or a comment: every case, the worst first."""
-    blocks = [f"### {escape_markdown(headline(report))}"]
-    if report.cases:
-        blocks.append(_table(report.cases).markdown())
-    blocks += [escape_markdown(line) for line in constants_of(case.new or case.old for case in report.cases)]
-    blocks += [f"- {escape_markdown(text)}" for text in warnings(report)]
-    blocks += [f"- {text}" for text in hints(report)]
-    return "\n\n".join(blocks)
+    return as_markdown(_blocks(report, report.cases))
+
+
+def _blocks(report: GateReport, shown: Sequence[GatedCase]) -> list[str | Table]:
+    lines = [f"warning: {one_line(text)}" for text in warnings(report)]
+    lines += [f"hint: {text}" for text in hints(report)]
+    head = [headline(report), *constants_of(case.new or case.old for case in shown)]
+    return ["\n".join(head), *([_table(shown)] if shown else []), "\n".join(lines)]
 
 
 def render_annotations(report: GateReport) -> str:

@@ -93,11 +93,6 @@ class Pivot:
             left = left[count:]
         return "\n".join([*([self.title] if self.title else []), "\n\n".join(blocks)])
 
-    def markdown(self) -> str:
-        """Write the table for Markdown, with the fastest of each case in bold."""
-        title = self.title.partition(";")[0]
-        return "\n\n".join([*([title] if title else []), self.table(self.run.solutions, mark="").markdown()])
-
     def records(self) -> list[dict[str, Any]]:
         """Return a record for each case and solution, for JSON."""
         return [

@@ -10,7 +10,7 @@ from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfil
 from kbench.profile import Explained
 from kbench.report import units
 from kbench.report.document import render_cells, render_document
-from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
@@ -25,29 +25,24 @@ SPARE = dict.fromkeys(("blocks × threads", "registers", "shared", "stack"), 1)
 def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0, width: int | None = None) -> str:
     """Write profiles for a terminal; quiet: the sentences alone."""
     if verbosity < 0:
-        return "\n\n".join(_sentence(each) for each in found)
-    parts = [_head(problem, found)]
-    for each in found:
-        parts.append(_sentence(each))
-        if isinstance(each.outcome, SolutionProfile):
-            kernels = _table(each.outcome).text(width=width)
-            parts.append("\n".join([kernels, *(f"  {line}" for line in _details(each.outcome))]))
-    if changes := _changes(found):
-        parts += [_changed(found), table(changes).text(width=width)]
-    return "\n\n".join([*parts, "\n".join(f"note: {note}" for note in _notes(found))])
+        return as_text([_sentence(each) for each in found])
+    return as_text(_blocks(problem, found), width)
 
 
 def render_markdown(problem: str, found: Sequence[Explained]) -> str:
     """Write profiles for a comment or an issue; names of kernels are untrusted text."""
-    parts = [_head(problem, found)]
+    return as_markdown(_blocks(problem, found))
+
+
+def _blocks(problem: str, found: Sequence[Explained]) -> list[str | Table]:
+    blocks: list[str | Table] = [f"{problem} · case {found[0].case} · on {found[0].device}"]
     for each in found:
-        parts.append(escape_markdown(_sentence(each)))
+        blocks.append(_sentence(each))
         if isinstance(each.outcome, SolutionProfile):
-            parts.append(_table(each.outcome).markdown())
-            parts.append("\n".join(f"- {escape_markdown(line)}" for line in _details(each.outcome)))
+            blocks += [_table(each.outcome), "\n".join(f"  {line}" for line in _details(each.outcome))]
     if changes := _changes(found):
-        parts += [escape_markdown(_changed(found)), table(changes).markdown()]
-    return "\n\n".join([*parts, "\n".join(f"- {escape_markdown(note)}" for note in _notes(found))])
+        blocks += [_changed(found), table(changes)]
+    return [*blocks, "\n".join(f"note: {note}" for note in _notes(found))]
 
 
 def render_csv(found: Sequence[Explained]) -> str:
@@ -99,11 +94,6 @@ def _result(each: Explained) -> dict[str, Any]:
         "counters": outcome.counters[:LISTED],
         "kernels_left_out": max(0, len(outcome.kernels) - LISTED),
     }
-
-
-def _head(problem: str, found: Sequence[Explained]) -> str:
-    first = found[0]
-    return f"{problem} · case {first.case} · on {first.device}"
 
 
 def _sentence(each: Explained) -> str:
@@ -191,12 +181,12 @@ def _counted(seen: Counters) -> str:
         ("bytes used", seen.sector_use_percent, ""),
         ("bank conflicts", seen.bank_conflict_percent, ""),
     )
-    told = [
+    known = [
         f"{name} {units.percent(value)}{f' ({word})' if word else ''}"
         for name, value, word in figures
         if value is not None
     ]
-    return f"{_name(seen.name)}: {', '.join(told) or 'no counter could be read'}"
+    return f"{_name(seen.name)}: {', '.join(known) or 'no counter could be read'}"
 
 
 def _changes(found: Sequence[Explained]) -> list[dict[str, str]]:
@@ -233,8 +223,8 @@ def signed(time_ns: float) -> str:
 
 
 def _notes(found: Sequence[Explained]) -> list[str]:
-    told = [note for profile in _profiles(found) for note in profile.notes]
-    return [*dict.fromkeys(map(one_line, told)), HEARSAY]
+    notes = [note for profile in _profiles(found) for note in profile.notes]
+    return [*dict.fromkeys(map(one_line, notes)), HEARSAY]
 
 
 def _name(name: str) -> str:

@@ -14,7 +14,7 @@ from kbench.report.document import render_document
 from kbench.report.gate import clean, render_suite
 from kbench.report.shown import render_waiting, stack_line
 from kbench.report.summary import constants_text, summarise
-from kbench.report.table import escape_markdown, one_line, table
+from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.storage.json_values import plain
 
 MOST_SHOWN = 20
@@ -25,10 +25,7 @@ MOST_CONSTANTS = 3
 
 def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int, width: int | None) -> str:
     """Write a sweep as text: failures, then the figures."""
-    blocks = [
-        headline(summary),
-        "\n".join(line for line in (stack_line(summary.environment), *_constants(verdicts)) if line),
-    ]
+    blocks: list[str | Table] = [*_head(summary, verdicts)]
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
         shown = failed if verbosity > 0 else failed[:MOST_SHOWN]
@@ -36,11 +33,7 @@ def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbo
         more = f"\n  and {len(failed) - len(shown)} more: `-v` shows all" if len(shown) < len(failed) else ""
         blocks.append(failures + more)
     blocks.append("\n".join(f"  {name:<12}{text}" for name, text in figures(summary).items()))
-    if summary.reason or summary.left:
-        blocks.append(_broken_off(summary))
-    if summary.csv_path:
-        blocks.append(f"saved {summary.csv_path}")
-    return "\n\n".join(block for block in blocks if block)
+    return as_text([*blocks, _broken_off(summary), f"saved {summary.csv_path}" if summary.csv_path else ""])
 
 
 def headline(summary: SweepSummary) -> str:
@@ -77,14 +70,13 @@ def figures(summary: SweepSummary) -> dict[str, str]:
 
 def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     """Write a sweep for a pull request: the figures, and one line for each verdict."""
-    blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(stack_line(summary.environment))]
-    blocks += [escape_markdown(line) for line in _constants(verdicts)]
-    blocks.append("\n".join(f"- {name}: {escape_markdown(text)}" for name, text in figures(summary).items()))
-    if verdicts:
-        blocks.append(table([_cells(verdict) for verdict in verdicts]).markdown())
-    if summary.reason or summary.left:
-        blocks.append(escape_markdown(_broken_off(summary)))
-    return "\n\n".join(block for block in blocks if block)
+    known = "\n".join(f"{name}: {text}" for name, text in figures(summary).items())
+    verdicts_table = [table([_cells(verdict) for verdict in verdicts])] if verdicts else []
+    return as_markdown([*_head(summary, verdicts), known, *verdicts_table, _broken_off(summary)])
+
+
+def _head(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> list[str]:
+    return [headline(summary), "\n".join(filter(None, (stack_line(summary.environment), *_constants(verdicts))))]
 
 
 def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_code: int, hint: str | None) -> str:
@@ -219,5 +211,7 @@ def _mean(summary: SweepSummary) -> str:
 
 
 def _broken_off(summary: SweepSummary) -> str:
+    if not summary.reason and not summary.left:
+        return ""
     why = summary.reason or "it ended early"
     return f"{summary.left} of {summary.tasks} are left: {why}; `kbench sweep --resume {summary.run}` goes on"

@@ -1,5 +1,6 @@
 """Plain tables: columns aligned by spaces, no box. A pipe gets every cell in one line; a terminal gets what fits."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -52,12 +53,13 @@ class Table:
 
     def markdown(self) -> str:
         """Write the table for Markdown; cells are escaped, because names and messages are untrusted text."""
-        heads = "| " + " | ".join(column.title for column in self.columns) + " |"
-        rule = "|" + "|".join(" ---: " if column.right else " --- " for column in self.columns) + "|"
-        body = [
-            "| " + " | ".join(self._written(i, k) for k in range(len(row))) + " |" for i, row in enumerate(self.rows)
+        used = self.used or range(len(self.columns))
+        lines = [
+            [self.columns[i].title for i in used],
+            ["---:" if self.columns[i].right else "---" for i in used],
+            *([self._written(row, i) for i in used] for row in range(len(self.rows))),
         ]
-        return "\n".join([heads, rule, *body])
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def _written(self, row: int, column: int) -> str:
         text = escape_markdown(self.rows[row][column])
@@ -117,11 +119,37 @@ def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[
     return {i: size for i, size in fitted.items() if i not in texts}, texts
 
 
-def escape_markdown(text: str) -> str:
+def as_text(blocks: Sequence[str | Table], width: int | None = None) -> str:
+    """Write texts and tables for a terminal, with a blank line between them; empty ones are left out."""
+    texts = [block.text(width=width) if isinstance(block, Table) else block for block in blocks]
+    return "\n\n".join(filter(None, texts))
+
+
+def as_markdown(blocks: Sequence[str | Table]) -> str:
+    """Write the same for Markdown: the first line is a heading, and a text of several lines a list."""
+    texts = []
+    for block in blocks:
+        if isinstance(block, Table):
+            texts.append(block.markdown())
+        elif block:
+            lines = [_escaped_line(line) for line in block.splitlines()]
+            heading, lines = ([f"### {lines[0]}"], lines[1:]) if not texts else ([], lines)
+            texts += heading
+            texts.append("\n".join(f"- {line}" for line in lines) if len(lines) > 1 else "".join(lines))
+    return "\n\n".join(filter(None, texts))
+
+
+def _escaped_line(line: str) -> str:
+    """Escape a line but for what is in backticks, which is code to be copied, and which Markdown does not read."""
+    parts = re.split(r"(`[^`]+`)", " ".join(line.split()))
+    return "".join(part if place % 2 else escape_markdown(part, keep_blanks=True) for place, part in enumerate(parts))
+
+
+def escape_markdown(text: str, *, keep_blanks: bool = False) -> str:
     """Make text harmless inside a Markdown table cell."""
     for character in "\\`*_{}[]<>|#":
         text = text.replace(character, "\\" + character)
-    return " ".join(text.split())
+    return text if keep_blanks else " ".join(text.split())
 
 
 def one_line(text: str) -> str:
