@@ -63,13 +63,13 @@ class ComparedSide:
 
     @property
     def passed(self) -> bool:
-        """Whether every check held."""
+        """True if every check held."""
         return self.measurement.status is Status.PASSED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedCase:
-    """One line of a comparison. Of solutions, `old` is the base; its own line has no verdict."""
+    """One line of a comparison. Between solutions `old` is the base, whose own line has no verdict."""
 
     problem: str
     solution: str
@@ -78,7 +78,7 @@ class ComparedCase:
     new: ComparedSide | None
     verdict: Verdict | None
     label: str
-    """Of the new side: the run or the solution."""
+    """Name of the new side: the run or the solution."""
     second_opinion: float | None = None
     """t_new / t_old by Hodges-Lehmann."""
 
@@ -105,7 +105,7 @@ class Comparison:
 
     @property
     def counts(self) -> dict[Answer, int]:
-        """How many cases got which answer."""
+        """Number of cases by answer."""
         return dict(Counter(case.verdict.status for case in self.cases if case.verdict is not None))
 
     def geometric_mean(self, label: str) -> float | None:
@@ -230,8 +230,8 @@ def _median_over_processes(timings: Sequence[Timing], arm: str) -> float | None:
 def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     """Use wall times instead of device times; there is no limit, because it is for device times."""
     found = _measure(run, rows)
-    told = {row.process: (row.wall_ns, row.ref_wall_ns) for row in rows} if found.passed else {}
-    walls = {process: (mine, theirs) for process, (mine, theirs) in told.items() if mine and theirs}
+    loops = {row.process: (row.wall_ns, row.ref_wall_ns) for row in rows} if found.passed else {}
+    walls = {process: (mine, theirs) for process, (mine, theirs) in loops.items() if mine and theirs}
     ratios = tuple(math.log(mine / theirs) for mine, theirs in walls.values())
     device = found.measurement
     conditions = replace(device.conditions, timer=PLAIN_LOOPS)
@@ -283,8 +283,8 @@ def _compare_runs(
 ) -> Comparison:
     names = list(dict.fromkeys(run.rows[0].gpu_name for run in runs))
     if len(names) > 1 and not any_gpu:
-        told = f"runs are not comparable: GPU differs ({', '.join(names)})"
-        raise UsageError(told, "pass `--any-gpu` to see ratios; no verdict is given")
+        message = f"runs are not comparable: GPU differs ({', '.join(names)})"
+        raise UsageError(message, "pass `--any-gpu` to see ratios; no verdict is given")
     base = measured(runs[0], cases, time)
     shared = Counter(run.name for run in runs)  # runs of one name get their place in the list
     labels = tuple(f"{r.name} ({n})" if shared[r.name] > 1 else r.name for n, r in enumerate(runs, start=1))

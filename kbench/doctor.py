@@ -86,8 +86,8 @@ class Gpu:
     default_power_limit_mw: int | None
 
 
-def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Announce = str) -> Iterator[Check]:
-    """Yield the checks; measure peaks, after `tell`, if unknown or with `remeasure`. Raises UsageError."""
+def examine(device: str, cache_dir: Path, *, remeasure: bool = False, announce: Announce = str) -> Iterator[Check]:
+    """Yield the checks; measure peaks, after `announce`, if unknown or with `remeasure`. Raises UsageError."""
     try:
         choice = selection.choose(device)
     except MachineError as error:
@@ -114,7 +114,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Anno
     yield check_disk(cache_dir)
     held = quarantine.read(cache_dir, choice.uuid)
     if cache.status != Health.FAIL and torch is not None and held is None:
-        yield check_peaks(choice, cache_dir, remeasure=remeasure, tell=tell)
+        yield check_peaks(choice, cache_dir, remeasure=remeasure, announce=announce)
     if on_gpu or held is not None:
         yield ok("health", "not quarantined") if held is None else fail("health", held.message, held.fix)
     yield check_languages(languages.installed())
@@ -136,7 +136,7 @@ def check_gpu(gpu: Gpu, foreign: tuple[str, ...] | None) -> Check:
     """Check the GPU, and other processes on it."""
     named = gpu.name + (f", {gpu.memory_bytes / 2**30:.0f} GiB" if gpu.memory_bytes else "")
     if foreign is None:
-        return ok("gpu", f"{named}, cannot tell whether something else runs on it")
+        return ok("gpu", f"{named}, other processes on it are not visible here")
     if not foreign:
         return ok("gpu", f"{named}, nothing else running")
     others = f"{len(foreign)} other process{'es' if len(foreign) > 1 else ''}: {', '.join(foreign[:4])}"
@@ -215,7 +215,7 @@ def check_clocks(gpu: Gpu) -> Check:
     detail = now + (f", up to {gpu.max_sm_clock_mhz:,} MHz" if gpu.max_sm_clock_mhz else "")
     reasons = [text for bit, text in monitor.SLOWED_BY.items() if (gpu.throttle_reasons or 0) & bit]
     if reasons:
-        fix = "let the GPU cool down and its neighbours finish; `nvidia-smi -q -d PERFORMANCE` tells more"
+        fix = "let the GPU cool down and its neighbours finish; `nvidia-smi -q -d PERFORMANCE` says more"
         return warn("clocks", f"{detail}, held down by {', '.join(reasons)}", fix)
     limit, default = gpu.power_limit_mw, gpu.default_power_limit_mw
     if limit is not None and default is not None and limit < default:
@@ -233,7 +233,7 @@ def check_sandbox(kind: str, cache_dir: Path) -> Check:
     missing = rung_probe.works(Rung.FULL, kind)
     if reached == Rung.LANDLOCK:
         return ok("sandbox", f"{detail}; no namespaces: {missing}")
-    fix = "judge strangers' code on Linux 6.12 or newer with Landlock (`landlock` in /sys/kernel/security/lsm)"
+    fix = "judge untrusted code on Linux 6.12 or newer with Landlock (`landlock` in /sys/kernel/security/lsm)"
     return warn("sandbox", f"{detail}; {missing}", fix)
 
 
@@ -265,13 +265,13 @@ def _free_bytes(place: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool, tell: Announce) -> Check:
+def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool, announce: Announce) -> Check:
     """Return the device's measured peaks, or measure them now, alone on the device."""
     known = None if remeasure else peaks.load_peaks(device, cache_dir)
     try:
         if known is None:
             with Admission(uuid=device.uuid).exclusive(Wait(timeout_s=0.0)):
-                tell(f"measuring the peaks of {device.name}: about ten seconds")
+                announce(f"measuring the peaks of {device.name}: about ten seconds")
                 known = peaks.refresh_peaks(device, cache_dir)
     except DeviceBusyError as busy:
         return warn("peaks", f"not measured: the device is held by {busy.holder}", "try again when it is free")

@@ -131,5 +131,5 @@ def _place(request: pytest.FixtureRequest, given: str | Path) -> str | Path:
         return f"{_place(request, file)}:{function}"
     places = [folder / given for folder in (request.path.parent, request.config.rootpath)]
     found = next((place for place in places if place.is_file()), given)
-    # A path that neither folder has is told as the test's own, which is what its author means.
+    # A path that neither folder has is named as the test's own, which its author means.
     return places[0] if found == given and str(given).endswith(".py") else found

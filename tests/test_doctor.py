@@ -61,7 +61,7 @@ def test_an_idle_gpu_is_fit():
 
 def test_company_on_the_gpu_is_named():
     warns_with_a_fix(doctor.check_gpu(H200, ("7 python3", "9 hog")), "2 other processes", "7 python3, 9 hog")
-    assert "cannot tell" in doctor.check_gpu(H200, None).detail
+    assert "not visible" in doctor.check_gpu(H200, None).detail
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_full_disk_is_said(free, health, tmp_path, monkeypatch):
 def test_known_peaks_are_recalled_and_not_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(peaks, "load_peaks", lambda *_: PEAKS)
     monkeypatch.setattr(peaks, "refresh_peaks", lambda *_: pytest.fail("measured"))
-    check = doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False, tell=pytest.fail)
+    check = doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False, announce=pytest.fail)
     assert check.status == Health.OK
     assert check.detail == "copy 4,293 GB/s, fp32 65.3 TFLOP/s, bf16 770 TFLOP/s (measured 2026-11-21)"
 
@@ -185,10 +185,10 @@ def test_peaks_are_measured_on_demand_and_alone_on_the_device(tmp_path, monkeypa
 
     told: list[str] = []
     monkeypatch.setattr(peaks, "refresh_peaks", measure)
-    assert doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False, tell=told.append).status == Health.OK
+    assert doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False, announce=told.append).status == Health.OK
     assert told == [f"measuring the peaks of {selection.cpu().name}: about ten seconds"]
     monkeypatch.setattr(doctor, "Admission", Held)
-    warns_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True, tell=pytest.fail), "held by pid")
+    warns_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True, announce=pytest.fail), "held by pid")
 
 
 def test_peaks_that_cannot_be_measured_fail(tmp_path, monkeypatch):
@@ -198,7 +198,7 @@ def test_peaks_that_cannot_be_measured_fail(tmp_path, monkeypatch):
         raise MachineError("no such device")
 
     monkeypatch.setattr(peaks, "refresh_peaks", measure)
-    fails_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True, tell=str), "no such device")
+    fails_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True, announce=str), "no such device")
 
 
 def test_the_installed_torch_is_read_without_importing_it():

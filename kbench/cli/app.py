@@ -152,7 +152,7 @@ def _guarded(arguments: list[str]) -> int:
             return _unwritten(error.__context__, arguments)
         return error.code if isinstance(error.code, int) else int(ExitCode.INTERNAL)
     except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:  # whoever names a file may name one that cannot be
+        if error.errno == errno.ENAMETOOLONG:  # a user may name a file that cannot be
             return _report(UsageError("a name is too long for a file", "give a shorter path"), arguments)
         return _unwritten(error, arguments)
     except Exception as error:  # noqa: BLE001  # the last line: no uncaught error may look like a verdict

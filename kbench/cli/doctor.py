@@ -33,7 +33,7 @@ def main(flags: _DoctorFlags) -> int:
         removed = cache_bounds.clear(cache_dir())
         output.note(f"removed {removed.entries} builds, {removed.size_bytes / 2**30:.1f} GiB")
     checks: list[Check] = []
-    for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure, tell=output.note):
+    for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure, announce=output.note):
         checks.append(check)
         if output.format is Format.TEXT and (output.verbosity >= 0 or check.status is not Health.OK):
             output.text(_line(check))

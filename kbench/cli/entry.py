@@ -1,4 +1,4 @@
-"""Where the command `kbench` begins: it tells what is missing where the command line itself cannot be imported."""
+"""Start of the command `kbench`: it names the package that is missing where the command line cannot be imported."""
 
 import sys
 from typing import NoReturn

@@ -47,7 +47,9 @@ def main(flags: _ProfileFlags) -> int:
         save=False,
     )
     problem = registry.find_problem(flags.problem, settings)
-    chosen = registry.told_apart(choose_solutions(problem, flags.solutions, options.device, settings, flags.entry))
+    chosen = registry.with_unique_names(
+        choose_solutions(problem, flags.solutions, options.device, settings, flags.entry)
+    )
     found: list[verb.Explained] = []
     stream = verb.profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep)
     with progress_for(output) as show, closing(stream) as events:

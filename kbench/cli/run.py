@@ -132,7 +132,7 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     problem = _problem(name, flags, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
     baseline = (timing.baseline if timing is not None else None) or ""
-    names = [entry.name for entry in registry.told_apart(chosen)]
+    names = [entry.name for entry in registry.with_unique_names(chosen)]
     if baseline and baseline not in names:
         hint = did_you_mean(baseline, names, listing=f"solutions of this run: {', '.join(names)}")
         raise UsageError(f"`--baseline {baseline}` is no solution of this run", hint)
@@ -144,7 +144,7 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     from kbench.storage import details
 
     left = len(problem.parsed.cases) - len({one.case for one in judged}) if not options.cases else 0
-    summary = replace(summary, elapsed_s=_own_age_s(), baseline=baseline, unjudged=max(left, 0))
+    summary = replace(summary, elapsed_s=seconds_since_process_start(), baseline=baseline, unjudged=max(left, 0))
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
     code = exit_code(summary, strict=flags.strict)
@@ -198,7 +198,7 @@ def _is_problem(word: str, settings: Settings) -> bool:
     return True
 
 
-def _own_age_s() -> float:
+def seconds_since_process_start() -> float:
     """Return the seconds since this process was started: what it imports is part of what a user waits for."""
     stat = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(stat[19]) / os.sysconf("SC_CLK_TCK")
@@ -208,14 +208,14 @@ def make_options(flags: VerifyFlags, timing: TimingFlags | None, settings: Setti
     """Combine flags, settings and defaults, in this order; flags with the name of an option are copied."""
     from kbench.engine.options import options_from
 
-    told = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
+    same = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
     limits = shared_flags.given(
         import_s=flags.import_timeout, build_s=flags.build_timeout, call_s=flags.call_timeout, total_s=flags.timeout
     )
     overrides = parse_overrides(flags.set_ or ())
     grid = parse_grid(flags.grid or (), overrides)
     given: dict[str, Any] = {
-        **{name: getattr(flags, name) for name in told},
+        **{name: getattr(flags, name) for name in same},
         "cases": grid_cases(flags.case or (), grid) if grid else tuple(flags.case or ()),
         "overrides": overrides,
         "verify_only": timing is None,

@@ -27,7 +27,7 @@ def complete(incomplete: str) -> list[str]:
     return sorted(fixture.name for fixture in read_corpus() if fixture.name.startswith(incomplete))
 
 
-TELLS_EVERY = 20
+TIME_LEFT_EVERY = 20
 JOBS = 3
 ALL = "all"
 
@@ -70,18 +70,18 @@ def _begin(flags: _SelftestFlags) -> tuple[_SelftestFlags, SelftestJournal | Non
             raise UsageError(message, "leave out names, `--fast` and `--corpus`")
         path = journal_file.find("unfinished selftest", flags.resume, flags.save or Path())
         record = kept.read(path)
-        told, kind = record.arguments, choose_devices(flags.devices)[0].kind
-        if kind != told.device:
-            raise UsageError(f"{path} is of {told.device}, and this is {kind}", f"add `--devices {told.device}`")
-        flags = replace(flags, names=list(told.names), fast=told.fast, corpus=told.corpus)
+        started, kind = record.arguments, choose_devices(flags.devices)[0].kind
+        if kind != started.device:
+            raise UsageError(f"{path} is of {started.device}, and this is {kind}", f"add `--devices {started.device}`")
+        flags = replace(flags, names=list(started.names), fast=started.fast, corpus=started.corpus)
         return flags, SelftestJournal(path, record)
     if flags.save is None:
         return flags, None
     kind = choose_devices(flags.devices)[0].kind
     place = flags.corpus.absolute() if flags.corpus is not None else None
-    told = SelftestArguments(device=kind, names=tuple(flags.names or ()), fast=flags.fast, corpus=place)
+    started = SelftestArguments(device=kind, names=tuple(flags.names or ()), fast=flags.fast, corpus=place)
     stem = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{kind}"
-    return flags, SelftestJournal(flags.save / f"{stem}{journal_file.SUFFIX}", SelftestRecord(arguments=told))
+    return flags, SelftestJournal(flags.save / f"{stem}{journal_file.SUFFIX}", SelftestRecord(arguments=started))
 
 
 def _follow(
@@ -115,7 +115,7 @@ def _follow(
                         checks.append(event)
                         count = known + len(checks)
                         output.note(f"{count:>3}/{total}  {rendering.line(event)}")
-                        if count % TELLS_EVERY == 0 and count < total:
+                        if count % TIME_LEFT_EVERY == 0 and count < total:
                             left = units.time_left(len(checks), total - known, time.monotonic() - began)
                             output.note(f"         {left}")
                     case SelftestReport():
@@ -128,10 +128,10 @@ def _follow(
     if started is None:
         raise ended
     report = started.report(checks, time.monotonic() - began)
-    return report, _told(ended, report, journal, flags)
+    return report, _with_way_on(ended, report, journal, flags)
 
 
-def _told(
+def _with_way_on(
     ended: KbenchError, report: SelftestReport, journal: SelftestJournal | None, flags: _SelftestFlags
 ) -> KbenchError:
     """Add to what ended a selftest early what is kept, and the command that goes on."""

@@ -46,7 +46,7 @@ def main(flags: _ServeFlags) -> int:
         require_sandbox=True,  # clients send sources
         **options,
     ) as judge:
-        told = ServerOptions(
+        options_of_server = ServerOptions(
             token=token,
             state=flags.state or settings.results / "serve",
             host=flags.host,
@@ -54,10 +54,10 @@ def main(flags: _ServeFlags) -> int:
             most_pending=flags.queue,
             references=flags.accept_references,
         )
-        output.note(f"kbench serves on http://{flags.host}:{flags.port}, answers are in {told.state}")
+        output.note(f"kbench serves on http://{flags.host}:{flags.port}, answers are in {options_of_server.state}")
         if is_new:
             output.note(f"for its clients, until this server ends: `export KBENCH_TOKEN={token}`")
-        server.serve(judge, told)
+        server.serve(judge, options_of_server)
     return ExitCode.OK
 
 

@@ -60,7 +60,7 @@ class SweepFlags(TimingFlags):
     junit: Path | None = shared_flags.junit()
 
 
-OF_THIS_COMMAND = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
+RESUMING = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
     {"retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device", "executor", "address"}
 )
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""
@@ -101,8 +101,15 @@ def main(flags: SweepFlags) -> int:
             only = {Status(name) for name in flags.only or ()}
             kept = record.results if record is not None else {}
             left, known = unfinished(tasks, kept, retry_failed=flags.retry_failed, only=only)
-            told = (*notes, *more)
-            work = Work(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record, notes=told)
+            work = Work(
+                tasks=tasks,
+                left=left,
+                known=known,
+                header=header,
+                journal=journal,
+                resumed=record,
+                notes=(*notes, *more),
+            )
             followed = Collector(header.run, len(tasks), journal.with_name(f"{header.run}.csv"))
             code = _follow(work, options, make, output, followed)
         summary = followed.summary()
@@ -151,11 +158,11 @@ def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path,
             raise UsageError(f"a run named `{run}` exists already", "choose another `--name`")
         if flags.problem == "-":
             flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
-        arguments = arguments_of(flags, OF_THIS_COMMAND)
+        arguments = arguments_of(flags, RESUMING)
         header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=arguments)
         return flags, header, path, None
     path, record = journal.find("sweep", flags.resume, results)
-    flags = started_with(flags, record.header, record.header.run, OF_THIS_COMMAND)
+    flags = started_with(flags, record.header, record.header.run, RESUMING)
     unknown = [name for name in flags.only or () if name not in {*Status}]
     if unknown:
         raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
@@ -204,7 +211,7 @@ def _pairs(flags: SweepFlags, run: str, journal: Path, settings: Settings) -> tu
         return read_manifest(text, path.name, folder, sources), []
     if flags.pair == "manifest":
         raise UsageError(f"{flags.problem} is not a manifest", "its name ends in .csv or .jsonl")
-    if flags.self_:  # what a shell makes of a glob is several arguments: problems, all of them
+    if flags.self_:  # a shell makes several arguments of a glob, and all are problems
         return pairs([flags.problem, *(flags.solutions or [])], ["eager"], flags.pair, settings)
     return pairs([flags.problem], list(flags.solutions or []), flags.pair, settings)
 

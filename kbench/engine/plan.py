@@ -85,7 +85,7 @@ def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tu
             if broken is None:
                 raise _located(error, pair) from None
             found[name] = broken, Failed(status=Status.REFERENCE_FAILED, reason=f"the problem fails: {error.message}")
-    apart = {one.path.resolve(): one.name for one in registry.told_apart([entry for entry, _ in found.values()])}
+    apart = {one.path.resolve(): one.name for one in registry.with_unique_names([entry for entry, _ in found.values()])}
     return {name: (replace(entry, name=apart[entry.path.resolve()]), failed) for name, (entry, failed) in found.items()}
 
 

@@ -24,7 +24,7 @@ from kbench.storage.settings import GateSettings
 MOST_TRIALS = 3
 """The run and two measurements more, if the first two were neither SLOWER twice nor unclear twice."""
 CREEP = 0.02
-"""How much slower than the pinned release baseline a case may become in many small steps, as a share."""
+"""Largest slow-down against the pinned release baseline, in many small steps, as a share."""
 PROCESSES = 5
 """Processes of a second measurement; at least as many as the run had."""
 MOST_PROCESSES = 20
@@ -87,7 +87,7 @@ class GatedCase:
 
     @property
     def slowdown(self) -> float:
-        """How much slower it is, for sorting: worst first; a new failure is worse than any slow-down."""
+        """Ratio of its times, for sorting: worst first; a new failure is worse than any slow-down."""
         if self.verdict.status is Answer.NEW_FAIL:
             return float("inf")
         return max(v.ratio or 0.0 for v in (self.verdict, self.creep) if v is not None)
@@ -102,7 +102,7 @@ class GateReport:
     cases: tuple[GatedCase, ...]
     exit_code: ExitCode
     confirmed: bool
-    """Whether slow cases could be measured again."""
+    """True if slow cases could be measured again."""
     notes: tuple[str, ...] = ()
     time: Time = Time.DEVICE
 

@@ -104,7 +104,7 @@ class Rehearsal:
 
     overrides: Mapping[str, Any]
     layouts: bool = False
-    """Whether verification tries other layouts of its inputs."""
+    """True if verification tries other layouts of its inputs."""
 
 
 def rehearsals(

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator
 from kbench.plugins.constant_folding import bound
 from kbench.plugins.source import is_main_guard, top_level
 
-OF_A_PROBLEM = ("Model", "get_inputs", "get_init_inputs", "CASES", "DEVICES", "TOLERANCE", "cost")
-OF_A_SOLUTION = "ModelNew"
+PROBLEM_NAMES = ("Model", "get_inputs", "get_init_inputs", "CASES", "DEVICES", "TOLERANCE", "cost")
+SOLUTION_NAME = "ModelNew"
 
 
 def holds_a_solution(tree: ast.Module) -> bool:
     """Return whether a problem's file also defines a solution."""
-    return any(OF_A_SOLUTION in _names(statement) for statement in tree.body)
+    return any(SOLUTION_NAME in _names(statement) for statement in tree.body)
 
 
 def problem_part(tree: ast.Module, keep: Iterable[str] = ()) -> list[ast.stmt]:
     """Return the statements that bind or change the parts of a problem, and everything that they refer to."""
     imported = {name for statement in tree.body if isinstance(statement, _IMPORTS) for name in bound(statement)}
-    needed, kept = {*OF_A_PROBLEM, *keep}, set[int]()
+    needed, kept = {*PROBLEM_NAMES, *keep}, set[int]()
     while fresh := [
         number
         for number, statement in enumerate(tree.body)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
-"""How the buffers of a batch norm end that vary with its inputs."""
+"""Endings of the names of a batch norm's buffers that vary with its inputs."""
 
 
 class Step(StrEnum):
-    """What a problem's own code does while its case is opened; each step has its own time limit."""
+    """Steps of a problem's own code while its case is opened; each has its own time limit."""
 
     IMPORT = "import"
     CONSTRUCT = "construct"
@@ -43,17 +43,17 @@ TellStep = Callable[[Step], None]
 
 
 def unheard(_: Step) -> None:
-    """Tell nobody of a step."""
+    """Ignore a step."""
 
 
 @contextlib.contextmanager
-def during(step: Step, tell: TellStep) -> Iterator[None]:
-    """Tell that a step is under way inside a `with` block, and that it is over, also where it raises."""
-    tell(step)
+def during(step: Step, report: TellStep) -> Iterator[None]:
+    """Report that a step is under way inside a `with` block, and that it is over, also where it raises."""
+    report(step)
     try:
         yield
     finally:
-        tell(Step.CALL)
+        report(Step.CALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class LoadedProblem:
     module: ModuleType
     device: str
     script: Script
-    tell: TellStep = unheard
+    report: TellStep = unheard
     places: dict[str, str] = field(default_factory=dict)
     """By function of the file, the default device under which it works: `device`, or the CPU."""
 
@@ -115,7 +115,7 @@ class LoadedProblem:
             model: nn.Module = self.module.Model(*arguments, **keywords)
             return model
 
-        with during(Step.CONSTRUCT, self.tell), self._working("in the constructor of `Model`"):
+        with during(Step.CONSTRUCT, self.report), self._working("in the constructor of `Model`"):
             model, place = device_first(constructed, self._place("Model", on or self.device), self._otherwise)
             model = model.to(self.device)
         if on in (None, self.device):
@@ -182,12 +182,12 @@ def is_of_a_problem(error: BaseException) -> bool:
     return any(str(frame.f_globals.get("__name__", "")).startswith(MODULE_PREFIX) for frame in frames)
 
 
-def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep = unheard) -> LoadedProblem:
+def load(path: Path, overrides: Mapping[str, Any], device: str, report: TellStep = unheard) -> LoadedProblem:
     """Import a problem file; constants are replaced *while* it runs, so that what is computed from them follows.
 
     Raises PluginError for a file that raises or lacks `Model` or `get_inputs`, UsageError for an unknown constant.
     """
-    with during(Step.IMPORT, tell):
+    with during(Step.IMPORT, report):
         script = begin(path)
         with no_exit("when it is imported"):
             module = executed(path, overrides)
@@ -197,16 +197,16 @@ def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep =
                 f"{path} defines no `{name}`",
                 "a problem is a file with `Model`, `get_inputs` and `get_init_inputs`",
             )
-    return LoadedProblem(module=module, device=device, script=script, tell=tell)
+    return LoadedProblem(module=module, device=device, script=script, report=report)
 
 
-def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, tell: TellStep = unheard) -> int:
+def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, report: TellStep = unheard) -> int:
     """Return the bytes of inputs, parameters and outputs of a call, without allocating them; 0 if that fails.
 
     Outputs are left out where the rest is `small_bytes` or less: a call without memory may import for 1.3 s.
     """
     try:
-        return _call_bytes(load(path, overrides, "meta", tell), small_bytes)
+        return _call_bytes(load(path, overrides, "meta", report), small_bytes)
     except Exception:  # noqa: BLE001 - untrusted code on tensors without memory may raise anything
         return 0
 
@@ -215,7 +215,7 @@ def _call_bytes(problem: LoadedProblem, small_bytes: int) -> int:
     import torch
 
     with torch.device("meta"), torch.no_grad():
-        with during(Step.CONSTRUCT, problem.tell):
+        with during(Step.CONSTRUCT, problem.report):
             arguments, keywords = problem.init_inputs()
             model = problem.module.Model(*arguments, **keywords)
         inputs = problem.unseeded_inputs()
@@ -347,7 +347,7 @@ def pin_precision(allow_tf32: bool) -> None:
 OPENING = {Step.IMPORT: 1, Step.CONSTRUCT: 5, Step.CALL: 10}
 """Chosen. Import timeouts that each step of opening a problem may take: a large model draws its weights for minutes."""
 BOUNDED = frozenset({Step.IMPORT, Step.CONSTRUCT})
-"""Steps of the problem's own code that a judge tells the end of."""
+"""Steps of the problem's own code whose end a judge reports."""
 
 
 class OwnTime:
@@ -359,7 +359,7 @@ class OwnTime:
 
     @property
     def is_running(self) -> bool:
-        """Whether such a step is under way."""
+        """True while such a step is under way."""
         return self._since is not None
 
     @property

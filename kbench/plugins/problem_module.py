@@ -18,7 +18,7 @@ from kbench.plugins.script import last_line, unimportable
 OVERRIDE = "__kbench_override__"
 """Name of the function that returns a constant's new value, given the file's own: not every value has a literal."""
 MODULE_PREFIX = "kbench_problem_"
-"""How the names of modules begin that problems' files are imported as."""
+"""Beginning of the names of modules that are problems' files."""
 
 
 def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:

@@ -37,7 +37,7 @@ MOST_OFFERED = 3
 
 PROBLEM_NAMES = frozenset({"Model", "get_inputs"})
 GPU_MODE = frozenset({"ref_kernel", "generate_input"})
-"""What a problem of gpu-mode/reference-kernels defines in place of these."""
+"""Names that a problem of gpu-mode/reference-kernels defines in place of these."""
 _REQUIRED: dict[EntryKind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
 
 
@@ -67,7 +67,7 @@ class Entry:
 
     @property
     def parsed(self) -> Source:
-        """What its file says now. Raises PluginError."""
+        """Its file as it is now, parsed. Raises PluginError."""
         return source.parse(self.path)
 
     @property
@@ -121,7 +121,7 @@ def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
 
 
 def _own(problem: Entry) -> Iterator[Entry]:
-    with contextlib.suppress(PluginError):  # of a broken file, which the list of problems tells
+    with contextlib.suppress(PluginError):  # a broken file is named in the list of problems
         parsed = problem.parsed
         if DEFAULT_ENTRY in parsed.names:
             yield _entry(parsed, "solution", problem.origin)
@@ -201,7 +201,7 @@ def _nearest_module(place: str) -> str:
     return "modules are looked for in the current folder and in installed packages; a path ends in `.py`"
 
 
-def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def with_unique_names(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return each file once with a unique name: `a.my` and `b.my` for two `my`, with as many folders as needed."""
     unique: dict[tuple[Path, str], Entry] = {}
     for entry in entries:
@@ -257,8 +257,8 @@ def _parse(path: Path, kind: EntryKind) -> Source:
     if path.is_symlink() and not path.exists():
         raise UsageError(f"{path} is a link that leads to no file", "check where it points: `ls -l`")
     if path.parts[:2] in {("/", "dev"), ("/", "proc")} and (kind == "solution" or path.parts[2:3] != ("shm",)):
-        told = f"{path} is not the same file in every process: workers have a /dev and a /proc of their own"
-        raise UsageError(told, "save what it holds elsewhere")
+        message = f"{path} is not the same file in every process: workers have a /dev and a /proc of their own"
+        raise UsageError(message, "save what it holds elsewhere")
     if not path.exists():
         raise UsageError(f"no {kind} file {path}", _nearest_file(path))
     return source.parse(path)

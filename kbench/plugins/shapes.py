@@ -25,11 +25,11 @@ CALLED_ELEMENTS = 1 << 12
 """Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
 MAX_CALLS = 100
 MAX_LONG_ELEMENTS = 1 << 22
-"""As MAX_ELEMENTS, of the shape with one long size: it has most of the calls."""
+"""Largest number of elements of the shape with one long size, which has most of the calls."""
 LONG = 1031
 """A prime larger than the widest thread blocks, for a size that cannot be larger than the problem's own."""
 ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-"""Of an object in memory, which is another one in each import of a file."""
+"""Address of an object in memory, which differs in each import of a file."""
 SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)
 """Distinct primes, so that swapped dimensions show; none is a multiple of a vector or a warp."""
 
@@ -49,7 +49,7 @@ class CallShapes:
     inputs: tuple[tuple[int, ...], ...]
     arguments: str
     integers: bool
-    """Whether inputs have integers, which may be indices: on `meta` none can be found out of range."""
+    """True if inputs have integers, which may be indices: on `meta` none can be found out of range."""
 
     @property
     def elements(self) -> int:
@@ -57,13 +57,13 @@ class CallShapes:
         return sum(math.prod(shape) for shape in self.inputs)
 
 
-def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = problems.unheard) -> Derived:
+def derive(path: Path, overrides: Mapping[str, Any], report: problems.TellStep = problems.unheard) -> Derived:
     """Find up to four other shapes of a problem file beside its `overrides`.
 
     The first changes what the constructor does not use: the largest size is larger than the problem's own, all others
     are short. The second has all sizes short. The others make larger what the first does not.
     """
-    probe = _Probe(path, overrides, tell)
+    probe = _Probe(path, overrides, report)
     own = probe.own
     if own is None:
         return Derived(reason="its inputs cannot be described without making them")
@@ -95,9 +95,9 @@ def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[st
 class _Probe:
     """Evaluates a problem file with constants changed, on the meta device."""
 
-    def __init__(self, path: Path, overrides: Mapping[str, Any], tell: problems.TellStep):
+    def __init__(self, path: Path, overrides: Mapping[str, Any], report: problems.TellStep):
         self._path = path
-        self._tell = tell
+        self._report = report
         self._overrides = dict(overrides)
         self.constants = {**source.parse(path).constants(), **self._overrides}
         self.own = self.look({})
@@ -105,7 +105,7 @@ class _Probe:
     def look(self, changed: Mapping[str, Any]) -> CallShapes | None:
         """Return the result of these constants; None if the file refuses them."""
         try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell)
+            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._report)
             inputs = loaded.inputs(seed=0)
             arguments = ADDRESS.sub("", repr(loaded.init_inputs()))
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
@@ -129,7 +129,7 @@ class _Probe:
         """
         device, calls = self._trial(changed)
         try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._tell)
+            loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._report)
             outputs, state = _called(loaded, calls)
         except Exception:  # noqa: BLE001 - as above
             return False
@@ -156,14 +156,14 @@ class _Probe:
 
     def _has_small_model(self, changed: Mapping[str, Any]) -> bool:
         try:
-            model = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell).model(seed=0)
+            model = problems.load(self._path, {**self._overrides, **changed}, "meta", self._report).model(seed=0)
         except Exception:  # noqa: BLE001 - as above
             return False
         return sum(parameter.numel() for parameter in model.parameters()) <= MAX_CALLED_ELEMENTS
 
     @property
     def holds_integers(self) -> bool:
-        """Whether the problem's inputs have integers."""
+        """True if the problem's inputs have integers."""
         return self.own is not None and self.own.integers
 
     def shorten(self, wanted: Mapping[str, Any]) -> dict[str, Any]:

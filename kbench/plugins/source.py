@@ -1,4 +1,4 @@
-"""What a problem or solution file says about itself, read from its syntax tree: it is never imported."""
+"""Facts about a problem or solution file, read from its syntax tree: it is never imported."""
 
 import ast
 import codecs

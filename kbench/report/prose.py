@@ -20,7 +20,7 @@ _BLANK = "\ue000"
 def broken(text: str, width: int, *, start: str = "", indent: str = "") -> list[str]:
     """Break a text between words into lines of a width, its first line after `start`, further ones after `indent`.
 
-    What is in backticks stays whole, to be copied; so do words, and a number with its unit or `±`.
+    Text in backticks stays whole, to be copied; so do words, and a number with its unit or `±`.
     """
     whole = _KEPT.sub(lambda found: found[0].replace(" ", _BLANK), text)
     lines = textwrap.wrap(

@@ -342,7 +342,7 @@ def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest
 
 
 @UNSUPERVISED
-def test_many_forks_are_told_apart(config: WorkerConfig, nursery: Child) -> None:
+def test_many_forks_are_with_unique_names(config: WorkerConfig, nursery: Child) -> None:
     workers = [StartedWorker(config, nursery, number, compiler="") for number in range(4)]
     for worker in workers:
         worker.wait(PATIENCE_S)

@@ -102,7 +102,7 @@ def test_below_the_required_level_the_sentence_says_what_to_type(kbench, fake_ru
 
 
 def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden, monkeypatch):
-    monkeypatch.setattr("kbench.cli.run._own_age_s", lambda: 26.0)
+    monkeypatch.setattr("kbench.cli.run.seconds_since_process_start", lambda: 26.0)
     fake_run(*fakes.events(fakes.passed()))
     golden("run_verbose.txt", kbench("run", "group_norm", "eager", "-v").out.rstrip("\n"))
 
@@ -405,7 +405,7 @@ def test_what_rows_cannot_hold_is_kept_beside_them(kbench, fake_run, monkeypatch
     assert details.read(path, "another time") is None
 
 
-AGE = "import time; time.sleep(0.3); from kbench.cli.run import _own_age_s; print(_own_age_s())"
+AGE = "import time; time.sleep(0.3); from kbench.cli import run; print(run.seconds_since_process_start())"
 
 
 def test_the_total_is_counted_from_the_start_of_the_process():

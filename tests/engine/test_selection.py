@@ -189,7 +189,7 @@ def tasks_of(corpus: Path, found: list[SolutionPair], **options):
     return make_tasks(found, replace(OPTIONS, **options), devices.cpu(), Settings())
 
 
-def test_equal_names_are_told_apart_and_equal_sources_judged_once(corpus) -> None:
+def test_equal_names_are_with_unique_names_and_equal_sources_judged_once(corpus) -> None:
     for name in ("mine/again.py", "copy/other.py"):  # beside other files, the same text may be another solution
         (corpus / name).parent.mkdir(exist_ok=True)
         (corpus / name).write_text((corpus / "mine/1_a.py").read_text())

@@ -71,7 +71,7 @@ def test_inputs_are_there_from_the_moment_they_are_revealed(name: str, lends: bo
 
 
 @pytest.mark.parametrize("lends", [False, True])
-def test_what_was_changed_is_told_apart(lends: bool) -> None:
+def test_what_was_changed_is_with_unique_names(lends: bool) -> None:
     argument = torch.randn(1000)
     arena = arena_for([argument], lends=lends)
     arena.stage(0, [argument])

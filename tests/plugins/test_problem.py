@@ -312,7 +312,7 @@ def test_a_step_is_over_where_it_raises(tmp_path, text, steps) -> None:
     file = tmp_path / "raises.py"
     file.write_text(text)
     told: list[Step] = []
-    assert footprint_bytes(file, {}, tell=told.append) == 0
+    assert footprint_bytes(file, {}, report=told.append) == 0
     assert told == steps
     told.clear()
     with pytest.raises((ValueError, PluginError)):

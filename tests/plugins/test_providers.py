@@ -24,7 +24,9 @@ def find(tmp_path, monkeypatch):
         Path(package, "__init__.py").write_text("from .ops import *\n")
         Path(package, "ops.py").write_text(KERNELS)
     problem = registry.find_problem("softmax.py", Settings())
-    return lambda *names: registry.told_apart([registry.find_solution(problem, name, Settings()) for name in names])
+    return lambda *names: registry.with_unique_names(
+        [registry.find_solution(problem, name, Settings()) for name in names]
+    )
 
 
 @pytest.mark.parametrize(

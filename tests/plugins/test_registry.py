@@ -440,16 +440,16 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
     assert registry.problems(Settings(paths=(tmp_path,)))
 
 
-def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+def test_files_of_one_name_are_with_unique_names_by_their_folders(tmp_path):
     problem = registry.find_problem(write(tmp_path / "add.py", PROBLEM), NO_PATHS)
     paths = [write(tmp_path / place / "my.py", SOLUTION) for place in ("a", "b", "x/c", "y/c")]
     again = tmp_path / "a" / ".." / "b" / "my.py"
     other = write(tmp_path / "other.py", SOLUTION)
     found = [registry.find_solution(problem, path, NO_PATHS) for path in (*paths, again, other)]
-    told = registry.told_apart(found)
+    told = registry.with_unique_names(found)
     assert [entry.name for entry in told] == ["a.my", "b.my", "x.c.my", "y.c.my", "other"]
     assert [entry.path for entry in told] == [*paths, other]
-    assert registry.told_apart(told[:1]) == told[:1]
+    assert registry.with_unique_names(told[:1]) == told[:1]
 
 
 def test_a_solution_for_another_device_says_how_to_find_one_for_this_one(tmp_path):

@@ -342,7 +342,7 @@ def test_a_run_is_found_by_the_name_that_it_was_given(name: str, tmp_path: Path)
     assert find_run(name[:40], tmp_path).path == writer.csv_path
 
 
-def test_a_folder_and_a_missing_file_are_told_apart_from_a_name(tmp_path: Path, written: Path) -> None:
+def test_a_folder_and_a_missing_file_are_with_unique_names_from_a_name(tmp_path: Path, written: Path) -> None:
     folder, missing = tmp_path / "folder", tmp_path / "oen.csv"
     folder.mkdir()
     with pytest.raises(UsageError, match="folder is a folder, not a run") as caught:
