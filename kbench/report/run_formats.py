@@ -11,7 +11,7 @@ from kbench.report.document import render_document
 from kbench.report.pivot import pivot_of
 from kbench.report.shown import notes_of_case, notes_of_run, rows_of, shown, stack_line, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
-from kbench.report.table import as_markdown, table
+from kbench.report.table import Table, as_markdown, table
 from kbench.storage.json_values import plain
 
 FIGURES = (
@@ -74,11 +74,11 @@ def render_markdown(run: RunSummary) -> str:
         ),
         *(note.line for note in notes_of_run(run)),
     ]
-    head = [f"{run.problem}: {run.status}", stack_line(run.environment)]
-    tables = [table(rows_of(run, walls_apart=True))] if run.cases else []
     pivot = pivot_of(run)
-    grid = [pivot.title, pivot.table(pivot.run.solutions, mark="")] if pivot is not None else []
-    return as_markdown([*head, *tables, *grid, "\n".join(lines)])
+    blocks: list[str | Table] = [f"{run.problem}: {run.status}", stack_line(run.environment)]
+    blocks += [table(rows_of(run, walls_apart=True))] if run.cases else []
+    blocks += [pivot.title, pivot.table(pivot.run.solutions, mark="")] if pivot is not None else []
+    return as_markdown([*blocks, "\n".join(lines)])
 
 
 def render_rows(run: RunSummary) -> str:
