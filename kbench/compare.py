@@ -121,29 +121,24 @@ class Comparison:
 def compare(
     runs: Sequence[Run],
     *,
-    by: str | None = None,
     base: str | None = None,
     cases: Sequence[str] = (),
     thresholds: Thresholds | None = None,
     any_gpu: bool = False,
     time: Time = Time.DEVICE,
 ) -> Comparison:
-    """Compare runs with the first of them, or the solutions of one run with `base` (its first solution).
+    """Compare several runs with the first of them, or the solutions of one run with `base` (its first solution).
 
     `cases` are globs. With `any_gpu`, measurements on different GPUs get a ratio, but still no verdict. Raises
     UsageError, NothingSelectedError for no case, and ResultsError for rows of a case that were measured differently.
     """
     thresholds = thresholds or Thresholds()
-    by = by or ("solution" if len(runs) == 1 else "run")
-    if by == "solution" and len(runs) == 1:
+    if not runs:
+        raise UsageError("there is no run to compare", "`kbench compare RUN`, or `kbench compare OLD NEW`")
+    if len(runs) == 1:
         comparison = _compare_solutions(runs[0], base, cases, thresholds, time)
-    elif by == "run" and len(runs) > 1:
-        comparison = _compare_runs(runs, cases, thresholds, time, any_gpu=any_gpu)
     else:
-        raise UsageError(
-            f"comparing by {by} does not go with {len(runs)} run{'s' * (len(runs) != 1)}",
-            hint="`kbench compare RUN --by solution`, or `kbench compare OLD NEW --by run`",
-        )
+        comparison = _compare_runs(runs, cases, thresholds, time, any_gpu=any_gpu)
     if not comparison.cases:
         raise NothingSelectedError("no case to compare", hint="`kbench show RUN` lists a run's cases")
     known = [details.read(run.path, run.rows[0].started_utc) for run in runs if run.rows]

@@ -39,7 +39,7 @@ class _BaselineShowFlags(OutputFlags):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SetFlags(DocumentFlags):
     run: str = shared_flags.run()
-    name: str | None = option("--name NAME", "Name of the baseline (default main)")
+    name: str | None = shared_flags.name("Name of the baseline (default main)")
     results: Path | None = shared_flags.results()
 
 

@@ -29,7 +29,7 @@ class _CalibrateFlags(OutputFlags):
     )
     case: list[str] | None = option("--case NAME", "Only this case; repeatable")
     device: str | None = shared_flags.device()
-    processes: int | None = option("--processes N", "Processes per case (default 10)", min=2)
+    processes: int | None = shared_flags.processes("Processes per case (default 10)", min=2)
 
 
 @command(_CalibrateFlags)

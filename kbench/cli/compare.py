@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
@@ -16,10 +15,8 @@ class _CompareFlags(OutputFlags):
     runs: list[str] = argument(
         "RUN", "Runs: names, paths or @latest; the first is the base", autocompletion=completion.runs
     )
-    by: Literal["solution", "run"] | None = option("--by", "What to compare (default: solutions of one run, or runs)")
     base: str | None = option("--base SOLUTION", "Solution that the others are compared with")
     case: list[str] | None = shared_flags.cases()
-    only: Literal["changed", "slower"] | None = option("--only", "Show only these lines")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
     any_gpu: bool = switch("--any-gpu", "Show ratios between different GPUs")
@@ -40,7 +37,6 @@ def main(flags: _CompareFlags) -> int:
     folder = flags.results or settings.results
     found = verb.compare(
         [find_run(name, folder, settings) for name in flags.runs],
-        by=flags.by,
         base=flags.base,
         cases=tuple(flags.case or ()),
         thresholds=Thresholds(**shared_flags.given(margin=flags.slower)),
@@ -52,7 +48,7 @@ def main(flags: _CompareFlags) -> int:
             f"`{found.base}` is all there is: nothing to compare it with",
             "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
         )
-    shown = report.chosen(found, flags.only)
+    shown = report.worst_first(found)
     output.show(
         text=lambda: report.render_text(shown, verbosity=output.verbosity, width=output.width),
         json=lambda: report.render_json(shown),

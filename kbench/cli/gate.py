@@ -33,7 +33,7 @@ class _GateFlags(OutputFlags):
     against: str | None = option("--against REV", "Measure this checkout and another commit side by side")
     case: list[str] | None = option("--case GLOB", "With --against: only cases whose name matches")
     device: str | None = option("--device DEVICE", "With --against: auto, cpu, cuda, cuda:INDEX")
-    baseline: str | None = option("--baseline NAME", "Baseline: a name or the path of a CSV (default main)")
+    baseline: str | None = shared_flags.baseline("Baseline: a name or the path of a CSV (default main)")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
     confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from kbench.cli.output import Color, Format, Output
+from kbench.cli.output import Format, Output
 from kbench.core.errors import UsageError
 from kbench.storage import settings
 from kbench.storage.settings import Settings
@@ -65,7 +65,6 @@ class OutputFlags(DocumentFlags):
 
     format: Format = option("--format", "What to print on stdout", default=Format.TEXT)
     verbose: bool = switch("--verbose -v", "Show more details")
-    color: Color = option("--color", "When to colour the output", default=Color.AUTO)
 
     def output(self) -> Output:
         """Combine the flags that say what to print. Raises UsageError for two flags that contradict each other."""
@@ -76,7 +75,6 @@ class OutputFlags(DocumentFlags):
         return Output(
             format=Format.JSON if self.json else self.format,
             verbosity=int(self.verbose) - int(self.quiet),
-            color=self.color,
         )
 
 

@@ -26,14 +26,6 @@ class Format(StrEnum):
     MD = "md"
 
 
-class Color(StrEnum):
-    """Choice of coloured or plain text."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
 _PAINT = (
     ("31;1", re.compile(r"^(?:error:|[A-Z]+(?:_[A-Z]+)* FAILED|GATE FAILED)|\b(?:SLOWER|NEW FAIL)\b", re.M)),
     ("31", re.compile(r"(?<=  )[A-Z]+_[A-Z_]+(?=  )|^(?:integrity|semantics|fail)\b|(?<=  )FAILED\b", re.M)),
@@ -51,7 +43,6 @@ class Output:
 
     format: Format = Format.TEXT
     verbosity: int = 0
-    color: Color = Color.AUTO
 
     @property
     def wants_json(self) -> bool:
@@ -115,8 +106,6 @@ class Output:
         _write(stream, paint(text) if self._colours(stream) else text)
 
     def _colours(self, stream: TextIO) -> bool:
-        if self.color is not Color.AUTO:
-            return self.color is Color.ALWAYS and self.format is Format.TEXT
         if os.environ.get("NO_COLOR") or (self.format is not Format.TEXT and stream is sys.stdout):
             return False
         return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")

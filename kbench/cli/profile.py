@@ -18,7 +18,7 @@ class _ProfileFlags(OutputFlags):
     solutions: list[str] = argument(
         "SOLUTION", "One solution, or two to compare: names or paths", autocompletion=completion.solutions
     )
-    case: str | None = option("--case NAME", "Case to profile", autocompletion=completion.cases)
+    case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
     device: str | None = shared_flags.device()
@@ -40,7 +40,7 @@ def main(flags: _ProfileFlags) -> int:
     options = options_from(
         settings,
         device=flags.device,
-        cases=(flags.case,) if flags.case is not None else (),
+        cases=tuple(flags.case or ()),
         overrides=parse_overrides(flags.set_ or []),
         allow_tf32=flags.allow_tf32,
         trusted=flags.trusted,

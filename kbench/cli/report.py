@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbench.cli import shared_flags
-from kbench.cli.options import DocumentFlags, command, option
+from kbench.cli.options import DocumentFlags, command
 from kbench.cli.saved import find_path
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.model import Time
@@ -20,7 +20,7 @@ NO_SAMPLES = "the raw samples are missing, so the figures could not be checked a
 class _ReportFlags(DocumentFlags):
     run: str = shared_flags.run()
     file: Path | None = shared_flags.file("File to write, - for stdout (default: beside the CSV)")
-    baseline: str | None = option("--baseline RUN", "Compare with this run, or baseline, instead")
+    baseline: str | None = shared_flags.baseline("Compare with this run, or baseline, instead")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
     results: Path | None = shared_flags.results()
@@ -83,7 +83,7 @@ def page_of(path: Path, settings: Settings) -> str:
 def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:
     from kbench import compare as verb
     from kbench.core.verdict import Thresholds
-    from kbench.report.comparison import chosen
+    from kbench.report.comparison import worst_first
     from kbench.report.html.comparison import render_comparison
     from kbench.storage import baselines
 
@@ -95,4 +95,4 @@ def _comparison(path: Path, flags: _ReportFlags, folder: Path) -> str:
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
     thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
     found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
-    return render_comparison(chosen(found, None), thresholds.margin, shown_path(path))
+    return render_comparison(worst_first(found), thresholds.margin, shown_path(path))

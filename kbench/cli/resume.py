@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # numpy, which completion does not need
 
 KeptFlags = TypeVar("KeptFlags", bound=SettingsFlags)
 OPTIONS_OF_RESUMING = frozenset(
-    {"resume", "strict", "format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"}
+    {"resume", "strict", "format", "json", "verbose", "quiet", "results", "config", "name", "no_save"}
 )
 """Flags that a resuming command sets itself; the others come from the command that was broken off."""
 

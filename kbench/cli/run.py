@@ -74,9 +74,9 @@ class VerifyFlags(OutputFlags):
     )
     allow_tf32: bool = shared_flags.allow_tf32()
     eval_mode: bool = switch("--eval", "Run both sides in eval mode")
-    name: str | None = option("--name NAME", "Name of the saved run")
+    name: str | None = shared_flags.name("Name of the saved run")
     no_save: bool = switch("--no-save", "Write no files")
-    resume: str | None = option("--resume RUN", "Continue what was broken off, by name or `@latest`; verdicts are kept")
+    resume: str | None = shared_flags.resume("Continue what was broken off, by name or `@latest`; verdicts are kept")
     results: Path | None = shared_flags.results()
     help_all: bool = switch("--help-all", "Show all options and exit", is_eager=True, callback=show_all)
     strict: bool = shared_flags.strict()
@@ -86,7 +86,7 @@ class VerifyFlags(OutputFlags):
 class TimingFlags(VerifyFlags):
     """Flags of commands that time, besides those of `kbench verify`."""
 
-    processes: int | None = option("--processes N", "Least number of processes (default 3)", min=1)
+    processes: int | None = shared_flags.processes("Least number of processes (default 3)", min=1)
     max_processes: int | None = option("--max-processes N", "Largest number of processes (default 10)", min=1)
     precision: float | None = shared_flags.share(
         "--precision SHARE", "Stop when the 95 % interval is ± this (default 0.3%)"
@@ -105,8 +105,8 @@ class TimingFlags(VerifyFlags):
 class RunFlags(TimingFlags):
     """Flags of `kbench run`, besides those of commands that time."""
 
-    baseline: str | None = option(
-        "--baseline NAME", "Solution that the table of cases and solutions compares with (default the reference)"
+    baseline: str | None = shared_flags.baseline(
+        "Solution that the table of cases and solutions compares with (default the reference)"
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kbench.cli import shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
@@ -35,12 +36,12 @@ ALL = "all"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SelftestFlags(OutputFlags):
     names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
-    devices: str = option("--devices --device DEVICES", "all, cpu, or indices such as 0,1 (default all)", default=ALL)
+    devices: str = shared_flags.devices(default=ALL)
     fast: bool = switch("--fast", "Only the fixtures that CI runs")
-    jobs: int = option("--jobs", "Parallel builds and verdicts on each device", default=JOBS, min=1)
+    jobs: int = shared_flags.jobs("Parallel builds and verdicts on each device", default=JOBS)
     corpus: Path | None = option("--corpus DIR", "Another corpus: a folder with cheats, honest and problems")
     save: Path | None = option("--save DIR", "Write CSV and JSON to this folder; if ended early, keep what is done")
-    resume: str | None = option("--resume RUN", "Continue what `--save` kept, by its path or its name in --save DIR")
+    resume: str | None = shared_flags.resume("Continue what `--save` kept, by its path or its name in --save DIR")
 
 
 @command(_SelftestFlags)

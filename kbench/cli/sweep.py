@@ -51,7 +51,7 @@ class SweepFlags(TimingFlags):
         "--executor", "Judge on this host, or on all nodes of a Ray cluster", default="local"
     )
     address: str | None = option("--address HOST:PORT", "With --executor ray: the cluster (default: this host's)")
-    jobs: int | None = option("--jobs N", "Parallel builds (default: one per processor)", min=1)
+    jobs: int | None = shared_flags.jobs("Parallel builds (default: one per processor)")
     verify_limit: float | None = shared_flags.seconds("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
     time_limit: float | None = shared_flags.seconds("--time-limit SECONDS", "Timeout for measuring (default 300s)")
     retry_failed: bool = switch("--retry-failed", "With --resume: judge again what did not pass")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.options import SettingsFlags, argument, command, option
+from kbench.cli.options import SettingsFlags, argument, command
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import Event, StageEvent, StageFinished
@@ -33,7 +33,7 @@ BUDGET_S = 6.0
 class _WatchFlags(SettingsFlags):
     problem: str = shared_flags.problem()
     file: Path = argument("FILE", "Solution to watch: a file, or one of its functions")
-    case: str | None = option("--case GLOB", "Only cases whose name matches", autocompletion=completion.cases)
+    case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     device: str | None = shared_flags.device()
     entry: str | None = shared_flags.entry()
     verify_only: bool = shared_flags.verify_only()
@@ -78,7 +78,7 @@ def main(flags: _WatchFlags) -> int:
     solution, path = (flags.file, flags.file) if is_file else (str(flags.file), chosen.path)
     options: dict[str, Any] = {"device": flags.device or settings.run.device, "verify_only": flags.verify_only}
     options |= {"processes": PROCESSES, "max_processes": PROCESSES, "budget_s": flags.budget or BUDGET_S}
-    options |= {"cases": flags.case} if flags.case is not None else {}
+    options |= {"cases": tuple(flags.case)} if flags.case else {}
     saves = passed = 0
     shown = Shown(output)
     try:

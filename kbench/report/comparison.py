@@ -1,7 +1,7 @@
 """A comparison as text, Markdown, JSON and CSV: the verdict first, then both times, the change and why."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -71,13 +71,6 @@ def render_json(comparison: Comparison) -> str:
 def render_csv(comparison: Comparison) -> str:
     """Write a comparison as CSV, a line per case."""
     return render_lines([_cells(case, comparison.time) for case in comparison.cases])
-
-
-def chosen(comparison: Comparison, only: str | None) -> Comparison:
-    """Select lines (`changed`, `slower`), the worst first."""
-    wanted = {None: {*Answer}, "changed": {*Answer} - {Answer.SAME}, "slower": {Answer.SLOWER, Answer.NEW_FAIL}}[only]
-    kept = [case for case in comparison.cases if case.verdict is None or case.verdict.status in wanted]
-    return replace(comparison, cases=tuple(worst_first(kept)))
 
 
 def hints(comparison: Comparison) -> list[str]:
@@ -164,8 +157,8 @@ def _level(case: ComparedCase) -> str:
     return words if not words or old.level in {None, new.level} else f"{old.level} → {words}"
 
 
-def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
-    """Sort cases by verdict, then by change, the largest first."""
+def worst_first(comparison: Comparison) -> Comparison:
+    """Sort the lines of a comparison by verdict, then by change, the largest first."""
     ranks = [*WORDS]
 
     def rank(case: ComparedCase) -> tuple[int, float]:
@@ -173,7 +166,7 @@ def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
             return len(ranks), 0.0
         return ranks.index(case.verdict.status), -abs(math.log(case.verdict.ratio or 1.0))
 
-    return sorted(cases, key=rank)
+    return replace(comparison, cases=tuple(sorted(comparison.cases, key=rank)))
 
 
 def constants_of(sides: Iterable[ComparedSide | None]) -> list[str]:

@@ -88,15 +88,6 @@ def test_wall_times_are_compared_when_asked_for(kbench):
     assert (row["verdict"], row["reason"], row["time"]) == ("not_comparable", "the old run has no wall times", "wall")
 
 
-def test_only(kbench, runs):
-    def shown(*flags):
-        lines = kbench("compare", "main", "pr-42", "--format", "csv", *flags).out.splitlines()[1:]
-        return [line.split(",")[1] for line in lines]
-
-    assert shown("--only", "slower") == ["broken", "quick"]
-    assert "steady" not in shown("--only", "changed")
-
-
 def test_a_wider_margin_forgives(kbench, runs):
     verdicts = {
         row["solution"]: row["verdict"]
@@ -110,7 +101,6 @@ def test_a_wider_margin_forgives(kbench, runs):
     [
         (("main", "pr-24"), 2, "no run named `pr-24`"),
         (("main", "other-gpu"), 2, "GPU differs"),
-        (("main", "--by", "run"), 2, "comparing by run does not go with 1 run"),
         (("main", "--case", "none"), 5, "no case to compare"),
         (("main", "--slower", "x"), 2, "Invalid value for '--slower'"),
         ((), 2, "Missing argument 'RUN'"),

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kbench.cli.output import Color, Format, Output, columns_of
+from kbench.cli.output import Format, Output, columns_of
 from kbench.core.errors import UsageError
 
 LONG = "warning: fused, case small: the judge's clock cannot confirm the time, so the speed-up has two digits at most"
@@ -64,7 +64,8 @@ def test_commands_in_hints_stay_on_one_line(monkeypatch):
 
 def test_pipes_get_whole_lines(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    show(Output(color=Color.ALWAYS))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    show(Output())
     Output().note(LONG)
     Output().error(UsageError(LONG, f"{LONG} {COMMAND}"))
     printed = capsys.readouterr()

@@ -2,7 +2,7 @@
 
 from kbench.compare import Comparison
 from kbench.core.verdict import Answer, Verdict
-from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of, worst_first
+from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of
 from kbench.report.html import page
 from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span
 from kbench.report.html.page import Section
@@ -29,7 +29,7 @@ def render_comparison(comparison: Comparison, margin: float, source: str) -> str
 
 
 def _changes(comparison: Comparison, margin: float) -> Chart:
-    judged = [(case, case.verdict) for case in worst_first(comparison.cases) if case.verdict and case.verdict.ratio]
+    judged = [(case, case.verdict) for case in comparison.cases if case.verdict and case.verdict.ratio]
     rows, ends = [], [LEAST_REACH, 2 * margin]
     for case, verdict in judged:
         least, centre, most = _percents(verdict)
