@@ -296,10 +296,10 @@ def own_keys() -> dict[str, set[str]]:
         if path.is_relative_to(CORPUS):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            called = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+            if called not in {"render_document", "records"} or not getattr(node, "args", ()):
                 continue
-            if node.func.id != "render_document" or not isinstance(node.args[0], ast.Constant | ast.Name):
-                continue
+            assert isinstance(node, ast.Call)
             first = node.args[0]
             of_module = {"run_formats": "run, verify"}.get(path.stem)
             name = str(first.value) if isinstance(first, ast.Constant) else of_module

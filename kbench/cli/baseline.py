@@ -85,7 +85,7 @@ def show(flags: _BaselineShowFlags) -> int:
     ]
     pairs = [{"device": gpu, "acceptance": one} for gpu, one in accepted]
     text = "\n".join([shown.text(indent="", width=output.width), *lines])
-    output.table("baseline", shown, found, lambda: text, accepted=pairs)
+    output.records("baseline", shown, found, lambda: text, accepted=pairs)
     return ExitCode.OK
 
 

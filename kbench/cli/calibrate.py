@@ -55,7 +55,9 @@ def main(flags: _CalibrateFlags) -> int:
     calibration = verb.calibration_of(here, found)
     path = verb.save(calibration)
     shown = _table(calibration, processes)
-    output.table("calibrate", shown, calibration.subjects, lambda: f"{device.name}\n{shown.text()}", device=device.name)
+    output.records(
+        "calibrate", shown, calibration.subjects, lambda: f"{device.name}\n{shown.text()}", device=device.name
+    )
     output.note(f"saved {path}")
     return ExitCode.OK
 

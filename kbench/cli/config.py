@@ -14,5 +14,5 @@ def main(flags: OutputFlags) -> int:
         {"setting": item.key, "value": "" if item.value is None else str(item.value), "from": item.origin}
         for item in values
     ]
-    flags.output().table("config", table(rows), values)
+    flags.output().records("config", table(rows), values)
     return ExitCode.OK

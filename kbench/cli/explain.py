@@ -33,5 +33,5 @@ def main(flags: _ExplainFlags) -> int:
     text = table(rows, wraps={"meaning"}).text(indent="", width=output.width)
     if one is not None:
         text = f"{one.code}  ({one.kind})\n\n{one.meaning}\n\nhint: {one.fix}"
-    output.table("explain", whole, found, lambda: text)
+    output.records("explain", whole, found, lambda: text)
     return ExitCode.OK

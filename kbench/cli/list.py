@@ -56,7 +56,9 @@ def main(flags: _ListFlags) -> int:
             for one in registry.solutions(problem, settings)
         ]
         rows, below = (below, []) if flags.cases else (solutions, below if output.verbosity >= 0 else [])
-    output.table("list", _table(rows), rows, lambda: "\n\n".join(_text(output, part) for part in (rows, below) if part))
+    output.records(
+        "list", _table(rows), rows, lambda: "\n\n".join(_text(output, part) for part in (rows, below) if part)
+    )
     return ExitCode.OK
 
 

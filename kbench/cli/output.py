@@ -81,7 +81,7 @@ class Output:
         elif shown:
             self.text(shown)
 
-    def table(
+    def records(
         self, command: str, shown: Table, results: Any, text: Callable[[], str] | None = None, **document: Any
     ) -> None:
         """Print records as a table, or as a document with `results`; `text` is what people get instead."""
