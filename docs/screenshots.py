@@ -14,7 +14,7 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 from kbench.cli.output import paint
-from kbench.cli.report import page_of
+from kbench.cli.show import page_of
 from kbench.report.saved_run import recall
 from kbench.report.terminal import render_run
 from kbench.storage.results import read_run

@@ -2,7 +2,7 @@
 
 import functools
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -20,7 +20,6 @@ from kbench.plugins.constant_text import text_of
 from kbench.report.summary import CaseSummary, RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.published import PublishedRow
 from kbench.storage.results import Run
 from kbench.storage.rows import constants_of, evaluates
 from kbench.storage.runfiles import shown_path
@@ -53,21 +52,18 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     )
 
 
-def recall_published(rows: Sequence[PublishedRow]) -> RunSummary:
-    """Read a published table as a run; a status that kbench does not have is no verdict."""
+def recall_published(rows: Sequence[Mapping[str, Any]]) -> RunSummary:
+    """Return a published table as a run; a status that kbench does not have is no verdict."""
+    same = ("reason", "speedup", "speedup_low", "speedup_high", "attestation")
     cases = [
         CaseSummary(
-            solution=f"{row.task} {row.name}".strip(),
+            solution=f"{row['task']} {row['name']}".strip(),
             case="",
-            status=Status(row.status) if row.status in {*Status} else Status.NOT_VERIFIED,
-            reason=row.reason,
-            level=Level(row.level) if row.level else None,
-            lacks=tuple(row.lacks.split()),
-            flags=tuple(row.flags.split()),
-            speedup=row.speedup,
-            speedup_low=row.speedup_low,
-            speedup_high=row.speedup_high,
-            attestation=row.attestation,
+            status=Status(row["status"]) if row["status"] in {*Status} else Status.NOT_VERIFIED,
+            level=Level(row["level"]) if row["level"] else None,
+            lacks=tuple(row["lacks"].split()),
+            flags=tuple(row["flags"].split()),
+            **{name: row[name] for name in same},
         )
         for row in rows
     ]

@@ -1,5 +1,6 @@
 """Details of a run beside its rows, in `<run>.details.json`, for readers only: no verdict depends on them."""
 
+import contextlib
 import csv
 import json
 from collections.abc import Mapping
@@ -100,30 +101,14 @@ def last_duration_s(
 
     Only what passed counts, and runs that `timed` only for runs that do. Unreadable files are passed over.
     """
+    wanted = problem_sha256, device, "passed", json.loads(json.dumps(dict(overrides), default=str))
     recorded = [path for path in run_files(folder) if details_path(path).is_file()]
     for path in sorted(recorded, key=lambda path: path.stat().st_mtime, reverse=True)[:MOST_RUNS]:
-        rows = [row for row in _rows(path) if _is_of(row, problem_sha256, overrides, device)]
-        kept = read(path, rows[0]["started_utc"]) if rows else None
-        found = [one.stage_s for row in rows if kept and (one := kept.of(row["solution"], row["case"])) is not None]
-        spent = [sum(stage_s.values()) for stage_s in found if ("time" in stage_s) == timed]
-        if spent:
-            return max(spent)
+        with contextlib.suppress(OSError, ValueError, KeyError, csv.Error):
+            for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+                key = row["problem_sha256"], row["gpu_uuid"], row["status"], json.loads(row["overrides"] or "{}")
+                kept = read(path, row["started_utc"]) if key == wanted else None
+                stages = [one.stage_s for one in kept.cases if one.case == row["case"]] if kept is not None else []
+                if spent := [sum(stage_s.values()) for stage_s in stages if ("time" in stage_s) == timed]:
+                    return max(spent)
     return None
-
-
-def _rows(path: Path) -> list[dict[str, str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as lines:
-            return [*csv.DictReader(lines)]
-    except (OSError, ValueError, csv.Error):
-        return []
-
-
-def _is_of(row: Mapping[str, str], problem_sha256: str, overrides: Mapping[str, Any], device: str) -> bool:
-    given = json.dumps(dict(overrides), sort_keys=True, default=str)
-    known = (row.get("problem_sha256"), row.get("gpu_uuid"), row.get("status"))
-    try:
-        constants = json.dumps(json.loads(row.get("overrides") or "{}"), sort_keys=True)
-    except ValueError:
-        return False
-    return known == (problem_sha256, device, "passed") and constants == given

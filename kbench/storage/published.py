@@ -1,36 +1,15 @@
 """Published results tables, such as `results/published/*.csv`: published kernels, claims and verdicts."""
 
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any
 
 from kbench.storage import csvfile
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRow:
-    """One kernel; `results/published/README.md` says what each column means. Other columns are ignored."""
-
-    task: str
-    name: str
-    claimed: float | None
-    status: str
-    level: str
-    lacks: str
-    """Codes, separated by spaces."""
-    speedup: float | None
-    speedup_low: float | None
-    speedup_high: float | None
-    attestation: str
-    flags: str
-    reason: str
-    gpu: str
-    kbench: str
-    """The commit of kbench that judged it."""
-
-
-COLUMNS = tuple(field.name for field in fields(PublishedRow))
-TYPES = get_type_hints(PublishedRow)
+COLUMNS: dict[str, Any] = {
+    **dict.fromkeys(("task", "name", "status", "level", "lacks", "attestation", "flags", "reason", "gpu"), str),
+    **dict.fromkeys(("claimed", "speedup", "speedup_low", "speedup_high"), float | None),
+}
+"""Types of the columns that are read; `results/published/README.md` says what each means."""
 
 
 def is_published(path: Path) -> bool:
@@ -40,11 +19,10 @@ def is_published(path: Path) -> bool:
     return "schema_version" not in header and {"task", "claimed", "status"} <= set(header)
 
 
-def read_published(path: Path) -> list[PublishedRow]:
+def read_published(path: Path) -> list[dict[str, Any]]:
     """Read a table. Raises ResultsError: the file is truncated, lacks a column, or has text where a number belongs."""
-    lines = csvfile.read_table(path)
-    header = lines[0][1]
+    (_, header), *lines = csvfile.read_table(path)
     missing = [name for name in COLUMNS if name not in header]
     if missing:
         raise csvfile.refuse(path, f"has no column `{missing[0]}`")
-    return [PublishedRow(**csvfile.parse_cells(path, number, header, cells, TYPES)) for number, cells in lines[1:]]
+    return [csvfile.parse_cells(path, number, header, cells, COLUMNS) for number, cells in lines]

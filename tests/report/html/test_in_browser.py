@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, first_pixel, measure, screenshot
 
-from kbench.cli.report import page_of
+from kbench.cli.show import page_of
 from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[3]
