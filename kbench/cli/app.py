@@ -20,7 +20,7 @@ from kbench.cli.command import Command, Group, completing
 from kbench.cli.output import Output, lost, missing_package, silence
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError, did_you_mean
 from kbench.core.version import __version__
-from kbench.plugins import computed_cases
+from kbench.plugins import source
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
 EXIT_CODES = (
@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without `×` must not end a run
     _offer_own_programs()
-    computed_cases.compute_by(_compute_cases)
+    source.COMPUTE[:] = [_compute_cases]
     code = _guarded(arguments)
     try:
         sys.stdout.flush()

@@ -20,7 +20,7 @@ from kbench.host import builder, health, listing, sanitizer
 from kbench.host.builder import built, keep_manifest, keep_problem_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase, reference_build, spec_of
-from kbench.plugins import case_selection, computed_cases, registry
+from kbench.plugins import case_selection, registry, source
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
@@ -36,7 +36,7 @@ MOST_UNITS = 64
 MOST_GROWTH_BYTES = 4 << 30
 """Chosen. Bytes of host memory by which a judge may grow after its first unit."""
 
-computed_cases.compute_by(listing.computed)  # in every process that judges, also on another host
+source.COMPUTE[:] = [listing.computed]  # in every process that judges, also on another host
 
 
 def is_worn(units: int, first_bytes: int, now_bytes: int) -> bool:

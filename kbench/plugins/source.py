@@ -12,13 +12,12 @@ import stat
 import threading
 import tokenize
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import PluginError, did_you_mean
-from kbench.plugins.computed_cases import computed
 from kbench.plugins.constant_folding import Folded, bound, fold
 
 DEVICES = ("cuda", "cpu")
@@ -43,6 +42,8 @@ DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
 """A dotted name. A letter is any character that ASCII does not use otherwise, so that the pattern compiles fast."""
 MAX_DOTS = 250
 """In one name: Python's parser copies what it has of an imported one at each dot, and would fill the memory."""
+COMPUTE: list[Callable[[Path], Any]] = []
+"""The function that runs a file in a sandboxed child and returns its `CASES`; none in a process that runs no file."""
 _parsing = threading.Lock()
 """CPython 3.11 counts the depth of a tree that it builds in one place for all threads, and where the garbage collector
 lets another one in, it raises SystemError: python/cpython#106905."""
@@ -145,7 +146,12 @@ class Source:
         if "CASES" not in self.names:
             return {"default": {}}
         line = min(self._mentions(), default=1)
-        table = self._folded()["CASES"].value if self.cases_are_literal else computed(self.path, line)
+        if not self.cases_are_literal and not COMPUTE:
+            raise PluginError(
+                f"{self.path}, line {line}: CASES is no literal, and this process runs no file",
+                "write the values out, or use the command line",
+            )
+        table = self._folded()["CASES"].value if self.cases_are_literal else COMPUTE[0](self.path)
         self._check_cases(table, f"{self.path}, line {line}: CASES")
         checked: Mapping[str, Mapping[str, Any]] = table
         return checked

@@ -20,8 +20,6 @@ LONGEST_TEXT = 8000
 
 CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: .*)?\r?$", re.M)
 """A line that git writes into a file where two sides of a merge differ."""
-SEPARATOR = re.compile(r"[;\t]")
-"""A character between cells that some spreadsheets write."""
 _PARSERS: dict[Any, Callable[[str], Any]] = {
     bool: {"True": True, "False": False}.__getitem__,
     int: int,
@@ -55,8 +53,6 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> list[tuple[i
         lines = [(reader.line_num, cells) for cells in reader]
     except csv.Error as error:
         raise refuse(path, f"is not valid CSV in line {reader.line_num}: {error}") from error
-    if lines and len(lines[0][1]) == 1 and (separator := SEPARATOR.search(lines[0][1][0])) is not None:
-        raise refuse(path, f"has {separator[0]!r} between its cells, not commas: a spreadsheet has saved it")
     if columns is None:
         return lines
     require_columns(path, lines[0][1] if lines else [], columns)

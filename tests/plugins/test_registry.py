@@ -331,7 +331,7 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
     ],
 )
 def test_bad_cases_are_refused_with_their_line(tmp_path, monkeypatch, text, message):
-    monkeypatch.setattr("kbench.plugins.computed_cases._Process.compute", None)
+    monkeypatch.setattr("kbench.plugins.source.COMPUTE", [])
     with pytest.raises(PluginError, match=message):
         _ = source.parse(write(tmp_path / "c.py", text)).cases
 

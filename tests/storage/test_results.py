@@ -434,9 +434,9 @@ def test_what_a_merge_left_in_a_file_is_named_with_its_line(written: Path, which
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
-def test_a_file_that_a_spreadsheet_saved_says_so(written: Path, separator: str) -> None:
+def test_a_file_with_other_separators_is_refused(written: Path, separator: str) -> None:
     written.write_text(written.read_text().replace(",", separator))
-    with pytest.raises(ResultsError, match="between its cells, not commas"):
+    with pytest.raises(ResultsError, match="is not a kbench results file"):
         read_run(written)
 
 
