@@ -20,9 +20,9 @@ from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.timing.fetched_results import UnfetchableError
-from kbench.judge.timing.gate_clock import DeviceClock, NotReplayableError
+from kbench.judge.timing.gate_clock import DeviceClock, NotQueuedError
 from kbench.judge.timing.host_clock import HostClock
-from kbench.judge.timing.pairing import ArmClock, DisturbedError, Pacing, Pairing
+from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
 from kbench.judge.timing.profile import take_profile
 from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
@@ -63,6 +63,7 @@ class Evaluation:
         self._levels = Levels(self._bound, self._battery, candidate, judge)
         self._level: Level | None = None
         self._kernel_share: float | None = None
+        self._peak_bytes = 0
 
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
@@ -92,6 +93,7 @@ class Evaluation:
             level=self._level,
             lacks=self._lacks,
             own_share=self._kernel_share,
+            peak_bytes=self._peak_bytes if backend(self._judge.device).has_own_memory else None,
             log=self._candidate.log,
         )
 
@@ -168,6 +170,7 @@ class Evaluation:
         thrifty = self._thrifty
         self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if thrifty else REPEATS)
         self._levels.try_resembling([secrets.choice(RESEMBLING)] if thrifty else RESEMBLING, trial)
+        self._peak_bytes = trial.peak_bytes
 
     @property
     def _thrifty(self) -> bool:
@@ -196,21 +199,16 @@ class Evaluation:
         return None
 
     def _time(self) -> Timing:
-        """Time both arms; again in fresh workers after a disturbance, by loops or with copies if nothing else works."""
-        unqueued, disturbed, fetches = "", False, True
+        """Time both arms; in fresh workers by loops, or with copies, where nothing else works."""
+        unqueued, fetches = "", True
         while True:
             try:
                 return self._paired(unqueued, fetches=fetches)
             except UnfetchableError:
                 fetches = False
-            except NotReplayableError as error:
+            except NotQueuedError as error:
                 self._battery.note("not_recorded", str(error))
                 unqueued = error.arm
-            except DisturbedError as error:
-                if disturbed:
-                    raise error.verdict from None
-                self._battery.note("timed_twice", str(error))
-                disturbed = True
             self._bound.reconstruct_next()
 
     def _paired(self, unqueued: str, *, fetches: bool) -> Timing:
@@ -248,6 +246,7 @@ class Evaluation:
         trial.tally, trial.is_timed = self._levels.tally, True
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # fp64 was computed during verification
+        self._peak_bytes = max(self._peak_bytes, trial.peak_bytes)
         trial.take_back()  # the reference's process may be lent memory of the same arena
         trial.candidate.pause()
         # From here on, three processes call and need the memory that the fp64 model left in this one's cache.

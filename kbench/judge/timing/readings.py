@@ -2,24 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from kbench.core.clocks import Attested
 from kbench.wire.channel import Message
 from kbench.wire.channel import field as wire_field
-
-
-class Doubt(StrEnum):
-    """Reason to doubt a refusal by the clock; the pairs are then timed once more."""
-
-    NONE = "none"
-    SLIGHT = "slight"
-    """The claim is less than a factor of two below the judge's time: on busy processors, checks may be late."""
-    BESIDE = "beside"
-    """The reference is refuted too, between the candidate's rounds; the candidate may be the cause."""
-    ALONE = "alone"
-    """The reference is refuted too, after the candidate's death: another program uses the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +32,8 @@ class Reply:
 
     unchecked: str = ""
     """CUDA's error of a launch in these calls that the solution did not check, as its worker reports it."""
+    peak_bytes: int = 0
+    """Memory of torch's that a call took at its peak beyond inputs and outputs, as its worker reports it (GPU)."""
 
     @property
     def wall_ns(self) -> int:
@@ -68,6 +57,7 @@ class Reply:
             process=process,
             places=wire_field(answer, "places", list),
             unchecked=wire_field(answer, "unchecked", str),
+            peak_bytes=wire_field(answer, "peak_bytes", int, minimum=0),
         )
 
 
@@ -103,7 +93,7 @@ class Conclusion:
     """Conclusion of the judge's clock about a process: times of a call on the device and in a plain loop, in ns."""
 
     clock: str
-    """Clock that the samples quote: `events`, `gate`, `wall`, `host` or `judge`."""
+    """Clock that the samples quote: `events`, `host`, `judge` or `wall`."""
     attestation: str
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)

@@ -92,7 +92,7 @@ def _scores(run: RunSummary) -> list[Score]:
     return [
         Score(
             passed=case.passed,
-            speedup=case.speedup if case.passed else None,
+            speedup=case.speedup if case.passed and not case.weak else None,
             trivial=case.passed and TRIVIAL in {*case.flags, *(finding.code for finding in case.findings)},
             weight=case.weight,
         )
