@@ -55,7 +55,6 @@ def shown(case: CaseSummary, unit: TimeUnit) -> dict[str, str]:
         "reference_wall": units.time_cell(case.ref_wall_ns, unit),
         "speedup": case.shown_speedup,
         "percent_of_limit": units.percent(case.percent_of_limit),
-        "own_kernels": units.percent(None if case.own_share is None else 100 * case.own_share),
         "worst_error": units.error_size(case.correctness.max_abs_err) if case.correctness else units.ABSENT,
     }
 
@@ -88,9 +87,20 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
                 ">speed-up": case.shown_speedup,
                 ">95 % interval": case.shown_interval,
                 ">of limit": cells["percent_of_limit"],
+                **(_rates(case) if walls_apart else {}),
             }
         )
     return rows
+
+
+def _rates(case: CaseSummary) -> dict[str, str]:
+    row = next((row for row in case.rows if case.time_ns is not None), None)
+    return {
+        ">bandwidth": units.rate(row.dram_bytes, case.time_ns, "B") if row else units.ABSENT,
+        ">arithmetic": units.rate(row.flops, case.time_ns, "FLOP") if row else units.ABSENT,
+        ">peak memory": units.byte_size(row.peak_bytes) if row else units.ABSENT,
+        ">in own kernels": units.percent(None if case.own_share is None else 100 * case.own_share),
+    }
 
 
 def headline(run: RunSummary) -> str:

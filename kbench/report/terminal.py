@@ -37,7 +37,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
         logs = [case for case in run.cases if case.passed and case.log]
         blocks += ["\n".join([f"printed by {c.solution}, case {c.case}", *_log_lines(c, verbosity)]) for c in logs]
     if verbosity > 0 and run.cases:
-        blocks += [_processes(run), _limits(run), _where_time_went(run)]
+        blocks += [_processes(run), _where_time_went(run)]
     if any(case.speedup is not None for case in run.cases):
         blocks.append(pivot.sentence() if pivot is not None and pivot.wins else headline(run))
     blocks.append("\n".join(_closing(run)))
@@ -88,7 +88,8 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
         if sum(case.solution == name for case in run.cases) > 1 and run.speedup_of(name) is not None:
             mean = {"solution": name, "case": run.mean_name, ">speed-up": run.shown_speedup_of(name)}
             rows.append(dict.fromkeys(rows[0], "") | mean)
-    spare = {title.removeprefix(">"): 1 for title in rows[0] if title.startswith((">reference", ">worst"))}
+    first = (">reference", ">worst", ">bandwidth", ">arithmetic", ">peak")
+    spare = {title.removeprefix(">"): 1 for title in rows[0] if title.startswith(first)}
     return table(rows, wraps={"level"}, spare={"": 1, **spare, "of limit": 2, "95 % interval": 2}).text(width=width)
 
 
@@ -170,24 +171,6 @@ def _processes(run: RunSummary) -> str:
 
 def _precise(time_ns: float | None, unit: units.TimeUnit) -> str:
     return units.ABSENT if time_ns is None else f"{time_ns / unit.size_ns:,.3f}"
-
-
-def _limits(run: RunSummary) -> str:
-    unit = unit_of(run.cases)
-    cells = [
-        {
-            "solution": case.solution,
-            "case": case.case,
-            ">bytes": units.byte_size(case.rows[0].dram_bytes),
-            ">rate": units.rate(case.rows[0].dram_bytes, case.time_ns, "B"),
-            ">arithmetic": units.rate(case.rows[0].flops, case.time_ns, "FLOP"),
-            ">time at the limit": units.duration(case.limit_ns),
-            ">of limit": units.percent(case.percent_of_limit),
-            ">in own kernels": shown(case, unit)["own_kernels"],
-        }
-        for case in run.timed
-    ]
-    return "limits\n" + table(cells).text() if cells else ""
 
 
 def _where_time_went(run: RunSummary) -> str:

@@ -64,7 +64,7 @@ def test_whose_kernels_ran_is_told_in_every_report(kbench):
     assert "warning: fast, case small: the sources declare kernels of their own, and a call used none" in text
     assert "hint: fallback: Look for a caught exception" in text
     assert "`kbench profile PROBLEM SOLUTION` lists what ran" in text
-    assert "of limit  in own kernels" in text
+    assert "memory  in own kernels" in text
     (case,) = kbench("show", "fell_back", "--json").document["results"]
     assert (case["own_share"], {row["own_share"] for row in case["rows"]}) == (0.0, {0.0})
 

@@ -100,7 +100,7 @@ def _rooflines(run: RunSummary) -> list[Part]:
 
 
 def _correctness(run: RunSummary) -> Table:
-    """Return level, lacks, share of own kernels and errors of each result; 1 is the largest allowed error."""
+    """Return level, lacks and errors of each result; 1 is the largest allowed error."""
     return table(
         [
             {
@@ -109,7 +109,6 @@ def _correctness(run: RunSummary) -> Table:
                 "verdict": case.status.value,
                 "level": case.level.value if case.level else "",
                 "lacks": ", ".join(case.lacks),
-                ">in own kernels": units.percent(None if case.own_share is None else 100 * case.own_share),
                 ">worst error": units.error_size(case.correctness.max_abs_err) if case.correctness else "",
                 ">of the allowed error": f"{case.correctness.tolerance_ratio:.2g}" if case.correctness else "",
             }
