@@ -23,15 +23,12 @@ from kbench.plugins import registry
 from kbench.plugins.constant_text import grid_cases, parse_grid, parse_overrides
 from kbench.plugins.registry import Entry
 from kbench.storage import journal_file
-from kbench.storage.runfiles import run_files
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
     from kbench.engine.journal import Record
     from kbench.report.summary import RunSummary
 
-CLOCK_STEP_S = 0.02
-"""A file's time may lag behind the clock by a tick of the kernel."""
 INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
 """Flags of a row that `--strict` does not let pass."""
 
@@ -262,7 +259,6 @@ def _follow(
     error: KbenchError | None = None
     interrupted = False
     reference_s: dict[str, dict[str, float]] = {}
-    began = time.time() - CLOCK_STEP_S
     try:
         with progress_for(output) as show, closing(session.run(problem, chosen, options, **kept)) as events:
             for event in events:
@@ -279,26 +275,20 @@ def _follow(
         interrupted = True
     if error is not None and not judged:
         raise error
+    path = saved.csv_path if saved is not None else None  # a file without rows was removed
     cases = list(dict.fromkeys(one.case for one in judged))
     judged.sort(key=lambda one: (cases.index(one.case), asked.index(one.solution)))  # those that failed ended first
     return tuple(judged), RunSummary(
         problem=problem.name,
         cases=tuple(summarise(one) for one in judged),
         environment=saved.environment if saved else None,
-        csv_path=saved.csv_path if saved else _written(options, began),
+        csv_path=path if saved is not None and (saved.environment or Path(path or "").is_file()) else None,
         reference_s=reference_s,
         peaks=saved.peaks if saved else None,
         command=shlex.join(["kbench", *sys.argv[1:]]),
         error=error,
         interrupted=interrupted,
     )
-
-
-def _written(options: RunOptions, since: float) -> str | None:
-    """Find the results file of a run that broke off before it named it."""
-    paths = run_files(options.results_dir) if options.save else []
-    fresh = {path.stat().st_mtime: path for path in paths if path.stat().st_mtime >= since}
-    return str(fresh[max(fresh)]) if fresh else None
 
 
 def exit_code(run: "RunSummary", *, strict: bool) -> ExitCode:

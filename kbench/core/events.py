@@ -185,7 +185,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The run is over; `csv_path` is None with `--no-save`."""
+    """The file of a run is open, or with its `environment` complete; `csv_path` is None with `--no-save`."""
 
     csv_path: str | None
     environment: Environment | None

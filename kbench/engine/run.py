@@ -93,6 +93,7 @@ def run(
         scratch = stack.enter_context(work_folder())
         files = RunFiles(problem, solutions, options, arguments, resumed)
         stack.enter_context(files)
+        yield Saved(csv_path=files.csv_path, environment=None)
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
         session = Session(tasks, context, files, stack)
         left, known = unfinished(tasks, resumed.results if resumed is not None else {})

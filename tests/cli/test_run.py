@@ -12,6 +12,7 @@ from records import make_samples
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import MachineError
+from kbench.core.events import Saved
 from kbench.core.levels import Level, shortfall
 from kbench.core.model import Finding, FindingKind, Status
 from kbench.engine import run as run_verb
@@ -358,7 +359,7 @@ def test_an_interrupted_run_names_the_file_with_what_had_finished(kbench, monkey
         Path("results").mkdir()
         Path("results/half.csv").write_text("rows")
         Path("results/half.samples.csv").write_text("samples")
-        yield from ()
+        yield Saved(csv_path="results/half.csv", environment=None)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(run_verb, "run", run)

@@ -61,7 +61,7 @@ def render_run(
             heading="How far from the limit",
             about="The limit is the least time for the problem's bytes and operations at the peaks measured on this "
             "device.",
-            parts=[("chart", speed.rates(run.timed)), *_rooflines(run)],
+            parts=_rooflines(run),
         ),
         Section(heading="Samples", about=SAMPLES, parts=[("key", (*KEY, MARKED)), *panels] if panels else []),
         Section(heading="What is right", parts=[("table", _correctness(run)), ("pairs", _lacks(run.cases))]),

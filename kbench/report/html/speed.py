@@ -117,24 +117,6 @@ def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[s
     return [(name, _plane(of_case, peaks)) for name, of_case in named.items()]
 
 
-def rates(cases: Sequence[CaseSummary]) -> Chart:
-    """Draw the rates of the compulsory bytes of cases; the limit is the end of each bar's track."""
-    moving = [case for case in cases if case.rows and case.rows[0].dram_bytes]
-    known = [(case, case.percent_of_limit) for case in moving if case.percent_of_limit is not None]
-    rows = [
-        ChartRow(
-            label=case.solution,
-            note=where(case, cases),
-            value=units.percent(share),
-            value_note=units.rate(case.rows[0].dram_bytes, case.time_ns, "B"),
-            spans=(Span(low=0.0, high=share, kind="bar", title=f"limit {units.duration(case.limit_ns)}"),),
-        )
-        for case, share in known
-    ]
-    scale = Scale(low=0.0, high=1.04 * max([100.0, *(share for _, share in known)]), unit=" %")
-    return Chart(rows=rows, scale=scale, axis="share of the device's limit", rule=(100.0, "limit"))
-
-
 def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> charts.Plane:
     row = cases[0].rows[0]
     flops, intensity = float(row.flops or 0), float(row.flops or 0) / float(row.dram_bytes or 1)
