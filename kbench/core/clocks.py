@@ -34,6 +34,10 @@ BATCHED_NS = 1_000_000
 """Chosen. Shortest `held` time on a CPU: what surrounds a call takes up to 0.1 ms."""
 SLOWER_BESIDE = {"cuda": 1.03, "cpu": 1.1}
 """Chosen. Factor from which a reference was slowed: slower beside the candidate than alone."""
+REPEATS = 7
+"""Rounds or requests of one calibration: one more than the fewest whose median has an interval."""
+SINGLES = 30
+"""Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 GROSS, GROSS_NS = 2.0, 1_000_000
 """Chosen. Excess of a single call on a CPU, as a factor and in time, that threads which slept cannot explain."""
 
