@@ -68,10 +68,10 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
         cells = shown(case, unit)
         time, reference = cells["time"], cells["reference"]
         if not walls_apart:
-            time = units.both_times(time, case.wall_ns if HOST_BOUND in case.flags else None, unit)
+            time += f", wall {cells['wall']}" if HOST_BOUND in case.flags and case.wall_ns is not None else ""
             # most code does not call a reference as a graph
-            ref_wall_ns = case.ref_wall_ns if "reference_replayed" in case.flags else None
-            reference = units.both_times(reference, ref_wall_ns, unit)
+            is_replayed = "reference_replayed" in case.flags and case.ref_wall_ns is not None
+            reference += f", wall {cells['reference_wall']}" if is_replayed else ""
         problem = {"problem": case.problem} if several else {}
         rows.append(
             {

@@ -29,7 +29,10 @@ def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbo
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
         shown = failed if verbosity > 0 else failed[:MOST_SHOWN]
-        failures = table([_failure(verdict) for verdict in shown], wraps={"reason"}).text(width=width)
+        rows = [_cells(verdict) for verdict in shown]
+        names = ("problem", "solution", "status", "reason")
+        texts = [{name: one_line(row[name]) for name in names} | {"status": row["status"].upper()} for row in rows]
+        failures = table(texts, wraps={"reason"}).text(width=width)
         more = f"\n  and {len(failed) - len(shown)} more: `-v` shows all" if len(shown) < len(failed) else ""
         blocks.append(failures + more)
     blocks.append("\n".join(f"  {name:<12}{text}" for name, text in figures(summary).items()))
@@ -125,7 +128,7 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             return f"{event.run} · {event.tasks} verdict{'s' * (event.tasks != 1)}{resumed} · on {devices} · {lanes}"
         case Finished() if not event.verdict.resumed:
             verdict, outcome = event.verdict, event.verdict.last.outcome
-            line = f"{one_line(verdict.task.name)}  {verdict.status.value}  {_speedup(verdict)}".rstrip()
+            line = f"{one_line(verdict.task.name)}  {verdict.status.value}  {_cells(verdict)['>speed-up']}".rstrip()
             reason = f"  {_short(outcome.reason)}" if isinstance(outcome, Failed) else ""
             return f"[{done:>{len(str(tasks))}}/{tasks}] {line}{reason}  {units.seconds(event.elapsed_s)}"
         case Retried():
@@ -138,31 +141,20 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             return ""
 
 
-def _speedup(verdict: TaskVerdict) -> str:
-    case = summarise(verdict.judged())
-    return case.shown_speedup if case.speedup is not None else ""
-
-
 def _short(text: str) -> str:
     shown = one_line(text)
     return shown if len(shown) <= LONGEST_REASON else shown[: LONGEST_REASON - 1] + "…"
 
 
-def _failure(verdict: TaskVerdict) -> dict[str, str]:
-    cells = _cells(verdict)
-    shown = {name: one_line(cells[name]) for name in ("problem", "solution", "status", "reason")}
-    return shown | {"status": shown["status"].upper()}
-
-
 def _cells(verdict: TaskVerdict) -> dict[str, str]:
-    task, outcome = verdict.task, verdict.last.outcome
+    task, outcome, case = verdict.task, verdict.last.outcome, summarise(verdict.judged())
     return {
         "problem": task.problem.name,
         "solution": task.solution.name,
         "case": task.case.name,
         "status": verdict.status.value,
         "level": outcome.level or "",
-        ">speed-up": _speedup(verdict),
+        ">speed-up": case.shown_speedup if case.speedup is not None else "",
         ">claim": "" if task.claim is None else f"{task.claim:g}×",
         "reason": _short(outcome.reason) if isinstance(outcome, Failed) else "",
     }

@@ -140,11 +140,6 @@ def plus_minus(time_ns: float | None, half_width_ns: float | None, unit: TimeUni
     return f"{time_ns / unit.size_ns:,.{decimals}f} ± {half:,.{decimals}f}"
 
 
-def both_times(time: str, wall_ns: float | None, unit: TimeUnit) -> str:
-    """Write device time and wall time side by side: `116, wall 138`."""
-    return time if wall_ns is None else f"{time}, wall {time_cell(wall_ns, unit)}"
-
-
 def change(share: float | None, half_width: float | None = None) -> str:
     """Write a relative change in percent with its sign: `+7.8 %`."""
     if share is None:

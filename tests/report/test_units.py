@@ -100,12 +100,6 @@ def test_a_time_with_its_half_width(time_ns, half_width_ns, text):
     assert units.plus_minus(time_ns, half_width_ns, units.unit_for([56_290])) == text
 
 
-def test_two_times_side_by_side():
-    unit = units.unit_for([116_000])
-    assert units.both_times("116", 138_000, unit) == "116, wall 138"
-    assert units.both_times("116", None, unit) == "116"
-
-
 @given(TIMES, st.floats(min_value=1e-6, max_value=0.3))
 def test_rounding_adds_little_to_the_interval(value, share):
     half = value * share
