@@ -42,22 +42,18 @@ class ComparedSide:
     timings: tuple[Timing, ...]
     time_ns: float | None
     """Median over processes of their medians, as every report has it."""
-    time_interval_ns: Interval | None
-    """Its order-statistic interval at 95 %, from all samples of the run."""
     reference_ns: float | None
     speedup: Interval | None
     """t_reference / t_candidate at 95 %."""
     limit_ns: float | None
     percent_of_limit: float | None
     beats_limit: bool
-    gb_per_s: float | None
-    flags: tuple[str, ...]
 
     @property
     def shown_half_width_ns(self) -> float | None:
         """Half-width of the time that follows from the interval of its speed-up, as in `show`; None for a weak time."""
         ratio = self.speedup
-        if self.time_ns is None or self.time_interval_ns is None or ratio is None or self.measurement.weak:
+        if self.time_ns is None or ratio is None or self.measurement.weak or self.measurement.time is Time.WALL:
             return None
         return self.time_ns * ratio.half_width / ratio.centre if ratio.basis == "processes" else None
 
@@ -200,20 +196,11 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         ),
         timings=timings,
         time_ns=time_ns,
-        time_interval_ns=stats.median_interval(
-            [
-                float(sample.t_event_ns)
-                for timing in timings
-                for sample in stats.counted(s for s in timing.samples if s.arm == "candidate")
-            ]
-        ),
         reference_ns=_median_over_processes(timings, "reference"),
         speedup=interval.as_speedup() if interval else None,
         limit_ns=limit_ns,
         percent_of_limit=100 * limit_ns / time_ns if limit_ns and time_ns else None,
         beats_limit=bool(limit_ns and time_ns and time_ns < limit_ns),
-        gb_per_s=first.dram_bytes / time_ns if first.dram_bytes and time_ns else None,
-        flags=flags,
     )
 
 
@@ -234,13 +221,11 @@ def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         found,
         measurement=replace(device, time=Time.WALL, conditions=conditions, processes=tuple(walls), log_ratios=ratios),
         time_ns=float(np.median([mine for mine, _ in walls.values()])) if walls else None,
-        time_interval_ns=None,
         reference_ns=float(np.median([theirs for _, theirs in walls.values()])) if walls else None,
         speedup=stats.ratio_interval(ratios).as_speedup() if len(ratios) > 1 else None,
         limit_ns=None,
         percent_of_limit=None,
         beats_limit=False,
-        gb_per_s=None,
     )
 
 
