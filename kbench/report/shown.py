@@ -20,6 +20,8 @@ WORST_FIRST = (
     *("interference", "attestation_weak", "throttled", "unstable"),
 )
 """Flags by how much they change the use of a result; others come last."""
+MOST_CONSTANTS = 3
+"""Cases whose constants stand above a result; `-v`, `--json` and `kbench list --cases` have all."""
 MOST_NAMED = 5
 """Solutions of a case that a line names, unless `-v` asks for all: a sweep has hundreds."""
 

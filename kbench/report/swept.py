@@ -12,15 +12,13 @@ from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, Sweep
 from kbench.report import units
 from kbench.report.document import render_document
 from kbench.report.gate import clean, render_suite
-from kbench.report.shown import render_waiting, stack_line
+from kbench.report.shown import MOST_CONSTANTS, render_waiting, stack_line
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.storage.json_values import plain
 
 MOST_SHOWN = 20
 LONGEST_REASON = 160
-MOST_CONSTANTS = 3
-"""Largest number of lines of constants; every problem may have its own."""
 
 
 def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int, width: int | None) -> str:

@@ -7,12 +7,10 @@ from kbench.core.model import Status
 from kbench.core.printable import printable
 from kbench.report import units
 from kbench.report.pivot import pivot_of
-from kbench.report.shown import headline, notes_of_run, rows_of, shown, stack_line, unit_of, where
+from kbench.report.shown import MOST_CONSTANTS, headline, notes_of_run, rows_of, shown, stack_line, unit_of, where
 from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
 from kbench.report.table import one_line, table
 
-MOST_CONSTANTS = 3
-"""Cases whose constants the heading names; `-v` and `kbench list --cases` name all."""
 VARYING = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?|\binf\b|\bnan\b|\b\w+(?=\(\))")
 """Parts of a reason that may differ between equal failures: numbers, and names of functions."""
 LOG_LINES = 12

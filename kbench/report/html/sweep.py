@@ -11,7 +11,7 @@ from kbench.report.html import page
 from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Scale, Span, around, level
 from kbench.report.html.page import Section
 from kbench.report.html.speed import speed_chart
-from kbench.report.shown import Note, flag_text, rows_of, stack_line
+from kbench.report.shown import MOST_CONSTANTS, Note, flag_text, rows_of, stack_line
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, table
 from kbench.storage.results import CaseKey
@@ -19,7 +19,6 @@ from kbench.storage.results import CaseKey
 MOST_ROWS = 60
 """Speed-ups that the chart shows, the largest; the table has all."""
 LONGEST_NAME = 90
-MOST_CONSTANTS = 3
 FAST = (
     "fast_p: the share of solutions that are right and more than p times as fast as the reference. Statuses that are "
     "not the solution's fault are left out, and so are tasks that wrong answers pass too (trivial_passes)."
