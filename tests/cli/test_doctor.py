@@ -17,7 +17,7 @@ CHECKS = [
 @pytest.fixture
 def examined(monkeypatch):
     def install(*checks):
-        monkeypatch.setattr(doctor, "examine", lambda device, cache, *, remeasure, tell: iter(checks))
+        monkeypatch.setattr(doctor, "examine", lambda device, cache, *, remeasure, announce: iter(checks))
 
     return install
 
