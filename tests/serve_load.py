@@ -2,7 +2,6 @@
 
     python tests/serve_load.py --requests 10000 --clients 64      with what docs/serve.md reports
     python tests/serve_load.py --requests 200 --clients 16        what `make test` runs
-    python tests/serve_load.py --overhead 30                      what HTTP adds to a call from Python
 
 The server is a process of its own on the CPU, with real judges and sandboxed workers, and verifies a tiny problem.
 Each source is different, and its answer must show that: it has the hash of that very source and, where the solution
@@ -34,11 +33,8 @@ import tiny_corpus
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kbench.api.judge import Judge
 from kbench.build.manifest import identity
 from kbench.sandbox.process_table import members
-from kbench.serve.server import make_server
-from kbench.serve.service import ServerOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -388,39 +384,6 @@ def load(arguments: argparse.Namespace, folder: Path) -> list[str]:
     return tally.wrong
 
 
-def overhead(rounds: int, folder: Path) -> None:
-    """Ask one warm pool from Python and over HTTP by turns; print what each takes."""
-    path = folder / "plus_one.py"
-    path.write_text(PROBLEM)
-    (folder / "pyproject.toml").write_text('[tool.kbench]\npaths = ["."]\n')
-    settings = folder / "pyproject.toml"
-    with Judge(device="cpu", verify_only=True, require_sandbox=True, lanes=1, config=settings) as judge:
-        options = ServerOptions(token=TOKEN, state=folder / "state", port=free_port())
-        server, store = make_server(judge, options)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        with httpx.Client(base_url=f"http://127.0.0.1:{options.port}", headers=HEADERS, timeout=PATIENCE_S) as client:
-            for kind in ("unreadable", "passes"):
-                took_s: dict[str, list[float]] = {"python": [], "http": []}
-                for number in range(2 * rounds + 4):
-                    text = solution_text(number, kind) + "\n"
-                    body = {"problem": "plus_one", "kernel_code": text, "level": "task"}
-                    began = time.monotonic()
-                    if number % 2:
-                        judge.evaluate("plus_one", text, level="task")
-                    else:
-                        client.post("/evaluate", json=body).raise_for_status()
-                    if number >= 4:  # the first ones start the judge and a connection
-                        took_s["python" if number % 2 else "http"].append(time.monotonic() - began)
-                for way, latencies_s in took_s.items():
-                    say(f"{kind:12} {way:8} {told_of(latencies_s)}")
-        server.should_exit = True
-        thread.join()
-        store.close()
-
-
 def main() -> int:
     """Read the command line, run, and say what was wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -429,12 +392,8 @@ def main() -> int:
     parser.add_argument("--judged", type=float, default=0.15, help="share of honest sources that reach a worker")
     parser.add_argument("--hanging", type=float, default=0.1, help="share of hostile ones that hang, flood or fork")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--overhead", type=int, metavar="ROUNDS", help="measure what HTTP adds, and nothing else")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kbench-load-", ignore_cleanup_errors=True) as folder:
-        if arguments.overhead:
-            overhead(arguments.overhead, Path(folder))
-            return 0
         wrong = load(arguments, Path(folder))
     for line in wrong[:20]:
         say(f"WRONG {line}")
