@@ -12,6 +12,7 @@ import kbench
 from kbench.core.errors import MachineError
 from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.health import ProbeAnswer
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
 from kbench.engine import guard
 from kbench.engine.run import run
@@ -344,7 +345,7 @@ def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
 
 def test_evaluate_as_its_docstring_says(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases=("small",), verify_only=True)
+    (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases=("small",), verify_only=True, level="task")
     assert isinstance(found.outcome, Passed)
     assert found.outcome.correctness.contract_ratio <= 1
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}, "nothing is written unless it is asked for"
@@ -366,7 +367,7 @@ def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_pat
     monkeypatch.setattr(health, "probe", lambda _device: answers.pop(0))
     monkeypatch.setattr(guard, "WAITS_S", (0.0, 0.0))
 
-    options = {"cases": ("small",), "verify_only": True}
+    options = {"cases": ("small",), "verify_only": True, "level": Level.TASK}
     healthy = {name: one.outcome for name, one in judged(list(begin(tmp_path, SCALE, solutions, **options))).items()}
     assert isinstance(healthy["after"], Passed)
     assert healthy["crashes"].status is Status.CRASHED

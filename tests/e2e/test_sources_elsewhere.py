@@ -20,7 +20,7 @@ RIGHT, WRONG = "2 * x[i]", "3 * x[i]"
 C_SOURCE = 'extern "C" void doubled(const float* x, float* y, long n) {{ for (long i = 0; i < n; ++i) y[i] = {}; }}\n'
 HEADER = "#define DOUBLED(x) ({})\n"
 WITH_HEADER = '#include "ops.h"\n' + C_SOURCE.format("DOUBLED(x)")
-HEAD = """import ctypes, glob, json, os, subprocess, tempfile
+HEAD = """import ctypes, json, os, subprocess
 from pathlib import Path
 from torch.utils.cpp_extension import load, load_inline
 here = Path(__file__).parent
@@ -37,30 +37,21 @@ class ModelNew(torch.nn.Module):
         return y
 """
 WAYS = {
-    "joined": 'load("a1", [str(here / "csrc" / "k.cpp")], **plain)',
     "parent": 'load("a2", [os.path.join(os.path.dirname(__file__), "..", "other", "k.cpp")], **plain)',
     "suffix": 'load_inline("a3", [Path(__file__).with_suffix(".cpp").read_text()], no_implicit_headers=True, **plain)',
-    "globbed": 'load("a4", sorted(glob.glob(str(here / "csrc" / "*.cpp"))), **plain)',
     "listed": 'load("a5", [str(here / name) for name in json.loads((here / "list.json").read_text())], **plain)',
-    "spelled": 'load("a6", ["/".join([str(here), "cs" + "rc", "k.cpp"])], **plain)',
     "included": 'load("a7", [str(here / "h" / "with.cpp")], extra_cflags=["-include", str(here / "inc" / "ops.h")], '
     "**plain)",
     "folder": 'load("a8", [str(here / "h" / "with.cpp")], extra_include_paths=[str(here / "inc")], **plain)',
     "package": '__import__("pack").path',
     "linked": 'load("a10", [str(here / "link.cpp")], **plain)',
     "program": "compiled(here / 'csrc' / 'k.cpp')",
-    "shell": "compiled_in_a_shell(here / 'csrc' / 'k.cpp')",
 }
 PROGRAM = """
 def compiled(source):
     target = "/tmp/of_" + Path(__file__).stem + ".so"
     if not os.path.exists(target):
         subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", target], check=True)
-    return target
-
-def compiled_in_a_shell(source):
-    target = os.path.join(tempfile.mkdtemp(), "k.so")
-    subprocess.run(f"g++ -shared -fPIC {source} -o {target}", shell=True, check=True)
     return target
 """
 
@@ -98,7 +89,7 @@ def verdicts(folder: Path, options: RunOptions) -> dict[str, tuple[bool, str]]:
     return {one.solution: (isinstance(one.outcome, Passed), getattr(one.outcome, "reason", "")) for one in judged}
 
 
-def test_twelve_ways_to_name_a_source(tmp_path: Path) -> None:
+def test_eight_ways_to_name_a_source(tmp_path: Path) -> None:
     write_solutions(tmp_path)
     options = RunOptions(device="cpu", verify_only=True, save=False, level="task")
     first = verdicts(tmp_path, options)
