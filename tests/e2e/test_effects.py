@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 from verdicts import verdicts, written
 
 from kbench.core.events import Judged
@@ -10,19 +11,13 @@ from kbench.core.model import Failed, Passed, Status
 
 pytestmark = pytest.mark.slow(seconds=45)
 
-HEAD = "import os\nimport torch\nfrom torch import nn\n\n\n"
+
+def model(body: str, *, init: str = "", takes: str = "x") -> str:
+    return tiny_corpus.solution(body, head="import os", layers=init, inputs=takes)
 
 
-def model(body: str, *, name: str = "ModelNew", init: str = "pass", takes: str = "x") -> str:
-    return (
-        f"{HEAD}class {name}(nn.Module):\n    def __init__(self):\n        super().__init__()\n        {init}\n\n"
-        f"    def forward(self, {takes}):\n        {body}\n"
-    )
-
-
-def problem(body: str, given: str, *, constants: str = "n = 24", init: str = "pass", takes: str = "x") -> str:
-    made = f"\n\n{constants}\n\n\ndef get_inputs():\n    return [{given}]\n\n\ndef get_init_inputs():\n    return []\n"
-    return model(body, name="Model", init=init, takes=takes) + made
+def problem(body: str, given: str, *, init: str = "", takes: str = "x") -> str:
+    return tiny_corpus.problem(body, given=given, constants="n = 24", layers=init, inputs=takes)
 
 
 NORM = "{0} * torch.rsqrt({0}.square().mean(-1, keepdim=True) + 1e-6)"

@@ -1,17 +1,14 @@
 """However a solution names its sources: once one of them is edited, the edited one is judged."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 import tiny_corpus
+from verdicts import entries, verdicts
 
 from kbench.build import manifest
-from kbench.core.events import Judged, RunOptions
+from kbench.core.levels import Level
 from kbench.core.model import Passed
-from kbench.engine.run import run
-from kbench.plugins import registry
-from kbench.storage.settings import Settings
 
 pytestmark = [pytest.mark.slow(60), pytest.mark.usefixtures("own_cache")]
 
@@ -82,24 +79,22 @@ def write_solutions(folder: Path) -> None:
     (folder / "problem.py").write_text(PROBLEM)
 
 
-def verdicts(folder: Path, options: RunOptions) -> dict[str, tuple[bool, str]]:
-    problem = registry.find_problem(folder / "problem.py", Settings())
-    solutions = [registry.find_solution(problem, folder / "own" / f"{name}.py", Settings()) for name in WAYS]
-    judged = [event for event in run(problem, solutions, options) if isinstance(event, Judged)]
-    return {one.solution: (isinstance(one.outcome, Passed), getattr(one.outcome, "reason", "")) for one in judged}
+def judged(folder: Path) -> dict[str, tuple[bool, str]]:
+    found = entries(folder / "problem.py", *(folder / "own" / f"{name}.py" for name in WAYS))
+    every = verdicts(*found, level=Level.TASK, results_dir=folder).values()
+    return {one.solution: (isinstance(one.outcome, Passed), getattr(one.outcome, "reason", "")) for one in every}
 
 
 def test_eight_ways_to_name_a_source(tmp_path: Path) -> None:
     write_solutions(tmp_path)
-    options = RunOptions(device="cpu", verify_only=True, save=False, level="task")
-    first = verdicts(tmp_path, options)
+    first = judged(tmp_path)
     assert {name: passed for name, (passed, _) in first.items()} == dict.fromkeys(WAYS, True), first
     write_sources(tmp_path, WRONG)
-    second = verdicts(tmp_path, options)
+    second = judged(tmp_path)
     assert {name: passed for name, (passed, _) in second.items()} == dict.fromkeys(WAYS, False), second
     assert all("got" in reason for _, reason in second.values()), second
     write_sources(tmp_path, RIGHT)
-    third = verdicts(tmp_path, dataclasses.replace(options))
+    third = judged(tmp_path)
     assert {name: passed for name, (passed, _) in third.items()} == dict.fromkeys(WAYS, True), third
 
 
@@ -135,14 +130,12 @@ def test_a_file_that_is_read_only_where_it_is_judged_is_part_of_its_identity(tmp
     path = tmp_path / "reads.py"
     path.write_text(KINDS[kind])
     factor = path.with_suffix(".txt")
-    problem = registry.find_problem(tmp_path / "problem.py", Settings())
-    solution = registry.find_solution(problem, path, Settings())
-    options = RunOptions(device="cpu", verify_only=True, level="task", results_dir=tmp_path / "results")
+    problem, (solution,) = entries(tmp_path / "problem.py", path)
     identities = []
     for text, passes in (("2", True), ("3", False)):
         factor.write_text(text)
         assert not any(manifest.is_identity(sha256, path, solution.variant) for sha256 in identities)
-        (one,) = [event for event in run(problem, [solution], options) if isinstance(event, Judged)]
+        (one,) = verdicts(problem, [solution], level=Level.TASK, results_dir=tmp_path).values()
         assert isinstance(one.outcome, Passed) is passes, one.outcome
         identities += [row.source_sha256 for row in one.rows]
     assert len(set(identities)) == 2
