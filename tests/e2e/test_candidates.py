@@ -118,11 +118,6 @@ def test_expiry(tmp_path: Path, name: str) -> None:
     assert outcome.status is status, f"{outcome.reason}\n{outcome.log}"
 
 
-def test_a_failure_leaves_those_after_it_alone(quick: dict[str, Judged]) -> None:
-    assert list(quick) == list(SOLUTIONS)
-    assert isinstance(quick["prints_200_mb"].outcome, Passed)
-
-
 @pytest.mark.parametrize(
     ("name", "shown"),
     [

@@ -175,12 +175,6 @@ def test_what_is_enough_passes_and_is_timed(folder: Path, options: dict, lacks: 
     assert all(row.time_ns_median is not None and row.level == "task" for row in rows)
 
 
-def test_general_can_be_required(folder: Path) -> None:
-    outcome = judge(folder, "whole_vectors", level=Level.GENERAL)["whole_vectors"].outcome
-    assert isinstance(outcome, Failed)
-    assert (outcome.status, outcome.level, outcome.lacks) == (Status.BELOW_LEVEL, Level.MODULE, ("misaligned",))
-
-
 @pytest.mark.parametrize(("case", "told"), [("default", False), ("small", True)])
 def test_a_task_is_called_trivial_by_its_own_shape_alone(tmp_path: Path, case: str, told: bool) -> None:
     """The other case is verified as well, and zeros would do there."""

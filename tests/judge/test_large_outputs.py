@@ -11,7 +11,7 @@ from kbench.judge.exchange import Trial
 from kbench.judge.reference.reference import Reference
 from kbench.judge.tally import Tally
 
-DRAWS = 3
+DRAWS = 2
 PROBLEM = """
 import torch
 
