@@ -60,18 +60,18 @@ def trees() -> dict[Path, ast.Module]:
 
 def _texts() -> Iterator[Text]:
     for path, tree in trees().items():
-        parts = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for inner in node.values}
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        hints = {id(inner) for hint in _hints(tree) for inner in ast.walk(hint)}
-        for node in ast.walk(tree):
-            if id(node) in parts | docstrings:
+        place, nodes = path.relative_to(PACKAGE), list(ast.walk(tree))
+        parts = {id(inner) for node in nodes if isinstance(node, ast.JoinedStr) for inner in node.values}
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        hints = {id(inner) for hint in _hints(nodes) for inner in ast.walk(hint)}
+        for node in nodes:
+            if not isinstance(node, ast.JoinedStr | ast.Constant) or id(node) in parts or id(node) in docstrings:
                 continue
-            is_hint = id(node) in hints
-            where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
+            is_hint, where = id(node) in hints, f"{place}:{node.lineno}"
             if isinstance(node, ast.JoinedStr):
                 text = "".join(_part(part) for part in node.values)
                 yield Text(where=where, text=text, is_hint=is_hint)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            elif isinstance(node.value, str):
                 yield Text(where=where, text=node.value, is_hint=is_hint)
 
 
@@ -83,9 +83,9 @@ def _part(part: ast.expr) -> str:
     return str(part.value)
 
 
-def _hints(tree: ast.Module) -> Iterator[ast.expr]:
+def _hints(nodes: list[ast.AST]) -> Iterator[ast.expr]:
     """Yield what is given to errors behind their message, or anything as `hint` or `listing`."""
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         yield from call.args[1:] if name.endswith("Error") else ()
         yield from (keyword.value for keyword in call.keywords if keyword.arg in {"hint", "listing"})
