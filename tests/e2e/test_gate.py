@@ -11,17 +11,15 @@ machine:
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import commands
 import pytest
 import tiny_corpus
 from repositories import git, new_repository
 
 pytestmark = pytest.mark.slow(seconds=25)
 
-ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 900
 HEAD = """import time
 
@@ -79,18 +77,11 @@ def repository(tmp_path):
 
 def gate(folder: Path, *arguments: str):
     """Hold the working tree against the commit before its last one; return exit code and document."""
-    command = [sys.executable, "-m", "kbench", "gate", "spin.py", "timed", "--against", "HEAD~1", *arguments]
-    done = subprocess.run(
-        [*command, "--device", "cpu", "--json"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "KBENCH_CACHE": str(folder.parent / "cache")},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    words = ["gate", "spin.py", "timed", "--against", "HEAD~1", *arguments, "--device", "cpu", "--json"]
+    process = commands.start(folder, *words, KBENCH_CACHE=str(folder.parent / "cache"))
+    code, out, err = commands.finish(process, TIMEOUT_S)
+    assert out, err
+    return code, json.loads(out)
 
 
 def answers(document) -> dict[str, str]:
