@@ -18,7 +18,7 @@ from kbench.core.model import Case, Failed, Peaks, Status
 from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import limit
 from kbench.devices import peaks, selection
-from kbench.devices.admission import Admission, others_using
+from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.run import sandbox_rung
@@ -152,7 +152,7 @@ class ProfileSession:
             return failed
         cached = built(entry, self._context)
         profiler = Profiler(self._problem, self._context)
-        if self._options.wait_for_device and (holder := others_using(self._device.uuid)):
+        if self._options.wait_for_device and (holder := Admission(uuid=self._device.uuid).others()):
             yield Waiting(device=self._device.name, holder=holder)
         trace_it = functools.partial(profiler.trace, entry, cached.folder, self._case)
         trace = yield from self._staged("profile", entry.name, trace_it, alone=True)

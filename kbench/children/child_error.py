@@ -10,7 +10,12 @@ from kbench.wire.channel import Message, both_ends
 KILLED = "killed (SIGKILL)"
 STARVED = "the machine had no memory left and the system killed processes: run less beside this, or a smaller case"
 ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
-OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc|ALLOC(ATION)?_FAILED"
+    r"|NOT_INITIALIZED when calling `?cu\w+Create",
+    re.I,
+)
+"""Words of torch, C++ and NVIDIA's libraries; a library whose handle finds no memory is not initialised."""
 LAUNCH_FAILED = re.compile(
     r"CUDA error|CUDA driver error|cudaError|unspecified launch failure|invalid configuration", re.I
 )

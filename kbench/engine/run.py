@@ -25,7 +25,7 @@ from kbench.core.events import (
 from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Failed, Finding, FindingKind, Passed, ResultRow, Status
 from kbench.devices import monitor, peaks, selection
-from kbench.devices.admission import in_use
+from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.engine.builds import Builds, default_jobs
 from kbench.engine.derived_shapes import DerivedShapes
@@ -131,7 +131,7 @@ def other_processes(context: RunContext) -> tuple[Finding, ...]:
     if not context.options.wait_for_device or context.options.verify_only:
         return ()
     found = monitor.foreign_processes(device)
-    if not found or in_use(device.uuid):
+    if not found or Admission(uuid=device.uuid).is_in_use():
         return ()
     message = f"other processes computed on the device when the run began: {', '.join(found)}"
     return (Finding(code="interference", kind=FindingKind.TIMING, message=message),)

@@ -179,7 +179,7 @@ def test_strangers_on_the_device_are_named_that_were_there_before_this_run(
         return (f"8 judge of {len(FakeJudge.every)}",) if FakeJudge.every else ("7 train.py",)
 
     monkeypatch.setattr(verb, "monitor", SimpleNamespace(foreign_processes=found))
-    monkeypatch.setattr(verb, "in_use", lambda _: others)
+    monkeypatch.setattr(verb.Admission, "is_in_use", lambda _: others)
     monkeypatch.setattr(verb, "peaks", SimpleNamespace(known_or_measured=lambda *_: None))
     (judged,) = judge(tmp_path, "eager", **asked)
     assert isinstance(judged.outcome, Passed)
