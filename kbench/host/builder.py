@@ -12,7 +12,7 @@ from typing import Any, Self
 from kbench.build import cache, hints, interpreter, manifest
 from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
-from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
+from kbench.children.worker_start import SETUP_TIMEOUT_S, at_most_available, worker_environment
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.devices import admission
@@ -194,7 +194,7 @@ class Builder:
             environment={**worker_environment(home), **environment, **self._context.device.environment},
             folder=home,
             rung=rungs.Rung(self._context.rung),
-            memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            memory_limit_bytes=at_most_available(MEMORY_LIMIT_BYTES),
             surroundings=around,
         )
 

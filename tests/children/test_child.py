@@ -13,7 +13,7 @@ import pytest
 from waiting import PATIENCE_S, wait_until
 
 from kbench.children import child as processes
-from kbench.children.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, Launch
+from kbench.children.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, ChildState, Launch
 from kbench.children.child_error import ChildError, classify, explain_exit, reported
 from kbench.core.model import Status
 from kbench.sandbox import process_tree
@@ -234,6 +234,22 @@ def test_a_kill_reaches_everything_that_was_started(start) -> None:
     child.kill()
 
 
+def test_a_child_has_one_state_at_a_time(start) -> None:
+    child = start("while True:\n    say(n=hear()['n'])\n")
+    states = [child.state]
+    with child.stopped():
+        states.append(child.state)
+        with pytest.raises(AssertionError, match="stopped already"), child.stopped():
+            pass
+    states.append(child.state)
+    child.request({}, timeout_s=PATIENCE_S)
+    states.append(child.state)
+    with child.stopped():
+        child.kill()
+    states.append(child.state)
+    assert states == ["starting", "stopped", "starting", "ready", "gone"]
+
+
 def test_a_stopped_child_answers_only_afterwards(start) -> None:
     child = start("while True:\n    say(n=hear()['n'])\n")
     child.request({}, timeout_s=PATIENCE_S)
@@ -288,7 +304,7 @@ def test_who_is_killed_for_its_memory_while_it_is_being_stopped_is_told_of_its_m
     child.request({}, timeout_s=PATIENCE_S)
 
     def kill_for_memory() -> None:
-        child._stopped = False
+        child.state = ChildState.READY
         child.watch_memory(1)
         wait_until(lambda: not is_running(child.pid))
 

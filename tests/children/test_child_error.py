@@ -49,7 +49,10 @@ def test_what_a_child_reports_is_told_in_one_line(error: object, reason: str) ->
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", Status.OUT_OF_MEMORY),
         ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", Status.OUT_OF_MEMORY),
         ("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED", Status.OUT_OF_MEMORY),
-        ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasSgemm(handle, opa, opb)`", Status.LAUNCH_FAILED),
+        (
+            "CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasSgemm(handle, opa, opb)`",
+            Status.LAUNCH_FAILED,
+        ),
         ("CUDA error: an illegal memory access was encountered", Status.ILLEGAL_ACCESS),
         ("CUDA error: invalid configuration argument", Status.LAUNCH_FAILED),
         ("no", Status.RAISED),
