@@ -164,8 +164,15 @@ class Child:
 
         An answer with an `error` key is raised as ChildError, as are death, silence and nonsense.
         """
+        answer = self.receive(timeout_s, named_s)
+        if "error" in answer:
+            raise reported(answer, self.log)
+        return answer
+
+    def receive(self, timeout_s: float, named_s: float | None = None) -> Message:
+        """Return the next message about the present request, also one with an `error` key. Raises ChildError."""
         try:
-            answer = self._answer(time.monotonic() + timeout_s)
+            return self._answer(time.monotonic() + timeout_s)
         except WireError as error:
             raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         except DeadlineError as error:
@@ -175,9 +182,6 @@ class Child:
             ) from error
         except PeerGoneError as error:
             raise self.death() from error
-        if "error" in answer:
-            raise reported(answer, self.log)
-        return answer
 
     def _answer(self, deadline: float) -> Message:
         """Receive the next message about the present request. Raises WireError for one about another."""

@@ -76,7 +76,7 @@ class Lane:
     """Time that the solutions of the batch have left, by path and variant."""
 
     def __post_init__(self) -> None:
-        self.guard.lanes.append(self.evaluator)
+        self.guard.interrupts.append(self.evaluator.interrupt)
 
     def serve(self) -> Iterator[LaneEvent]:
         """Take tasks until there are none, all is stopped or the device is gone."""

@@ -232,7 +232,7 @@ class Session:
         self._tasks, self._context, self._files, self._stack = tasks, context, files, stack
         self._options, self._device = context.options, context.device
         self._solutions = list(dict.fromkeys(task.solution for task in tasks))
-        self._guard = Guard(self._device, cache_dir(), lambda _state: None)
+        self._guard = Guard(self._device, cache_dir())
         self._dispatcher = Dispatcher(max_failures=None, write=files.write, lanes=1, batch=len(tasks))
         self._shapes = DerivedShapes()
         self.lane = Lane(

@@ -88,10 +88,10 @@ def supported() -> bool:
 def install(*, allow_exec: bool, signals: bool, others: bool, truncate: bool, connect: bool = False) -> None:
     """Filter the system calls of this thread and all that it starts, until they end. The caller has set no_new_privs.
 
-    Denied are: without `allow_exec` new programs and processes (threads stay); without `signals` signals to
-    any process but this one; without `others` changes of other processes' priorities and limits, and with them those
-    of process 1, which leads the namespaces; without `truncate` the call of that name, which early versions of Landlock overlook; without `connect` connections to
-    local sockets. Raises OSError.
+    Denied are: without `allow_exec` new programs and processes (threads stay); without `signals` signals to any process
+    but this one; without `others` changes of other processes' priorities and limits, and with them those of process 1,
+    which leads the namespaces; without `truncate` the call of that name, which early versions of Landlock overlook;
+    without `connect` connections to local sockets. Raises OSError.
     """
     chosen = rules(allow_exec=allow_exec, signals=signals, others=others, truncate=truncate, connect=connect)
     instructions = list(assemble(chosen, platform.machine()))

@@ -20,8 +20,9 @@ from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
 from kbench.devices import selection
 from kbench.engine.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
+from kbench.engine.guard import Guard
 from kbench.engine.unit import Unit, UnitResult, task_key
-from kbench.host import health, nursery_process
+from kbench.host import nursery_process
 from kbench.plugins import registry
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.json_values import plain, reader_of
@@ -179,7 +180,7 @@ def lane(tmp_path, monkeypatch) -> Iterator[Evaluator]:
     monkeypatch.setenv("SECRET_OF_THE_CALLER", "SECRET_OF_THE_CALLER=1")
     device = selection.cpu()
     with nursery_process.nursery():
-        evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
+        evaluator = Evaluator(device, 0, tmp_path, Guard(device, cache_dir()))
         yield evaluator
         evaluator.close()
 
@@ -336,7 +337,7 @@ def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, monkeypatch) -> Non
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     with nursery_process.nursery(["no_such_module", "colorsys"]):
         device = selection.cpu()
-        evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
+        evaluator = Evaluator(device, 0, tmp_path, Guard(device, cache_dir()))
         one = begin(evaluator, tmp_path, "doubles", PROBLEM)
         assert isinstance(finish(evaluator, one).outcome, Passed)
         evaluator.close()

@@ -337,9 +337,9 @@ def test_another_device_goes_on(stage, monkeypatch) -> None:
 
     class Crashes(FakeJudge):
         def evaluate(self, unit, following=(), left=None):
-            if self.watch.device.uuid == CPU.uuid:
+            if self.guard.device.uuid == CPU.uuid:
                 crashed.set()
-                self.watch.look(S.CRASHED)
+                self.guard.look(S.CRASHED)
                 yield from ()
                 return failed(S.CRASHED)
             crashed.wait(10)
