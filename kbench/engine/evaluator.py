@@ -18,7 +18,7 @@ from kbench.devices.selection import DeviceChoice
 from kbench.engine.guard import Guard
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
 from kbench.host import builder, listing, sanitizer
-from kbench.host.builder import built, keep_manifest, keep_problem_manifest
+from kbench.host.builder import built, keep_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import Evaluated, JudgeProcess, OpenedCase, reference_build, spec_of
 from kbench.plugins import case_selection, computed_cases, registry
@@ -189,7 +189,7 @@ class Evaluator:
                 answer = yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=True)
             else:
                 answer = replace(answer, outcome=self.explain(failed, unit.solution, unit.case))
-        identity = keep_manifest(unit.solution, answer.observed)
+        identity = keep_manifest(unit.solution.path, unit.solution.variant, answer.observed)
         if left is not None:
             left.spend(stage_s, of_problem_s=judge.problem_s)
         outcome = answer.outcome
@@ -348,7 +348,7 @@ class Evaluator:
             self._note_stuck(judge, case, error.log)
             return Failed(status=error.status, reason=error.reason, log=error.log)
         bench.opened = (case, found)
-        bench.problem_sha256 = keep_problem_manifest(bench.problem, judge.observed)
+        bench.problem_sha256 = keep_manifest(bench.problem.path, "", judge.observed)
         return found
 
     def _note_stuck(self, judge: JudgeProcess, case: Case, log: str = "") -> None:

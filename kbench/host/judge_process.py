@@ -340,14 +340,14 @@ def evaluated(answer: Message, log: str) -> Evaluated:
     if "error" not in answer:
         outcome = OUTCOME.validate_python(answer["outcome"])
         return Evaluated(outcome=outcome, weights=answer["weights"], observed=observed)
-    error = answer["error"]
-    reason = f"{error['type']}: {error['message']}" if error["type"] else error["message"]
+    raised = answer["error"]
+    reason = f"{raised['type']}: {raised['message']}" if raised["type"] else raised["message"]
     status = Status.HARNESS_ERROR
-    if error["stage"] == "reference":
+    if raised["stage"] == "reference":
         status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
     elif OUT_OF_MEMORY.search(reason):
         status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
-    trace = "\n".join(part for part in (log, error["traceback"]) if part)
-    has_raised = status is Status.HARNESS_ERROR and bool(error["type"])
+    trace = "\n".join(part for part in (log, raised["traceback"]) if part)
+    has_raised = status is Status.HARNESS_ERROR and bool(raised["type"])
     failed = Failed(status=status, reason=reason[:500], log=trace)
     return Evaluated(outcome=failed, observed=observed, has_raised=has_raised)

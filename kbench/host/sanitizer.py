@@ -181,7 +181,7 @@ class Watched(BelowTool):
                     complaint = f"{error.status.value}: {error.reason}"
                 ended = child.finish(END_LIMIT_S)
                 child.kill()
-                keep_manifest(entry, child.observed)
+                keep_manifest(entry.path, entry.variant, child.observed)
                 text = head_of(report, MOST_TEXT) or child.log
         except cache.UnfitArtefactsError as error:
             return parse(""), str(error)
