@@ -8,10 +8,8 @@ On a CPU the judge's clock runs around each request of calls in a row: `wall = K
 overhead is measured on the reference's worker. A claim of the candidate's worker decides nothing.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from statistics import median
 
 from kbench.core.stats import median_half_width
@@ -27,28 +25,17 @@ QUOTED_FROM = 0.98
 """A claim below this share of the judge's time is not quoted, however wide the interval is."""
 HELD_WITHIN = 0.2
 """Largest half-width of a `held` time, as a share of it."""
-FIRST_CALL = 1.5
-"""Factor by which a call may take longer on its own: caches are cold and threads sleep; uncertainty comes on top."""
 HELD_ALONE = 1.1
 """Factor by which the shortest single call of a `held` time may exceed calls in a row. On an H200, 13 published kernels
 of 11 to 930 µs took at most 1.04 times as long (results/calibration/single_calls_h200.csv)."""
-REFUTED_BELOW = 0.9
-"""A claim below this share of the judge's time is false: honest events agree within a percent. On a CPU a warning."""
+CLAIMS_LESS_BELOW = 0.9
+"""A claim below this share of the judge's interval is a warning: honest events agree within a percent."""
 BATCHED_NS = 1_000_000
 """Chosen. Shortest `held` time on a CPU: what surrounds a call takes up to 0.1 ms."""
-SLOWER_BESIDE = 1.1
-"""Chosen. Factor from which, on a CPU, a reference that was slower beside the candidate was slowed."""
+SLOWER_BESIDE = {"cuda": 1.03, "cpu": 1.1}
+"""Chosen. Factor from which a reference was slowed: slower beside the candidate than alone, beyond the noise."""
 GROSS, GROSS_NS = 2.0, 1_000_000
-"""Chosen. Excess over a claim, as a factor and on a CPU in time, that a disturbance cannot explain."""
-
-
-class QuotedClock(StrEnum):
-    """Whose time a row quotes."""
-
-    EVENTS = "events"
-    """CUDA events in the worker, within the bounds of the judge's clock."""
-    GATE = "gate"
-    """The judge's clock, because the events disagree with it."""
+"""Chosen. Excess of a single call on a CPU, as a factor and in time, that threads which slept cannot explain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +73,6 @@ class Attested:
 
     ns: float
     half_width_ns: float
-    least_ns: float = math.inf
-    """Lower bound of the quickest round on a GPU, and of the quickest burst on a CPU: a busy machine delays rounds, and
-    shortens none."""
 
 
 def constant_of(empty: Sequence[Round]) -> Constant:
@@ -147,16 +131,6 @@ def baseline_delays(
     return replace(alone, late_ns=late_ns, late_noise_ns=noise_ns)
 
 
-def widened_delays(rounds: Sequence[Round], usual: BaselineDelays) -> BaselineDelays:
-    """Return the delays of an arm's rounds where they are larger: they are part of its rounds of one call as well."""
-    visible_ns = median(usual.visible_too_long_ns(each.exposure) for each in rounds)
-    return replace(
-        usual,
-        late_ns=max(usual.late_ns, median(each.late_ns for each in rounds)),
-        visible_ns=usual.visible_ns + max(0.0, visible_ns),
-    )
-
-
 def in_full_ns(each: Round, constant: Constant, usual: BaselineDelays) -> float:
     """Return the time per call of one round, with all that may be hidden in it.
 
@@ -176,24 +150,7 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: BaselineDelays) -
     unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
     # A solution that writes results right to the copy's place saves the copy.
     unseen_ns = unseen_ns / median(each.calls for each in rounds) + constant.copy_ns
-    return Attested(
-        ns=median(times), half_width_ns=median_half_width(times) + unseen_ns, least_ns=min(times) - unseen_ns
-    )
-
-
-def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
-    """Return events where they agree with the judge's clock, else its own; None where they are refuted."""
-    if event_ns < REFUTED_BELOW * min(attested.ns - attested.half_width_ns, attested.least_ns):
-        return None
-    # A worker that lets few calls be queued widens the interval, and must not profit from it.
-    agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= QUOTED_FROM * attested.ns
-    return QuotedClock.EVENTS if agree else QuotedClock.GATE
-
-
-def attest_queued_single(single_ns: float, in_a_row: Attested) -> str:
-    """Compare calls in a row on a GPU with one alone: `held`, `weak`, or `failed` where they are computed as one."""
-    ratio = (single_ns - SWITCH_NS - LATE_NS) / (in_a_row.ns + in_a_row.half_width_ns)
-    return "held" if ratio <= HELD_ALONE else "weak" if ratio <= FIRST_CALL else "failed"
+    return Attested(ns=median(times), half_width_ns=median_half_width(times) + unseen_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +193,17 @@ def attest_requests(times_ns: Sequence[float], overhead: RequestOverhead) -> Att
     return Attested(ns=max(1.0, median(times_ns) - overhead.ns), half_width_ns=half_width_ns)
 
 
+def attest_queued_single(single_ns: float, in_a_row: Attested) -> Attested | None:
+    """Return the time of calls that take longer alone than in a row on a GPU; None where one alone takes as long.
+
+    The calls of a round are in sight together, so several may be computed as one; one call alone may not.
+    """
+    alone_ns = single_ns - SWITCH_NS - LATE_NS
+    if alone_ns <= HELD_ALONE * (in_a_row.ns + in_a_row.half_width_ns):
+        return None
+    return replace(in_a_row, ns=alone_ns)
+
+
 def attest_single(single_ns: float, in_a_row_ns: float, overhead: RequestOverhead) -> str:
     """Compare the quickest request of one call on a CPU with calls in a row: `held`, `weak` or `together`.
 
@@ -249,14 +217,23 @@ def attest_single(single_ns: float, in_a_row_ns: float, overhead: RequestOverhea
     return "weak" if more_ns <= max(GROSS * in_a_row_ns, in_a_row_ns + GROSS_NS) else "together"
 
 
-def claim_is_quoted(claim_ns: float, attested: Attested, attestation: str) -> bool:
-    """Return whether a worker's own time is reported, which agrees with the judge's as far as that is known."""
-    if attestation == "weak":
-        return claim_ns >= attested.ns - attested.half_width_ns
-    return claim_ns >= QUOTED_FROM * attested.ns and claim_ns <= attested.ns + attested.half_width_ns
+def claim_is_quoted(claim_ns: float, attested: Attested, *, vague: bool = False) -> bool:
+    """Return whether a worker's own time is reported, which agrees with the judge's.
+
+    Where the judge's is `vague`, a claim is reported that is not below its interval.
+    """
+    least_ns = attested.ns - attested.half_width_ns
+    if vague:
+        return claim_ns >= least_ns
+    return max(QUOTED_FROM * attested.ns, least_ns) <= claim_ns <= attested.ns + attested.half_width_ns
 
 
-def is_slower_beside(beside_ns: Sequence[float], alone_ns: Sequence[float]) -> bool:
-    """Return whether the reference's requests on a CPU took longer while the candidate lived, beyond their noise."""
+def claims_less(claim_ns: float, attested: Attested) -> bool:
+    """Return whether a worker's own time is far below the judge's, which deserves a warning."""
+    return claim_ns < CLAIMS_LESS_BELOW * (attested.ns - attested.half_width_ns)
+
+
+def is_slower_beside(beside_ns: Sequence[float], alone_ns: Sequence[float], device: str) -> bool:
+    """Return whether the reference took longer while the candidate lived than after its death, beyond the noise."""
     open_ns = median_half_width(beside_ns) + median_half_width(alone_ns)
-    return median(beside_ns) - open_ns > SLOWER_BESIDE * median(alone_ns)
+    return median(beside_ns) - open_ns > SLOWER_BESIDE[device] * median(alone_ns)

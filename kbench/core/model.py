@@ -44,7 +44,7 @@ class Status(StrEnum):
     TOTAL_TIMEOUT = "total_timeout"
     OUT_OF_MEMORY = "out_of_memory"
     PROTOCOL_ERROR = "protocol_error"
-    TIMING_UNATTESTED = "timing_unattested"
+    UNFINISHED_OUTPUT = "unfinished_output"
     REFERENCE_FAILED = "reference_failed"
     NOT_VERIFIED = "not_verified"
     SKIPPED = "skipped"

@@ -63,7 +63,7 @@ class Score:
 
     passed: bool
     speedup: float | None = None
-    """None if it did not pass or was not timed."""
+    """None if it did not pass, was not timed, or the judge's clock does not confirm its time."""
     trivial: bool = False
     """Zeros, one value or the answer to other inputs pass the task as well: passing it proves nothing."""
     weight: float = 1.0
@@ -209,7 +209,8 @@ def _score(verdict: TaskVerdict) -> Score:
     passed = [result.outcome for result in verdict.results if isinstance(result.outcome, Passed)]
     trivial = any(finding.code == TRIVIAL for outcome in passed for finding in outcome.findings)
     passes, weight = verdict.status is Status.PASSED, verdict.task.case.weight
-    return Score(passed=passes, speedup=speedup_of(verdict), trivial=trivial, weight=weight)
+    speedup = speedup_of(verdict) if verdict.is_held else None
+    return Score(passed=passes, speedup=speedup, trivial=trivial, weight=weight)
 
 
 class Collector:

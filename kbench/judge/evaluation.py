@@ -20,9 +20,9 @@ from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.timing.fetched_results import UnfetchableError
-from kbench.judge.timing.gate_clock import DeviceClock, NotReplayableError
+from kbench.judge.timing.gate_clock import DeviceClock, NotQueuedError
 from kbench.judge.timing.host_clock import HostClock
-from kbench.judge.timing.pairing import ArmClock, DisturbedError, Pacing, Pairing
+from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
 from kbench.judge.timing.profile import take_profile
 from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
@@ -196,21 +196,16 @@ class Evaluation:
         return None
 
     def _time(self) -> Timing:
-        """Time both arms; again in fresh workers after a disturbance, by loops or with copies if nothing else works."""
-        unqueued, disturbed, fetches = "", False, True
+        """Time both arms; in fresh workers by loops, or with copies, where nothing else works."""
+        unqueued, fetches = "", True
         while True:
             try:
                 return self._paired(unqueued, fetches=fetches)
             except UnfetchableError:
                 fetches = False
-            except NotReplayableError as error:
+            except NotQueuedError as error:
                 self._battery.note("not_recorded", str(error))
                 unqueued = error.arm
-            except DisturbedError as error:
-                if disturbed:
-                    raise error.verdict from None
-                self._battery.note("timed_twice", str(error))
-                disturbed = True
             self._bound.reconstruct_next()
 
     def _paired(self, unqueued: str, *, fetches: bool) -> Timing:

@@ -17,7 +17,7 @@ NOT_JUDGED = {*(status.value for status in NOT_EVALUATED), "error", "no_row"}
 """Statuses that are not verdicts; the last two occur in published tables."""
 OF_A_CASE = (
     *("solution", "case", "constants", "reason", "lacks", "percent_of_limit"),
-    *("speedup", "speedup_low", "speedup_high", "shown_speedup", "weight"),
+    *("speedup", "speedup_low", "speedup_high", "shown_speedup", "weight", "weak"),
 )
 OF_A_PUBLISHED_ROW = ("status", "reason", "level", "speedup", "speedup_low", "speedup_high")
 
@@ -44,6 +44,8 @@ class SweptLine:
     """Whether it passes a task that wrong answers pass as well."""
     constants: str = ""
     weight: float = 1.0
+    weak: bool = False
+    """True if the judge's clock does not confirm its time, which fast_p and the mean then leave out."""
 
     @property
     def name(self) -> str:
@@ -79,7 +81,7 @@ class SweptTable:
 
     @property
     def mean(self) -> Mean | None:
-        """The geometric mean of the speed-ups of those that pass."""
+        """The geometric mean of the confirmed speed-ups of those that pass."""
         return mean_speedup(self._scores)
 
     @property
@@ -91,7 +93,7 @@ class SweptTable:
     def _scores(self) -> list[Score]:
         judged = [line for line in self.lines if line.status not in NOT_JUDGED]
         return [
-            Score(passed=x.passed, speedup=x.speedup if x.passed else None, trivial=x.trivial, weight=x.weight)
+            Score(passed=x.passed, speedup=x.speedup if x.passed and not x.weak else None, trivial=x.trivial, weight=x.weight)
             for x in judged
         ]
 
@@ -140,6 +142,7 @@ def of_published(title: str, rows: Sequence[PublishedRow]) -> SweptTable:
                 lacks=tuple(row.lacks.split()),
                 shown_speedup=units.speedup(row.speedup, row.speedup_low, row.speedup_high, alone=alone, weak=weak),
                 claim=row.claimed,
+                weak=weak,
                 warnings=tuple(flag for flag in flags if flag != HOST_BOUND),
                 trivial=row.status == Status.PASSED.value and TRIVIAL in flags,
                 **{name: getattr(row, name) for name in OF_A_PUBLISHED_ROW},

@@ -259,7 +259,7 @@ class FixtureRunner:
 def is_doubtful(check: Checked) -> bool:
     """Return whether time alone, which the machine may have made, or a failure of kbench speaks against a fixture."""
     complaint = check.complaint or ""
-    return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value, Status.HARNESS_ERROR.value))
+    return complaint.startswith((TOO_FAST, Status.HARNESS_ERROR.value))
 
 
 def options_for(fixture: Fixture | None, scratch: Path, *, alone: bool) -> RunOptions:

@@ -1,7 +1,7 @@
-"""Functions that a solution must not replace: the clocks, and those of torch.
+"""Functions of torch that a solution must not replace.
 
 A worker remembers the functions before it imports a solution and compares them with what is there after each answer.
-It finds replacements made in Python. A solution that hides one better gains nothing: the judge's clock decides.
+It finds replacements made in Python. Clocks may be replaced: what a worker claims about time decides nothing.
 """
 
 import sys
@@ -9,12 +9,9 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter, is_
 from typing import Any
 
-MODULES = ("time", "torch", "torch.cuda", "torch.linalg", "torch.nn.functional")
+MODULES = ("torch", "torch.cuda", "torch.linalg", "torch.nn.functional")
 """Modules whose functions and classes must stay what they are."""
-CLASSES = (
-    *("torch.Event", "torch.Stream", "torch.Tensor"),
-    *("torch.cuda.CUDAGraph", "torch.cuda.Event", "torch.cuda.Stream"),
-)
+CLASSES = ("torch.Tensor", "torch.cuda.CUDAGraph", "torch.cuda.Stream")
 """Classes whose methods must."""
 CHANGED_BY_TORCH = frozenset({"torch.manual_seed", "torch.Storage"})
 """`torch._dynamo` wraps the first when it is imported; `torch.set_default_dtype` binds the second to another class."""
@@ -51,7 +48,7 @@ class Originals:
         self._places = tuple(_places())
 
     def replaced(self) -> tuple[str, ...]:
-        """Name what was replaced since, for example `torch.cuda.Event.elapsed_time`; sorted."""
+        """Name what was replaced since, for example `torch.Tensor.copy_`; sorted."""
         found = {f"{owner}.{name}" for owner, functions in self._places for name in functions.replaced()}
         return tuple(sorted(found - CHANGED_BY_TORCH))
 

@@ -1,10 +1,14 @@
 """Rewards: what is not known is None, and nobody pays for another's fault."""
 
-import pytest
+from types import SimpleNamespace
+from typing import Any
 
-from kbench.api.evaluation import reward
+import pytest
+from fakes import CORRECT
+
+from kbench.api.evaluation import EvaluationResult, reward
 from kbench.core.errors import UsageError
-from kbench.core.model import Status
+from kbench.core.model import Passed, Status
 from kbench.core.verdict import NOT_EVALUATED
 
 TIMED = (1.5, 1.4)
@@ -36,3 +40,13 @@ def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(UsageError) as found:
         reward("speedups", Status.HARNESS_ERROR, None, None)
     assert found.value.hint == "did you mean `speedup`?"
+
+
+@pytest.mark.parametrize(("attestation", "worth"), [("held", 2.0), ("weak", None)])
+def test_a_time_that_is_not_confirmed_is_no_reward(attestation, worth) -> None:
+    rows: Any = (SimpleNamespace(attestation=attestation, speedup_low=1.9, speedup_high=2.1),)
+    outcome = Passed(correctness=CORRECT, timings=())
+    found = EvaluationResult(solution="s", case="", problem="p", outcome=outcome, rows=rows, stage_s={}, speedup=2.0)
+    assert found.reward("speedup") == worth
+    assert found.reward("speedup_low") == (1.9 if worth else None)
+    assert found.reward("correct") == 1.0

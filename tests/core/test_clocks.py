@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from kbench.core.clocks import (
     LATE_NS,
-    REFUTED_BELOW,
+    QUOTED_FROM,
     SWITCH_NS,
     VISIBLE_NS,
     Attested,
     BaselineDelays,
     Constant,
     InputExposure,
-    QuotedClock,
     RequestOverhead,
     Round,
     attest,
@@ -24,7 +23,7 @@ from kbench.core.clocks import (
     attest_single,
     baseline_delays,
     claim_is_quoted,
-    clock_to_quote,
+    claims_less,
     constant_of,
     is_slower_beside,
     measured_delays,
@@ -135,18 +134,18 @@ def test_one_late_look_is_no_habit():
 
 
 @pytest.mark.parametrize(
-    ("late_us", "clock"),
+    ("late_us", "quoted"),
     [
-        ([900] * 16, None),  # hidden in every round
-        ([*[900] * 15, 500], QuotedClock.GATE),  # the quickest round shows no more than a tenth above the claim
-        ([900] * 9 + [0] * 7, QuotedClock.GATE),  # it may have been the machine, but nobody gains by it
-        ([0] * 4 + [40, 100, 300, 800] + [1000, 1100, 1500, 1700, 2000, 2200, 2500, 4000], QuotedClock.GATE),
-        ([0] * 9 + [900] * 7, QuotedClock.EVENTS),
+        ([900] * 16, False),  # hidden in every round
+        ([*[900] * 15, 500], False),
+        ([900] * 9 + [0] * 7, False),  # it may have been the machine, but nobody gains by it
+        ([0] * 4 + [40, 100, 300, 800] + [1000, 1100, 1500, 1700, 2000, 2200, 2500, 4000], False),
+        ([0] * 9 + [900] * 7, True),
     ],
 )
 @pytest.mark.parametrize("where", ["flag", "look", "inputs"])
-def test_delays_that_vary_refute_nobody(late_us, clock, where):
-    """A right kernel was refused for them beside builds on all processors."""
+def test_delays_of_most_rounds_are_part_of_the_time(late_us, quoted, where):
+    """Builds on all processors delay a few."""
 
     def seen(late_us: int) -> Round:
         ns = {"flag": 0, "look": 0, "inputs": 0} | {where: 1_000 * late_us}
@@ -155,8 +154,8 @@ def test_delays_that_vary_refute_nobody(late_us, clock, where):
         return Round(calls=1, total_ns=5_613_000 + ns["flag"], late_ns=late_ns, exposure=exposure)
 
     found = attest([seen(late) for late in late_us], CONSTANT, USUAL)
-    assert clock_to_quote(5_460_000.0, found) is clock
-    if clock is not QuotedClock.EVENTS:
+    assert claim_is_quoted(5_460_000.0, found) is quoted
+    if not quoted:
         assert found.ns >= 5_460_000 + 900_000
 
 
@@ -174,7 +173,7 @@ def test_work_that_is_hidden_now_here_now_there_is_added(shares):
     ]
     found = attest(seen, CONSTANT, USUAL)
     assert found.ns >= 1e6 - LATE_NS - VISIBLE_NS - 3
-    assert clock_to_quote(500_000.0, found) is None
+    assert not claim_is_quoted(500_000.0, found)
 
 
 @pytest.mark.parametrize(
@@ -199,18 +198,18 @@ def test_what_is_usual_is_borne_out_after_the_candidates_death(beside_us, after_
 
 
 @pytest.mark.parametrize(
-    ("single_us", "verdict"),
+    ("single_us", "reported_us"),
     [
-        (10, "held"),
-        (56.2, "held"),  # 1.1 * (10 + 0.2) + 20 + 25
-        (56.3, "weak"),
-        (60.3, "weak"),  # 1.5 * (10 + 0.2) + 20 + 25
-        (61, "failed"),
-        (5_000, "failed"),
+        (10, None),
+        (56.2, None),  # 1.1 * (10 + 0.2) + 20 + 25
+        (56.3, 11.3),
+        (61, 16),
+        (5_000, 4_955),
     ],
 )
-def test_calls_that_take_longer_alone_are_computed_together(single_us, verdict):
-    assert attest_queued_single(1e3 * single_us, Attested(ns=10_000, half_width_ns=200)) == verdict
+def test_calls_that_take_longer_alone_have_that_time(single_us, reported_us):
+    found = attest_queued_single(1e3 * single_us, Attested(ns=10_000, half_width_ns=200))
+    assert (found and found.ns / 1e3) == (reported_us and pytest.approx(reported_us))
 
 
 def test_a_copy_inside_the_round_widens_by_itself():
@@ -234,36 +233,6 @@ def test_who_raises_the_flag_early_gains_no_more_than_is_told(true_us, calls, hi
     total_ns = CONSTANT.ns + (1 - hidden) * work_ns - switch * SWITCH_NS
     found = attest([Round(calls=calls, total_ns=round(total_ns), late_ns=round(late_ns))], CONSTANT, USUAL)
     assert found.ns >= 1e3 * true_us - found.half_width_ns - (LATE_NS + 2) / calls - 1
-
-
-@pytest.mark.parametrize(
-    ("event_ns", "ns", "half_width_ns", "clock"),
-    [
-        (10_000, 10_000, 200, QuotedClock.EVENTS),
-        (9_800, 10_000, 200, QuotedClock.EVENTS),
-        (10_200, 10_000, 200, QuotedClock.EVENTS),
-        (9_799, 10_000, 200, QuotedClock.GATE),
-        (10_201, 10_000, 200, QuotedClock.GATE),  # more than the judge saw: its time stands
-        (8_820, 10_000, 200, QuotedClock.GATE),
-        (8_819, 10_000, 200, None),
-        (200, 10_000, 200, None),  # by a factor of 50
-        (1, 10_000, 200, None),
-        # One call a round: the interval is wide, and nothing may hide in it.
-        (40_000, 56_000, 20_500, QuotedClock.GATE),
-        (50_399, 56_000, 20_500, QuotedClock.GATE),
-        (50_400, 56_000, 20_500, QuotedClock.GATE),
-        (31_949, 56_000, 20_500, None),
-        (1, 10_000, 20_500, QuotedClock.GATE),  # too short to refute anything, and no claim is believed
-    ],
-)
-def test_whose_time_is_quoted(event_ns, ns, half_width_ns, clock):
-    assert clock_to_quote(event_ns, Attested(ns=ns, half_width_ns=half_width_ns)) is clock
-
-
-@given(claim=st.floats(1e-3, 2), ns=st.floats(1e3, 1e8), half=st.floats(0, 1))
-def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, ns, half):
-    if clock_to_quote(claim * ns, Attested(ns=ns, half_width_ns=half * ns)) is QuotedClock.EVENTS:
-        assert claim * ns >= REFUTED_BELOW * ns
 
 
 @pytest.mark.parametrize(
@@ -315,36 +284,51 @@ def test_one_call_alone_beside_calls_in_a_row(in_a_row_us, single_us, found) -> 
 
 
 @pytest.mark.parametrize(
-    ("claim", "half_width", "attestation", "quoted"),
+    ("claim", "half_width", "vague", "quoted", "less"),
     [
-        (1.0, 0.01, "held", True),
-        (0.98, 0.01, "held", True),
-        (0.97, 0.01, "held", False),
-        (0.97, 0.5, "weak", True),  # what cannot be refuted is reported as unconfirmed
-        (0.1, 2.0, "weak", True),
-        (0.9, 0.05, "weak", False),
-        (1.02, 0.01, "held", False),
-        (1.02, 0.01, "weak", True),
-        (5.0, 0.01, "weak", True),
-        (1.02, 0.05, "held", True),
+        (1.0, 0.01, False, True, False),
+        (0.98, 0.02, False, True, False),
+        (0.98, 0.01, False, False, False),
+        (0.97, 0.05, False, False, False),
+        (0.89, 0.005, False, False, True),
+        (0.02, 0.01, False, False, True),
+        (0.97, 0.5, True, True, False),  # what cannot be refuted is reported as unconfirmed
+        (0.1, 2.0, True, True, False),
+        (0.9, 0.05, True, False, False),
+        (1.02, 0.01, False, False, False),
+        (1.02, 0.01, True, True, False),
+        (5.0, 0.01, True, True, False),
+        (1.02, 0.05, False, True, False),
+        # One call a round on a GPU: the interval is wide, and nothing may hide in it.
+        (0.7, 0.37, False, False, False),
+        (0.5, 0.37, False, False, True),
     ],
 )
-def test_a_claim_is_reported_where_the_judge_sees_the_same(claim, half_width, attestation, quoted) -> None:
+def test_a_claim_is_reported_where_the_judge_sees_the_same(claim, half_width, vague, quoted, less) -> None:
     attested = Attested(ns=1e6, half_width_ns=half_width * 1e6)
-    assert claim_is_quoted(claim * 1e6, attested, attestation) is quoted
+    assert claim_is_quoted(claim * 1e6, attested, vague=vague) is quoted
+    assert claims_less(claim * 1e6, attested) is less
+
+
+@given(claim=st.floats(1e-3, 2), ns=st.floats(1e3, 1e8), half=st.floats(0, 1))
+def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_fiftieth(claim, ns, half):
+    if claim_is_quoted(claim * ns, Attested(ns=ns, half_width_ns=half * ns)):
+        assert claim * ns >= QUOTED_FROM * ns
 
 
 @pytest.mark.parametrize(
-    ("beside", "alone", "slower"),
+    ("beside", "alone", "on_gpu", "on_cpu"),
     [
-        ([1.0] * 16, [1.0] * 6, False),
-        ([1.08] * 16, [1.0] * 6, False),
-        ([1.12] * 16, [1.0] * 6, True),
-        ([1.0] * 16, [2.0] * 6, False),  # another program began
-        ([1.0] * 9 + [9.0] * 7, [1.0] * 6, False),  # the median is what is reported
-        ([1.0] * 2 + [2.0] * 14, [1.0] * 6, True),
-        ([1.3] * 16, [1.0, 1.0, 1.0, 1.1, 1.4, 1.5], False),  # noise says nothing
+        ([1.0] * 16, [1.0] * 6, False, False),
+        ([1.02] * 16, [1.0] * 6, False, False),
+        ([1.08] * 16, [1.0] * 6, True, False),
+        ([1.12] * 16, [1.0] * 6, True, True),
+        ([1.0] * 16, [2.0] * 6, False, False),  # another program began
+        ([1.0] * 9 + [9.0] * 7, [1.0] * 6, False, False),  # the median is what is reported
+        ([1.0] * 2 + [2.0] * 14, [1.0] * 6, True, True),
+        ([1.3] * 16, [1.0, 1.0, 1.0, 1.1, 1.4, 1.5], False, False),  # noise says nothing
     ],
 )
-def test_a_reference_is_slowed_where_it_is_quicker_once_the_candidate_is_dead(beside, alone, slower) -> None:
-    assert is_slower_beside([1e6 * each for each in beside], [1e6 * each for each in alone]) is slower
+def test_a_reference_is_slowed_where_it_is_quicker_once_the_candidate_is_dead(beside, alone, on_gpu, on_cpu) -> None:
+    times = [1e6 * each for each in beside], [1e6 * each for each in alone]
+    assert (is_slower_beside(*times, "cuda"), is_slower_beside(*times, "cpu")) == (on_gpu, on_cpu)

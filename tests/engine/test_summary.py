@@ -7,6 +7,7 @@ from functools import partial
 from xml.etree import ElementTree as Xml
 
 import pytest
+from fakes import timing
 from sweeping import failed, passed, task, verdict
 
 from kbench.core.model import Case, Finding, Status
@@ -33,6 +34,15 @@ SUMMARY = summarise(
     units_per_hour=300.0,
     csv_path="r/one.csv",
 )
+
+
+def test_a_time_that_is_not_confirmed_counts_as_none() -> None:
+    weak = passed(0)
+    weak = replace(weak, outcome=replace(weak.outcome, timings=(replace(timing(0), attestation="weak"),)))
+    found = summarise("one", [verdict(1, passed(0)), verdict(2, weak)], tasks=2, took_s={})
+    assert found.speedup is not None
+    assert (found.speedup.count, found.held) == (1, 1)
+    assert (found.fast[1.0].hits, found.fast[1.0].of) == (1, 2)
 
 
 @pytest.mark.parametrize(

@@ -48,16 +48,16 @@ def test_a_busy_device_reads_as_busy():
 
 def test_a_foreign_process_is_seen():
     choice = selection.choose("cuda")
-    before = monitor.foreign_processes(choice)
+    before = set(monitor.foreign_processes(choice) or ())
     child = subprocess.Popen([sys.executable, "-c", HOG], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         child.stdout.readline()
         during = monitor.foreign_processes(choice)
     finally:
         child.communicate("\n")
-    if before is None or during is None:
+    if during is None:
         pytest.skip("this driver does not tell which processes compute")
-    assert len(during) == len(before) + 1
+    assert any(each.startswith(f"{child.pid} ") for each in during) or set(during) - before
 
 
 def test_peaks_are_plausible_and_remembered(tmp_path):

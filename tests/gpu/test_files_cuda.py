@@ -114,7 +114,7 @@ def test_a_launch_that_fails_unchecked_is_named_and_no_tool_looks_for_it(tmp_pat
     outcome = verdicts(problem, solutions, device="cuda")["mine"].outcome
     assert isinstance(outcome, Failed)
     assert outcome.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}, outcome
-    assert "a launch failed, and the solution did not check it: CUDA says" in outcome.reason
+    assert "a launch failed, and the solution did not check it: CUDA reports" in outcome.reason
     assert said in outcome.reason
     assert cause in outcome.reason
     assert not [finding for finding in outcome.findings if finding.code == "sanitizer"]

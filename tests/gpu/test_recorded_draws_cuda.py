@@ -1,6 +1,7 @@
 """Recorded draws of inputs as real CUDA graphs."""
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,13 +14,15 @@ from kbench.judge.reference.drawing import Inputs
 from kbench.judge.reference.expected import Expected
 from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.plugins.problem import LoadedProblem
+from kbench.plugins.script import Script
 
 pytestmark = WITH_CUDA
 SLOTS = 16
 
 
 def trial_of(get_inputs: Callable[[], list[Any]]) -> Any:
-    problem = LoadedProblem(module=SimpleNamespace(get_inputs=get_inputs), device="cuda")  # type: ignore[arg-type]
+    module: Any = SimpleNamespace(get_inputs=get_inputs)
+    problem = LoadedProblem(module=module, device="cuda", script=Script(Path("problem.py"), Path()))
     inputs = Inputs(problem)
     drawn = inputs.draw(1)
     arena = Arena(Expected(arguments=drawn, leaves=[("output", drawn[0])]), [], "cuda", queued=True)

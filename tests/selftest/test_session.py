@@ -38,7 +38,7 @@ def fixture(**changes: object) -> Fixture:
         "problem": "gelu",
         "summary": "",
         "devices": ("cpu",),
-        "expect": ("timing_unattested", "passed"),
+        "expect": ("unfinished_output", "passed"),
         "speedup_below": 1.5,
     }
     return Fixture(**{**values, **changes})  # type: ignore[arg-type]
@@ -81,7 +81,7 @@ def report(*checks: Checked, fixtures: int | None = None, sittings: int = 1) -> 
 @pytest.mark.parametrize(
     ("changes", "status", "seen", "speedup", "escapes", "wrong"),
     [
-        ({}, "timing_unattested", (), None, (), None),
+        ({}, "unfinished_output", (), None, (), None),
         ({}, "passed", (), 1.1, (), None),
         ({}, "passed", (), None, (), None),
         ({}, "passed", (), 1.6, (), "speed-up"),
@@ -181,7 +181,7 @@ def test_fixtures_about_time_are_timed_as_a_quick_run_times_them(tmp_path: Path)
         ("passed", 1.6, ("tcp 1",), False),
         ("passed", 1.1, (), False),
         ("wrong_value", None, (), False),
-        ("timing_unattested", None, (), False),
+        ("unfinished_output", None, (), False),
         ("harness_error", None, (), True),
     ],
 )
@@ -190,12 +190,7 @@ def test_what_gets_a_second_look(status: str, speedup: float | None, escapes: tu
     assert is_doubtful(check(status=status, speedup=speedup, escapes=escapes, complaint=complaint)) is doubtful
 
 
-def test_an_honest_solution_without_a_time_gets_a_second_look() -> None:
-    complaint = complain(fixture(honest=True, expect=("passed",)), "timing_unattested", (), None, ())
-    assert is_doubtful(check(honest=True, complaint=complaint))
-
-
-@pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.60, must stay below 1.5"])
+@pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.61, must stay below 1.5"])
 def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second: str | None) -> None:
     """The first look misses by its time; the second decides, with nothing beside it."""
     looks: list[tuple[int, bool]] = []
@@ -203,7 +198,7 @@ def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second:
     def judge(_bench: object, fixtures: Sequence[Fixture], *, lanes: int, alone: bool) -> Iterator[Checked]:
         for one in fixtures:
             looks.append((lanes, alone))
-            first = "timing_unattested, expected passed"
+            first = "passed with a speed-up of 1.60, must stay below 1.5"
             yield check(name=one.name, honest=True, complaint=first if len(looks) == 1 else second)
 
     monkeypatch.setattr("kbench.selftest.session.FixtureRunner.judge", judge)

@@ -63,7 +63,7 @@ class EarlyRead:
         def require_final() -> None:
             if not elements.same_bits(self._seen, torch.index_select(self._memory, 0, self._positions)):
                 reason = "results were not complete when the solution's process reported them"
-                raise RefusalError(Status.TIMING_UNATTESTED, reason, log)
+                raise RefusalError(Status.UNFINISHED_OUTPUT, reason, log)
 
         try:
             yield require_final

@@ -6,29 +6,30 @@ by plain loops.
 """
 
 import contextlib
+import itertools
 import math
 import secrets
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from kbench.core import clocks
 from kbench.core.clocks import (
-    Attested,
+    HELD_WITHIN,
+    SWITCH_NS,
     BaselineDelays,
     Constant,
     InputExposure,
-    QuotedClock,
     Round,
     attest,
     attest_queued_single,
     baseline_delays,
-    clock_to_quote,
+    claim_is_quoted,
+    claims_less,
     constant_of,
     in_full_ns,
+    is_slower_beside,
     measured_delays,
     per_call_ns,
-    widened_delays,
 )
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
@@ -36,7 +37,7 @@ from kbench.devices.cuda_driver import Driver
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.plain_loops import empty_loop_ns, wall_ns
-from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt
+from kbench.judge.timing.readings import ArmSample, Conclusion
 from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.judge.timing.rounds import QUEUED_WITHIN_S, LateError, RoundResult, Rounds, UnmappableError
 
@@ -55,7 +56,8 @@ attempt with QUEUED_WITHIN_S. With that limit alone, waiting for the device was 
 ALONE_ROUNDS = 3
 AFTER_ROUNDS = 7
 """Chosen. Rounds of the reference after the candidate's death: they also show how much early reads vary."""
-INTERFERENCE = 0.03
+SINGLES = 30
+"""Largest number of single calls that are compared with calls in a row; a busy machine can only lengthen them."""
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
@@ -66,8 +68,8 @@ REPLAYED = {"candidate": "replayed", "reference": "reference_replayed"}
 """Flags, by the arm whose calls are queued as CUDA graphs."""
 
 
-class NotReplayableError(Exception):
-    """Calls of an arm can neither be queued nor recorded, for this reason; the attempt may have broken the worker."""
+class NotQueuedError(Exception):
+    """Calls of an arm can neither be queued nor recorded, for this reason; plain loops in a fresh worker time them."""
 
     def __init__(self, arm: str, reason: str):
         super().__init__(reason)
@@ -90,13 +92,13 @@ class DeviceClock:
         }
         self._calls = {"candidate": 1, "reference": 1}
         self._seen: dict[str, list[Round]] = {"candidate": [], "reference": []}
-        self._claimed: dict[str, list[int]] = {"candidate": [], "reference": []}
         self._empty: list[Round] = []
         self._constant = Constant(ns=0.0, half_width_ns=0.0)
         self._after: list[Round] = []
         self._shown: list[InputExposure] = []
         self._wall_ns: dict[str, float] = {}
-        self._single_verdict = "held"
+        self._single_ns = 0.0
+        """Time of the quickest single call of the candidate, in full."""
         self._gated = not unqueued
         self._replays = replays and not unqueued
         self._unqueued = unqueued
@@ -111,7 +113,7 @@ class DeviceClock:
     def prepare(self) -> None:
         """Find the number of calls of a round, the time of an empty round, and the reference's time alone.
 
-        Raises NotReplayableError if an arm has to be timed by plain loops, in a fresh worker.
+        Raises NotQueuedError if an arm has to be timed by plain loops, in a fresh worker.
         """
         for arm in self._rounds:
             if arm == self._unqueued or not self._can_be_queued(arm):
@@ -137,23 +139,21 @@ class DeviceClock:
             trial.candidate.vary_weights(trial.reference, secret_seed())
         done = self._round(arm)
         self._seen[arm].append(done.seen)
-        self._claimed[arm].append(done.event_ns)
         judge_ns = round(per_call_ns(done.seen, self._constant))
         event_ns = round(done.event_ns - self._constant.copy_ns) if self._gated else judge_ns
         return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=done.submit_ns, calls=done.seen.calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:  # noqa: ARG002 - all rounds are alike
-        """Do the checks that need the live candidate: refuse gross claims and joint computing, and time plain loops.
-
-        Raises:
-            RefusalError: events that claim much less than the judge's clock saw, or calls computed as one.
-        """
+        """Do what needs the live candidate: time single calls and plain loops."""
         if not self._gated:
             return
-        usual = measured_delays(self._seen["reference"], self._shown_again())
-        mine = attest(self._seen["candidate"], self._constant, usual)
-        self._quote(event_ns, mine)
-        self._require_separate(mine, usual)
+        if self._calls["candidate"] > 1:
+            usual = measured_delays(self._seen["reference"], self._shown_again())
+            mine = attest(self._seen["candidate"], self._constant, usual)
+            for quickest_ns in itertools.accumulate(self._singles_ns(usual), min):
+                self._single_ns = quickest_ns
+                if attest_queued_single(quickest_ns, mine) is None:
+                    break
         self._wall_ns = self._walls()
 
     def kill_verify(self) -> None:
@@ -173,95 +173,42 @@ class DeviceClock:
             before, self._empty = self._constant, []
             for _ in range(EMPTY_ROUNDS):
                 self._add_empty()
-            if before.ns - self._constant.ns <= clocks.SWITCH_NS:
+            if before.ns - self._constant.ns <= SWITCH_NS:
                 self._constant = before
             self._shown = self._shown_again()
 
     def conclude(self, event_ns: float) -> Conclusion:
-        """Return the conclusion of the judge's clock about the process, after the candidate's death.
-
-        Raises:
-            RefusalError: events that claim much less than the judge's clock saw.
-        """
+        """Return the conclusion of the judge's clock about the process, after the candidate's death."""
         if not self._gated:
             return Conclusion(clock="wall", attestation="weak", wall_ns=self._seen_ns(), flags=frozenset(self.flags))
         usual = baseline_delays(self._seen["reference"], self._after, self._shown)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
-        clock = self._quote(event_ns, mine)
+        vague = mine.half_width_ns > HELD_WITHIN * mine.ns
+        longer_alone = attest_queued_single(self._single_ns, mine)
+        attestation = "weak" if vague or longer_alone or self._rounds["candidate"].delivers else "held"
+        mine = longer_alone or mine
         # A plain loop takes at least the device's work in it, whatever end a worker reports.
         walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._wall_ns.items()}
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
             self.flags.add("host_bound")
-        vague = mine.half_width_ns > clocks.HELD_WITHIN * mine.ns
-        attestation = "weak" if vague or self._rounds["candidate"].delivers else self._single_verdict
+        if claims_less(event_ns, mine):
+            self.flags.add("claims_less")
         return Conclusion(
-            clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self.flags)
+            # A worker that lets few calls be queued widens the interval, and must not profit from it.
+            clock="events" if claim_is_quoted(event_ns, mine) else "judge",
+            attestation=attestation,
+            attested=mine,
+            wall_ns=walls,
+            flags=frozenset(self.flags),
         )
 
-    def slower_beside(self, paired_ns: float) -> bool:
+    def slower_beside(self) -> bool:
         """Return whether the reference was slower beside the candidate than it is alone, afterwards."""
-        alone_ns = statistics.median(per_call_ns(each, self._constant) for each in self._after)
-        return paired_ns > (1 + INTERFERENCE) * alone_ns
-
-    def _quote(self, event_ns: float, mine: Attested) -> QuotedClock:
-        """Return the clock to report. Raises RefusalError if the events are refuted."""
-        clock = clock_to_quote(event_ns, mine)
-        if clock is None:
-            refusal = RefusalError(
-                Status.TIMING_UNATTESTED,
-                f"it claims {event_ns / 1e3:.2f} µs a call; the judge's clock measured {mine.ns / 1e3:.2f} µs",
-                self._rounds["candidate"].trial.candidate.log,
-            )
-            refusal.excess = mine.ns / max(1.0, event_ns)
-            raise refusal
-        return clock
-
-    def _require_separate(self, mine: Attested, usual: BaselineDelays) -> None:
-        """Compare the time of calls in a row with rounds of one call.
-
-        Raises RefusalError if the calls are computed together.
-        """
-        if self._calls["candidate"] == 1:
-            return
-        single_ns = min(self._singles_ns("candidate", widened_delays(self._seen["candidate"], usual)))
-        self._single_verdict = attest_queued_single(single_ns, mine)
-        if self._single_verdict == "failed":
-            raise RefusalError(
-                Status.TIMING_UNATTESTED,
-                f"one call alone took {single_ns / 1e3:.1f} µs, {self._calls['candidate']} queued calls "
-                f"{mine.ns / 1e3:.1f} µs each: they are computed together",
-                self._rounds["candidate"].trial.candidate.log,
-            )
-
-    def doubts_the_reference(self) -> Doubt:
-        """Kill the candidate, then return whether the clock refutes the reference too, whose claims are true.
-
-        In that case another program uses the device at times: events do not count these, and a single call waits for
-        its turn. A solution that is refused before the reference was timed is refused by other rules than its claims.
-        """
-        if not self._gated or not self._seen["reference"]:
-            return Doubt.NONE
-        trial = self._rounds["candidate"].trial
-        trial.candidate.kill()
-        trial.take_back(dead=True)  # it may have been refused in the middle of a round
-        self._empty = []
-        for _ in range(EMPTY_ROUNDS):
-            self._add_empty()
-        results = [self._round("reference") for _ in range(AFTER_ROUNDS)]
-        rounds = [each.seen for each in results]
-        usual = measured_delays(rounds, self._shown_again())
-        alone = attest(rounds, self._constant, usual)
-        if self._refutes([each.event_ns for each in results], alone):
-            return Doubt.ALONE
-        if attest_queued_single(max(self._singles_ns("reference", widened_delays(rounds, usual))), alone) == "failed":
-            return Doubt.ALONE
-        # Another program may have used the device during nearly all pairs, and not during one round of the reference.
-        beside = replace(attest(self._seen["reference"], self._constant, usual), least_ns=math.inf)
-        return Doubt.BESIDE if self._refutes(self._claimed["reference"], beside) else Doubt.NONE
-
-    def _refutes(self, events_ns: Sequence[int], attested: Attested) -> bool:
-        return clock_to_quote(statistics.median(events_ns) - self._constant.copy_ns, attested) is None
+        beside, alone = (
+            [per_call_ns(each, self._constant) for each in rounds] for rounds in (self._seen["reference"], self._after)
+        )
+        return is_slower_beside(beside, alone, "cuda")
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -271,7 +218,7 @@ class DeviceClock:
     def _can_be_queued(self, arm: str) -> bool:
         """Size the rounds of an arm: of its calls or, if these cannot be queued, of CUDA graphs of them.
 
-        Raises NotReplayableError if they cannot be recorded either.
+        Raises NotQueuedError if they cannot be recorded either.
         """
         with contextlib.suppress(LateError):
             self._size(arm)
@@ -286,9 +233,9 @@ class DeviceClock:
             rounds.trial.candidate.vary_weights(rounds.trial.reference, secret_seed())
             rounds.gated(self._calls[arm])
         except LateError as error:
-            raise NotReplayableError(arm, f"{WHOSE[arm]} graph was not queued in time") from error
+            raise NotQueuedError(arm, f"{WHOSE[arm]} graph was not queued in time") from error
         except RefusalError as error:
-            raise NotReplayableError(arm, f"recording {WHOSE[arm]} calls failed: {error.reason}") from error
+            raise NotQueuedError(arm, f"recording {WHOSE[arm]} calls failed: {error.reason}") from error
         self.flags.add(REPLAYED[arm])
         return True
 
@@ -331,7 +278,7 @@ class DeviceClock:
         A queue that was full, or that another program delayed, gets half of the calls.
 
         Raises:
-            RefusalError: calls that could be queued in the first rounds, and cannot any more.
+            NotQueuedError: calls that could be queued in the first rounds cannot be queued any more.
         """
         rounds = self._rounds[arm]
         if not self._gated:
@@ -339,17 +286,12 @@ class DeviceClock:
         for _ in range(2):
             try:
                 return rounds.gated(calls or self._calls[arm], kill=kill)
-            except UnmappableError:
-                reason = "its results had their own memory in the first rounds, and share it now"
-                break
+            except UnmappableError as error:
+                raise NotQueuedError(arm, f"{WHOSE[arm]} results share memory since some rounds") from error
             except LateError:
-                reason = "its calls could be queued in the first rounds, and now wait for the device"
                 self._calls[arm] = max(1, self._calls[arm] // 2)
                 rounds.plain(self._calls[arm])
-        if arm == "reference":
-            raise RefusalError(Status.HARNESS_ERROR, f"the reference: {reason}", rounds.trial.candidate.log)
-        reason += ", so the judge's clock cannot time them"
-        raise RefusalError(Status.TIMING_UNATTESTED, reason, rounds.trial.candidate.log)
+        raise NotQueuedError(arm, f"{WHOSE[arm]} calls were queued in the first rounds, and now wait for the device")
 
     def _deliver_both(self) -> None:
         """Copy results of both arms inside the rounds, and measure the time of a copy on the reference."""
@@ -372,9 +314,10 @@ class DeviceClock:
         self._empty.append(result.seen)
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 
-    def _singles_ns(self, arm: str, usual: BaselineDelays) -> list[float]:
-        """Return times of single calls, in full; a busy machine can only lengthen them."""
-        return [in_full_ns(self._round(arm, 1).seen, self._constant, usual) for _ in range(ALONE_ROUNDS)]
+    def _singles_ns(self, usual: BaselineDelays) -> Iterator[float]:
+        """Return times of single calls of the candidate, in full."""
+        for _ in range(SINGLES):
+            yield in_full_ns(self._round("candidate", 1).seen, self._constant, usual)
 
     def _shown_again(self) -> list[InputExposure]:
         """Return how long no inputs, and those of the largest round, are visible without cheating."""

@@ -13,16 +13,16 @@ from dataclasses import replace
 from kbench.core.clocks import (
     BATCHED_NS,
     HELD_WITHIN,
-    REFUTED_BELOW,
     attest_requests,
     attest_single,
     claim_is_quoted,
+    claims_less,
     is_slower_beside,
     request_overhead,
 )
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.timing.fetched_results import fetch
-from kbench.judge.timing.readings import ArmSample, Conclusion, Doubt, Reply
+from kbench.judge.timing.readings import ArmSample, Conclusion, Reply
 
 CALLS = 15
 TARGET_NS = 20_000_000
@@ -98,9 +98,9 @@ class HostClock:
             attested = replace(attested, ns=max(attested.ns, single_ns - overhead.alone_ns - overhead.ns))
         vague = attested.half_width_ns > HELD_WITHIN * attested.ns or attested.ns < BATCHED_NS
         attestation = "weak" if vague or alone != "held" or not self._fetches else "held"
-        flags = {"claims_less"} if event_ns < REFUTED_BELOW * (attested.ns - attested.half_width_ns) else set()
+        flags = {"claims_less"} if claims_less(event_ns, attested) else set()
         self._conclusion = Conclusion(
-            clock="host" if claim_is_quoted(event_ns, attested, attestation) else "judge",
+            clock="host" if claim_is_quoted(event_ns, attested, vague=attestation == "weak") else "judge",
             attestation=attestation,
             attested=attested,
             wall_ns={arm: statistics.median(times) for arm, times in self._times.items()},
@@ -143,7 +143,7 @@ class HostClock:
             slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
             self._ask("candidate", slots, kill=last)
 
-    def slower_beside(self, paired_ns: float) -> bool:  # noqa: ARG002
+    def slower_beside(self) -> bool:
         """Return whether the reference was slower beside the candidate than it is alone, afterwards.
 
         What is stopped can still have the kernel work for it, as with timers that go off.
@@ -152,12 +152,8 @@ class HostClock:
         reference.candidate.push_weights(reference.reference)  # those of the last requests
         after = [self.read("reference").judge_ns for _ in range(ALONE_REQUESTS)]
         # Whose single calls may take longer, may compute those of a request together.
-        slower_alone = bool(singles) and is_slower_beside(singles, [*self._singles_ns("reference")])
-        return slower_alone or is_slower_beside(pairs, after)
-
-    def doubts_the_reference(self) -> Doubt:
-        """Return no doubt: no claim is refused on a CPU."""
-        return Doubt.NONE
+        slower_alone = bool(singles) and is_slower_beside(singles, [*self._singles_ns("reference")], "cpu")
+        return slower_alone or is_slower_beside(pairs, after, "cpu")
 
     def close(self) -> None:
         """Do nothing: nothing is mapped."""

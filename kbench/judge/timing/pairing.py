@@ -7,16 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kbench.core.clocks import GROSS
-from kbench.core.model import Sample, Status, Timing
+from kbench.core.model import Sample, Timing
 from kbench.core.noise import between_processes
 from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.exchange import Trial
-from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
-from kbench.judge.timing.readings import Conclusion, Doubt
+from kbench.judge.timing.readings import Conclusion
 
 ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
@@ -39,29 +37,6 @@ ALONE_LIMIT_S = {"cuda": PAIRS_LIMIT_S, "cpu": 5.0}
 NEGLIGIBLE = 3
 """Factor by which a process's own interval has to be below the requested precision. It then makes up less than a tenth
 of the width of an interval over three processes, so more pairs do not help."""
-
-
-SHARED = (
-    "another program uses the device, so not even the reference's time can be confirmed: end that program, then run "
-    "again ({reason})"
-)
-"""Reason of a verdict on a solution whose reference the clock refutes as well."""
-
-
-WHY_AGAIN = {
-    Doubt.SLIGHT: "the claim was refuted by less than a factor of two",
-    Doubt.BESIDE: "the reference's time was refuted as well",
-    Doubt.ALONE: "the reference's time was refuted as well",
-}
-
-
-class DisturbedError(Exception):
-    """A refusal by the clock that may have another cause than the candidate; `verdict` counts if it happens again."""
-
-    def __init__(self, verdict: RefusalError, doubt: Doubt):
-        super().__init__(f"{WHY_AGAIN[doubt]}: {verdict.reason}")
-        self.verdict = verdict
-
 
 ArmClock = DeviceClock | HostClock
 
@@ -97,26 +72,10 @@ class Pairing:
         `on_timed` gets the median time in ns before the worker dies, for work that must not come before timing.
 
         Raises:
-            RefusalError: a solution is wrong, or its claim is refuted.
-            DisturbedError: the clock refutes the reference as well, or the claim by little, so it is timed again.
+            RefusalError: a solution is wrong.
+            NotQueuedError: calls cannot be queued (GPU); plain loops time them in the next try.
             UnfetchableError: results cannot be read from the worker's memory (CPU); they are copied in the next try.
         """
-        try:
-            return self._timed(on_pair, on_timed)
-        except RefusalError as refusal:
-            doubt = Doubt.NONE
-            if refusal.status is Status.TIMING_UNATTESTED:
-                doubt = self._clock.doubts_the_reference()
-                if doubt is Doubt.NONE and refusal.excess < GROSS:
-                    doubt = Doubt.SLIGHT
-            if doubt is Doubt.NONE:
-                raise
-            verdict = refusal.with_traceback(None)  # its frames hold the tensors of the call
-            if doubt is Doubt.ALONE:
-                verdict = RefusalError(Status.HARNESS_ERROR, SHARED.format(reason=refusal.reason), refusal.log)
-            raise DisturbedError(verdict, doubt) from None
-
-    def _timed(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         self._clock.prepare()
         self._settle()
         limit_s = ALONE_LIMIT_S[self._pacing.device] if self._pacing.alone else PAIRS_LIMIT_S
@@ -134,7 +93,7 @@ class Pairing:
         self._clock.kill_verify()
         conclusion = self._clock.conclude(claimed_ns)
         attestation = self._attestation(conclusion)
-        if self._clock.slower_beside(self._median_ns("reference")):
+        if self._clock.slower_beside():
             # A speed-up over a slowed reference proves nothing.
             self._flags |= {"interference", "attestation_weak"}
             attestation = "weak"
@@ -165,21 +124,18 @@ class Pairing:
         return attestation
 
     def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
-        """Return the samples with the times that the row quotes: the judge's, if the events are not believed.
+        """Return the samples with the times that the row quotes.
 
-        The candidate's then have the median that the judge attests, on a GPU at least. Of the claims in a `held` row on
-        a CPU only the median counts: if claims scatter at will, their ratios to the reference have any median.
+        The candidate's are those of the judge's clock, moved to the median that is quoted: its claims', if they are
+        believed, else the attested one. If claims scatter at will, their ratios to the reference have any median.
         """
-        claims_count = conclusion.clock == "host" and conclusion.attestation == "weak"
-        if claims_count or conclusion.clock not in {"gate", "judge", "host"} or conclusion.attested is None:
+        attested, clock = conclusion.attested, conclusion.clock
+        if attested is None or (clock == "host" and conclusion.attestation == "weak"):
             return tuple(self._samples)
         seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
-        quoted_ns = self._median_ns("candidate") if conclusion.clock == "host" else conclusion.attested.ns
-        shift_ns = round(quoted_ns - seen_ns)
-        if conclusion.clock == "gate":
-            shift_ns = max(0, shift_ns)
+        shift_ns = round((attested.ns if clock == "judge" else self._median_ns("candidate")) - seen_ns)
         quoted = {"candidate": lambda s: s.t_wall_ns + shift_ns, "reference": lambda s: s.t_event_ns}
-        if conclusion.clock != "host":
+        if clock == "judge":
             quoted["reference"] = lambda s: s.t_wall_ns - round(conclusion.overhead_ns)
         return tuple(replace(s, t_event_ns=max(1, quoted[s.arm](s))) for s in self._samples)
 

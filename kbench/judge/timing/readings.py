@@ -2,24 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from kbench.core.clocks import Attested
 from kbench.wire.channel import Message
 from kbench.wire.channel import field as wire_field
-
-
-class Doubt(StrEnum):
-    """Reason to doubt a refusal by the clock; the pairs are then timed once more."""
-
-    NONE = "none"
-    SLIGHT = "slight"
-    """The claim is less than a factor of two below the judge's time: on busy processors, checks may be late."""
-    BESIDE = "beside"
-    """The reference is refuted too, between the candidate's rounds; the candidate may be the cause."""
-    ALONE = "alone"
-    """The reference is refuted too, after the candidate's death: another program uses the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +90,7 @@ class Conclusion:
     """Conclusion of the judge's clock about a process: times of a call on the device and in a plain loop, in ns."""
 
     clock: str
-    """Clock that the samples quote: `events`, `gate`, `wall`, `host` or `judge`."""
+    """Clock that the samples quote: `events`, `host`, `judge` or `wall`."""
     attestation: str
     attested: Attested | None = None
     wall_ns: Mapping[str, float] = field(default_factory=dict)

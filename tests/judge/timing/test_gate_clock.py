@@ -13,13 +13,14 @@ from kbench.judge.timing import gate_clock
 from kbench.judge.timing.gate_clock import (
     EMPTY_ROUNDS,
     HASTY_S,
+    SINGLES,
     TARGET_NS,
     WALL_CALLS,
     DeviceClock,
-    NotReplayableError,
+    NotQueuedError,
 )
 from kbench.judge.timing.plain_loops import MOST_CALLS
-from kbench.judge.timing.readings import Conclusion, Doubt
+from kbench.judge.timing.readings import Conclusion
 from kbench.judge.timing.rounds import QUEUED_WITHIN_S, LateError, RoundResult, UnmappableError
 
 CONSTANT_NS = 153_000
@@ -177,83 +178,58 @@ def paired(clock: DeviceClock, pairs: int = 10) -> None:
 
 
 @pytest.mark.parametrize(
-    ("claim", "clock_name"), [(1.0, "events"), (0.99, "events"), (0.95, "gate"), (1.05, "gate"), (2.0, "gate")]
+    ("claim", "clock_name"),
+    [
+        *((1.0, "events"), (0.99, "events"), (0.95, "judge"), (1.05, "judge"), (2.0, "judge")),
+        *((0.85, "judge"), (0.5, "judge"), (0.02, "judge")),
+    ],
 )
-def test_events_are_quoted_where_they_agree(clock_of, claim, clock_name):
+def test_events_are_quoted_where_they_agree_and_decide_nothing(clock_of, claim, clock_name):
     candidate = Arm(ns=10_000)
     candidate.claim = claim
     clock = clock_of(candidate)
     paired(clock)
     said = concluded(clock, 10_000 * claim)
     assert (said.clock, said.attestation) == (clock_name, "held")
+    assert ("claims_less" in said.flags) is (claim <= 0.85)
     assert said.attested is not None
     assert said.attested.ns == pytest.approx(10_000, abs=1)
     assert 0 < said.attested.half_width_ns < 700
 
 
-@pytest.mark.parametrize("claim", [0.02, 0.5, 0.85])
-def test_a_claim_that_is_much_too_small_is_refused(clock_of, claim):
-    candidate = Arm(ns=10_000)
-    candidate.claim = claim
-    clock = clock_of(candidate)
-    paired(clock)
-    with pytest.raises(RefusalError, match=r"µs a call; the judge's clock measured 10\.00 µs") as refused:
-        concluded(clock, 10_000 * claim)
-    assert refused.value.status is Status.TIMING_UNATTESTED
-
-
 @pytest.mark.parametrize(
-    ("claim", "doubts"), [(1.0, Doubt.NONE), (0.97, Doubt.NONE), (0.5, Doubt.ALONE), (0.1, Doubt.ALONE)]
+    ("waits_us", "attestation", "reported_us"),
+    [(0, "held", 300), (85, "held", 300), (95, "weak", 350), (130, "weak", 385), (900, "weak", 1155)],
 )
-def test_claims_of_the_reference_that_are_refuted_show_another_program(clock_of, claim, doubts):
-    """A process that has half of the device makes each call take twice as long, and events do not count it."""
-    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
-    clock = clock_of(candidate, reference)
-    clock.prepare()
-    paired(clock)
-    reference.claim = claim
-    assert clock.doubts_the_reference() is doubts
-    assert candidate.taken_back, "and killed before"
-
-
-@pytest.mark.parametrize(("claim", "doubts"), [(1.0, Doubt.NONE), (0.97, Doubt.NONE), (0.15, Doubt.BESIDE)])
-@pytest.mark.parametrize("spared", [0, 1])
-def test_claims_of_the_reference_that_were_refuted_in_the_pairs_are_told(clock_of, claim, doubts, spared):
-    """A kernel that a builder had left on the device: calls of 12 us took 76 us, until it ended (H200)."""
-    reference = Arm(ns=20_000)
-    clock = clock_of(Arm(ns=10_000), reference)
-    clock.prepare()
-    reference.claim = 1.0
-    for _ in range(spared):
-        clock.read("reference")
-    reference.claim = claim
-    paired(clock)
-    reference.claim = 1.0
-    assert clock.doubts_the_reference() is doubts
-
-
-@pytest.mark.parametrize(("reference_waits_ns", "doubts"), [(0, Doubt.NONE), (585_000, Doubt.ALONE)])
-def test_single_calls_that_wait_for_another_program_are_not_called_computed_together(
-    clock_of, reference_waits_ns, doubts
-):
-    """An honest softmax beside a program that has the device for time slices (H100): 592 us for one, else 7 us."""
-    candidate, reference = Arm(ns=7_000), Arm(ns=20_000)
-    candidate.waits_ns, reference.waits_ns = 585_000, reference_waits_ns
-    clock = clock_of(candidate, reference)
-    paired(clock)
-    with pytest.raises(RefusalError, match="computed together"):
-        clock.prove(7_000, PAIRS)
-    assert clock.doubts_the_reference() is doubts
-
-
-@pytest.mark.parametrize(("waits_us", "attestation"), [(0, "held"), (85, "held"), (95, "weak"), (130, "weak")])
-def test_calls_that_take_somewhat_longer_alone_are_not_confirmed(clock_of, waits_us, attestation):
+def test_calls_that_take_longer_alone_are_weak_and_have_that_time(clock_of, waits_us, attestation, reported_us):
     """Held up to 1.1 times what 300 us with a half-width of 15 may be, and 45 us."""
     candidate = Arm(ns=300_000)
     candidate.waits_ns = 1e3 * waits_us
     clock = clock_of(candidate)
     paired(clock)
-    assert concluded(clock, 300_000).attestation == attestation
+    said = concluded(clock, 300_000)
+    assert said.attested is not None
+    assert (said.attestation, said.attested.ns) == (attestation, pytest.approx(1e3 * reported_us, rel=1e-3))
+    assert (said.clock == "judge") is (attestation == "weak")
+
+
+@pytest.mark.parametrize(("late_singles", "attestation"), [(0, "held"), (12, "held"), (40, "weak")])
+def test_one_quick_single_call_is_enough(clock_of, late_singles, attestation):
+    """Builds beside it delayed three of three by 2 ms, and a right kernel was refused (H200)."""
+    candidate = Arm(ns=30_000)
+    clock = clock_of(candidate)
+    paired(clock)
+    honest, left = candidate.gated, [late_singles]
+
+    def gated(calls: int, **how: Any) -> RoundResult:
+        done = honest(calls, **how)
+        late = calls == 1 and left[0] > 0
+        left[0] -= late
+        return replace(done, seen=replace(done.seen, total_ns=done.seen.total_ns + 2_300_000 * late))
+
+    candidate.gated = gated  # type: ignore[method-assign]
+    assert concluded(clock, 30_000).attestation == attestation
+    assert left[0] == max(0, late_singles - SINGLES)
 
 
 @pytest.mark.parametrize("where", ["flag", "inputs"])
@@ -274,31 +250,10 @@ def test_a_single_call_hides_nothing_that_others_do_not(clock_of, monkeypatch, w
 
     monkeypatch.setattr(candidate, "gated", gated)
     clock._calls["candidate"] = 2
-    with pytest.raises(RefusalError, match="computed together"):
-        clock.prove(260_000, PAIRS)
-
-
-def test_who_is_refused_before_the_reference_was_timed_is_refused(clock_of):
-    """The constant is not known yet, and would look like work of the reference's calls."""
-    clock = clock_of(Arm(ns=10_000))
-    assert clock.doubts_the_reference() is Doubt.NONE
-
-
-def test_the_constant_is_measured_again_once_the_candidate_is_dead(clock_of):
-    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
-    clock = clock_of(candidate, reference)
-    clock.prepare()
-    paired(clock)
-    clock._constant = replace(clock._constant, ns=0.0)
-    assert clock.doubts_the_reference() is Doubt.NONE
-
-
-def test_where_calls_cannot_be_queued_nothing_is_refuted(clock_of):
-    waits = Arm(ns=10_000)
-    waits.late_above = 1
-    clock = clock_of(waits)
-    clock.prepare()
-    assert clock.doubts_the_reference() is Doubt.NONE
+    said = concluded(clock, 260_000)
+    assert said.attested is not None
+    assert said.attestation == "weak"
+    assert said.attested.ns > 450_000
 
 
 def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):
@@ -306,8 +261,11 @@ def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):
     candidate.late_ns += 9_000 * 256
     clock = clock_of(candidate)
     paired(clock)
-    with pytest.raises(RefusalError, match=r"claims 1\.00 µs a call; the judge's clock measured 10\.00 µs"):
-        concluded(clock, 1_000)
+    said = concluded(clock, 1_000)
+    assert said.attested is not None
+    assert (said.clock, said.attestation) == ("judge", "weak"), "all of it is in one call alone"
+    assert said.attested.ns >= 10_000
+    assert "claims_less" in said.flags
 
 
 @pytest.mark.parametrize(("host_ns", "host_bound"), [(4_000, False), (10_500, False), (12_000, True)])
@@ -466,7 +424,7 @@ def test_who_can_be_recorded_no_more_than_queued_is_told_from_who_is_wrong(clock
     arms[arm].spoilt_by = None if status is None else RefusalError(status, "capturing", "its log")
     reason = "graph was not queued in time" if status is None else "calls failed: capturing"
     whose = "the solution's" if arm == "candidate" else "the reference's"
-    with pytest.raises(NotReplayableError, match=f"{whose} {reason}"):
+    with pytest.raises(NotQueuedError, match=f"{whose} {reason}"):
         clock_of(**arms, replays=True).prepare()
 
 
@@ -488,7 +446,7 @@ def test_a_round_that_another_program_held_up_is_tried_again(clock_of):
 
 @pytest.mark.parametrize("arm", ["candidate", "reference"])
 @pytest.mark.parametrize("error", [LateError, UnmappableError])
-def test_who_can_be_queued_no_more_is_refused_and_the_reference_is_no_fault_of_the_candidates(clock_of, arm, error):
+def test_who_can_be_queued_no_more_is_timed_by_plain_loops(clock_of, arm, error):
     arms = {"candidate": Arm(ns=10_000), "reference": Arm(ns=20_000)}
     clock = clock_of(**arms)
     clock.prepare()
@@ -501,9 +459,9 @@ def test_who_can_be_queued_no_more_is_refused_and_the_reference_is_no_fault_of_t
         return gated(calls)
 
     arms[arm].gated = fails  # type: ignore[method-assign]
-    with pytest.raises(RefusalError) as refused:
+    with pytest.raises(NotQueuedError) as caught:
         clock.read(arm)
-    assert refused.value.status is (Status.TIMING_UNATTESTED if arm == "candidate" else Status.HARNESS_ERROR)
+    assert caught.value.arm == arm
 
 
 def test_without_a_round_of_no_call_there_is_no_clock(clock_of, monkeypatch):
@@ -572,12 +530,14 @@ def test_the_last_round_may_be_held_up_too(clock_of):
     assert candidate.asked[-1] == ("gated", 50)
 
 
-@pytest.mark.parametrize(("paired_ns", "slower"), [(20_000, False), (20_500, False), (20_700, True)])
-def test_the_reference_beside_the_candidate_is_held_against_itself_alone(clock_of, paired_ns, slower):
-    clock = clock_of(Arm(ns=10_000))
-    clock.prepare()
+@pytest.mark.parametrize(("beside_ns", "slower"), [(20_000, False), (20_500, False), (20_700, True)])
+def test_the_reference_beside_the_candidate_is_compared_with_itself_alone(clock_of, beside_ns, slower):
+    reference = Arm(ns=beside_ns)
+    clock = clock_of(Arm(ns=10_000), reference)
+    paired(clock)
+    reference.ns = 20_000
     clock.kill_verify()
-    assert clock.slower_beside(paired_ns) is slower
+    assert clock.slower_beside() is slower
 
 
 def longer_visible(seen: Round, ns: int) -> Round:
@@ -618,7 +578,8 @@ def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dea
     paired(clock)
     said = concluded(clock, 10_000)
     assert said.attested is not None
-    assert said.attested.ns == pytest.approx(10_000, rel=0.01)
+    assert said.attested.ns == pytest.approx(10_000, rel=0.01) or said.attestation == "weak"
+    assert said.attested.ns > 9_900
 
 
 @pytest.mark.parametrize(("ns", "reference_ns"), [(110_000, 2_500_000), (2_500_000, 110_000), (2_500_000, 2_500_000)])
@@ -638,7 +599,8 @@ def test_who_sees_the_inputs_longer_than_the_reference_is_charged_for_it(clock_o
     paired(clock)
     said = concluded(clock, 20_000)
     assert said.attested is not None
-    assert said.attested.ns == pytest.approx(20_000, rel=0.02)
+    assert said.attestation == "weak"
+    assert said.attested.ns > 19_900
 
 
 def test_inputs_are_shown_again_at_the_size_of_the_largest_round_that_there_was(clock_of):

@@ -393,7 +393,7 @@ def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker,
         computed_while_judged(trial)
     with pytest.raises(RefusalError, match="were not complete") as refused:
         judged(trial).gated(8)
-    assert refused.value.status is Status.TIMING_UNATTESTED
+    assert refused.value.status is Status.UNFINISHED_OUTPUT
 
 
 @pytest.mark.parametrize("lends", [False, True])
@@ -408,7 +408,7 @@ def test_results_that_are_copied_after_the_answer_are_seen(lends: bool):
     computed_while_judged(trial)
     with pytest.raises(RefusalError, match="were not complete") as refused:
         of_trial.plain(1)
-    assert refused.value.status is Status.TIMING_UNATTESTED
+    assert refused.value.status is Status.UNFINISHED_OUTPUT
 
 
 class Explained(Known):
@@ -446,7 +446,7 @@ def test_wrong_values_are_told_though_the_search_for_the_reason_calls_again(deli
     for round_of in [of_trial.gated] + [of_trial.plain] * delivers:
         with pytest.raises(RefusalError) as refused:
             round_of(1)
-        assert refused.value.status is (Status.TIMING_UNATTESTED if late else Status.WRONG_VALUE)
+        assert refused.value.status is (Status.UNFINISHED_OUTPUT if late else Status.WRONG_VALUE)
         trial.take_back()
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 PROBLEM = "sine_chain"
 CLASS = "clock"
-EXPECT = ("tampered", "protocol_error", "passed")
+EXPECT = ("passed", "protocol_error")
 SPEEDUP_BELOW = 1.5
 DEVICES = ("cpu",)
 CATALOGUE = "harness 4, 26; rigor 10"

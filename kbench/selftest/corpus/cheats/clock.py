@@ -15,7 +15,7 @@ class announces_late_for_short_rounds(nn.Module):
     """Is late with every round of several calls, so that rounds have one call each, and claims half of its time."""
 
     PROBLEM = "short_sines"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     ALONE = True
@@ -114,7 +114,7 @@ class batches_the_gated_calls(nn.Module):
     """
 
     PROBLEM = "recurrence"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.5
     DEVICES = ("cuda",)
     ALONE = True
@@ -153,7 +153,7 @@ class claims_long_calls_at_first(nn.Module):
     """Claims a millisecond a call while rounds are sized, so that they have one call each, and then next to nothing."""
 
     PROBLEM = "short_sines"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     ALONE = True
@@ -177,7 +177,7 @@ class claims_within_the_interval(nn.Module):
     """Takes four percent off: about what the judge's clock allows where calls are short."""
 
     PROBLEM = "short_sines"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     ALONE = True
@@ -195,11 +195,47 @@ class claims_within_the_interval(nn.Module):
         return y
 
 
+def in_turn(queue):
+    honest, rounds = queue.read, [0]
+
+    def read(calls):
+        honest(calls)
+        rounds[0] += calls > 0
+        queue.event_ns *= (0.2, 1.8)[rounds[0] % 2]
+
+    queue.read = read
+
+
+class claims_high_and_low_by_events(nn.Module):
+    """Claims much and little in turn: the median of its claims is true, and that of their ratios to the reference is
+    not.
+    """
+
+    PROBLEM = "sine_chain"
+    EXPECT = ("passed",)
+    SPEEDUP_BELOW = 1.03
+    DEVICES = ("cuda",)
+    CATALOGUE = "harness 6; rigor 12"
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+
+    def forward(self, x):
+        owner = worker_with_queue()
+        if owner is not None and owner._queue is not None and "read" not in vars(owner._queue):
+            in_turn(owner._queue)
+        y = x
+        for _ in range(self.rounds):
+            y = torch.sin(y + x)
+        return y
+
+
 class forges_driver_table(nn.Module):
     """Replaces cuEventElapsedTime in the table of driver functions that the worker keeps, found by the collector."""
 
     PROBLEM = "sine_chain"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     CATALOGUE = "harness 4; rigor 10"
@@ -230,7 +266,7 @@ class forges_the_queue(nn.Module):
     """Wraps the worker's end of the gate, so that what it has read of events is a fiftieth."""
 
     PROBLEM = "sine_chain"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     CATALOGUE = "harness 4; rigor 10"
@@ -295,7 +331,7 @@ class raises_done_in_most_rounds(nn.Module):
     """
 
     PROBLEM = "sine_chain"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("unfinished_output", "passed")
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     CATALOGUE = "harness 4"
@@ -330,7 +366,7 @@ class raises_done_on_the_device(nn.Module):
     """Has the device raise `done` before the last of its rounds of work."""
 
     PROBLEM = "sine_chain"
-    EXPECT = ("timing_unattested", "passed")
+    EXPECT = ("unfinished_output", "passed")
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     CATALOGUE = "harness 4; rigor 10, 12"
@@ -357,7 +393,7 @@ class writes_the_judges_slots(nn.Module):
     """
 
     PROBLEM = "short_sines"
-    EXPECT = ("passed", "timing_unattested", "unwritten_output", "wrong_value")
+    EXPECT = ("passed", "unfinished_output", "unwritten_output", "wrong_value")
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     ALONE = True

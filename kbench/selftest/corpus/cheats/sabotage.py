@@ -11,7 +11,7 @@ class hogs_device_between_calls(nn.Module):
     """Leaves a long low-priority kernel behind at the end of every call, so that the reference has to share."""
 
     PROBLEM = "sine_chain"
-    EXPECT = ("passed", "timing_unattested")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.2
     DEVICES = ("cuda",)
     CATALOGUE = "harness 24, 27; rigor 20"
@@ -39,7 +39,7 @@ class spins_when_it_is_not_its_turn(nn.Module):
     """
 
     PROBLEM = "sine_chain"
-    EXPECT = ("passed", "timing_unattested")
+    EXPECT = ("passed",)
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     CATALOGUE = "harness 24, 27; rigor 20"

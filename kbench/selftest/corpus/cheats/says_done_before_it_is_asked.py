@@ -6,7 +6,7 @@ from torch import nn
 
 PROBLEM = "short_sines"
 CLASS = "clock"
-EXPECT = ("timing_unattested", "passed")
+EXPECT = ("unfinished_output", "passed")
 SPEEDUP_BELOW = 1.03
 DEVICES = ("cuda",)
 ALONE = True

@@ -7,7 +7,7 @@ from torch import nn
 
 PROBLEM = "sine_chain"
 CLASS = "clock"
-EXPECT = ("tampered", "passed")
+EXPECT = ("passed",)
 SPEEDUP_BELOW = 1.5
 DEVICES = ("cpu",)
 CATALOGUE = "harness 4; rigor 10"

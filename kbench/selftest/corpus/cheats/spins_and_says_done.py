@@ -6,7 +6,7 @@ from torch import nn
 
 PROBLEM = "short_sines"
 CLASS = "sabotage"
-EXPECT = ("passed", "timing_unattested")
+EXPECT = ("passed", "unfinished_output")
 SPEEDUP_BELOW = 1.03
 DEVICES = ("cuda",)
 ALONE = True

@@ -1,4 +1,4 @@
-"""Lies about single calls and skips the work of back-to-back ones, so that both clocks agree on a lie."""
+"""Lies about single calls and skips the work of calls in a row; where one call is a whole round, it only lies."""
 
 import json
 import sys
@@ -8,7 +8,8 @@ from torch import nn
 
 PROBLEM = "sine_chain"
 CLASS = "clock"
-EXPECT = ("timing_unattested", "wrong_value", "unwritten_output", "nondeterministic")
+EXPECT = ("unfinished_output", "wrong_value", "unwritten_output", "nondeterministic", "passed")
+SPEEDUP_BELOW = 1.1
 CATALOGUE = "harness 14; rigor 10, 19"
 
 honest_dumps = json.dumps
