@@ -43,8 +43,6 @@ class Launch:
     environment: Mapping[str, str]
     folder: Path
     rung: rungs.Rung
-    arguments: tuple[str, ...] = ()
-    """Arguments of the module's `main`, behind the number of its socket."""
     surroundings: Surroundings | None = None
     memory_limit_bytes: int | None = None
 
@@ -320,7 +318,7 @@ class Child:
 
 def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
     # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
-    python = [sys.executable, "-P", "-m", launch.module, str(link.fileno()), *launch.arguments]
+    python = [sys.executable, "-P", "-m", launch.module, str(link.fileno())]
     return subprocess.Popen(
         rungs.command(launch.rung, python, launch.surroundings),
         env=dict(launch.environment),

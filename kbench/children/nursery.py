@@ -20,7 +20,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -33,7 +33,7 @@ from kbench.wire.channel import Channel, Message, PeerGoneError
 
 EXTENSION_MODULES = ("setuptools", "torch.utils.cpp_extension")
 """Modules that a worker imports to load extensions, which takes 0.2 s. The nursery of a judge imports them after the
-first fork, which need not wait for them, unless the nursery of the parent has."""
+first fork, which need not wait for them."""
 REAP_INTERVAL_MS = 100
 """Poll interval on kernels that cannot watch a process (before Linux 5.3)."""
 
@@ -220,12 +220,6 @@ def _report(pipe: int, number: int) -> None:
         os.write(pipe, f"{number}\n".encode())
 
 
-def has_opened_a_device() -> bool:
-    """Return whether this process holds a GPU: its forks could not open one any more."""
-    links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
-    return any(link.startswith("/dev/nvidia") for link in links)
-
-
 def shows_a_gpu() -> bool:
     """Return whether this machine shows a GPU; opens none."""
     return any(Path("/dev").glob("nvidia[0-9]*"))
@@ -250,30 +244,18 @@ def import_for_extensions() -> None:
             import_ahead(name)
 
 
-def import_all(names: Sequence[str], link: int) -> None:
-    """Import modules; where one opens a GPU, begin again without it, with the same link to the peer."""
-    for name in names:
-        import_ahead(name)
-        if has_opened_a_device():
-            os.set_inheritable(link, True)
-            left = [other for other in names if other != name]
-            os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", str(link), *left])  # noqa: S606
-
-
 def main() -> None:
-    """Serve on the socket whose descriptor is the first argument; the others are modules to import ahead."""
+    """Serve on the socket whose descriptor is the argument."""
     rungs.harden_judge()
-    link = int(sys.argv[1])
     gc.disable()  # imported modules stay
     importlib.import_module(WORKER)  # by name: this room knows neither judges nor workers
     import torch  # noqa: F401
 
-    import_all(sys.argv[2:], link)
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     gc.freeze()
     gc.enable()
-    fork = serve(Channel(socket.socket(fileno=link)))
+    fork = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
     if fork is not None:
         fork.become()
 

@@ -94,7 +94,9 @@ class Evaluator:
         asked = problem, manifest.identity(problem.path), options
         if self._bench is None or self._bench.judges != asked:
             self.close()
-            self._bench = self._bench_for(*asked)
+            context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
+            looking = sanitizer.Sanitizer(problem, context)
+            self._bench = Bench(problem=problem, problem_sha256=asked[1], context=context, sanitizer=looking, files=[])
         bench = self._bench
         known, bench.files = bench.files, files
         if bench.judge is not None and not bench.judge.has_ended:
@@ -107,11 +109,6 @@ class Evaluator:
         bench.close()
         if not builder.problem_may_compile(bench.problem, bench.context):
             self._ready(solutions)
-
-    def _bench_for(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
-        context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
-        looking = sanitizer.Sanitizer(problem, context)
-        return Bench(problem=problem, problem_sha256=problem_sha256, context=context, sanitizer=looking, files=[])
 
     @property
     def problem_path(self) -> str:
@@ -224,10 +221,10 @@ class Evaluator:
             if elapsed_s is not None:
                 stage_s[stage] = stage_s.get(stage, 0.0) + elapsed_s
                 yield unit.ended(stage, elapsed_s, ok=ok)
-                continue
-            if stage == "wait":
-                yield Waiting(device=self._device.name, holder=judge.holder)
-            yield unit.started(stage)
+            else:
+                if stage == "wait":
+                    yield Waiting(device=self._device.name, holder=judge.holder)
+                yield unit.started(stage)
 
     def _build_reference(
         self, judge: JudgeProcess, unit: Unit, stage_s: dict[str, float]

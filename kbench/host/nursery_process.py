@@ -5,7 +5,7 @@ import importlib.util
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from kbench.build import interpreter
@@ -17,7 +17,6 @@ from kbench.sandbox import rungs
 _lock = threading.Lock()
 _users = 0
 _child: Child | None = None
-_ahead: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -37,16 +36,14 @@ def kept() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def nursery(ahead: Sequence[str] = ()) -> Iterator[None]:
-    """Start a nursery with the modules `ahead` for a `with` block, unless there is one.
+def nursery() -> Iterator[None]:
+    """Start a nursery for a `with` block, unless there is one.
 
     Raises ModuleNotFoundError without torch, which this process does not import itself.
     """
-    global _ahead  # noqa: PLW0603 - of this process
     if importlib.util.find_spec("torch") is None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
     with kept():
-        _ahead = tuple(ahead)
         present()
         yield
 
@@ -58,13 +55,8 @@ def present() -> Child:
         if not _users:
             raise InternalError("judges and builders must be started within `nursery`")
         if _child is None or _child.has_ended:
-            launch = Launch(
-                module="kbench.children.nursery",
-                environment=_environment(),
-                folder=Path("/"),
-                rung=rungs.Rung.NONE,
-                arguments=_ahead,
-            )
+            environment, rung = _environment(), rungs.Rung.NONE
+            launch = Launch(module="kbench.children.nursery", environment=environment, folder=Path("/"), rung=rung)
             _child = Child(launch)
         return _child
 

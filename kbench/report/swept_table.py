@@ -93,7 +93,12 @@ class SweptTable:
     def _scores(self) -> list[Score]:
         judged = [line for line in self.lines if line.status not in NOT_JUDGED]
         return [
-            Score(passed=x.passed, speedup=x.speedup if x.passed and not x.weak else None, trivial=x.trivial, weight=x.weight)
+            Score(
+                passed=x.passed,
+                speedup=x.speedup if x.passed and not x.weak else None,
+                trivial=x.trivial,
+                weight=x.weight,
+            )
             for x in judged
         ]
 

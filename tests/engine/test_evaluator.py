@@ -14,7 +14,6 @@ import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
 
-from kbench.children import nursery
 from kbench.core.events import RunOptions, StageStarted, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
@@ -331,19 +330,3 @@ def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane)
     assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
     assert nursery_process.present().pid != before
     assert not [process for process in members(judge) if not process.dead]
-
-
-def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    with nursery_process.nursery(["no_such_module", "colorsys"]):
-        device = selection.cpu()
-        evaluator = Evaluator(device, 0, tmp_path, Guard(device, cache_dir()))
-        one = begin(evaluator, tmp_path, "doubles", PROBLEM)
-        assert isinstance(finish(evaluator, one).outcome, Passed)
-        evaluator.close()
-
-
-def test_a_device_that_is_open_shows(monkeypatch) -> None:
-    assert not nursery.has_opened_a_device()
-    monkeypatch.setattr(os.path, "realpath", lambda _: "/dev/nvidiactl")
-    assert nursery.has_opened_a_device()
