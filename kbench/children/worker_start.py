@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,6 +132,21 @@ def start_nursery(config: WorkerConfig) -> Child:
     return Child(Launch(module=module, environment=environment, folder=folder, rung=rungs.Rung.NONE))
 
 
+def setup_request(
+    device: str, rung: int, *, writable: Sequence[Path], temporary: str | Path, hidden: Sequence[Path]
+) -> Message:
+    """Return the first request to a worker: to lock itself in. It lacks `allow_exec` and `threads`."""
+    return {
+        "op": "setup",
+        "caller": str(Path.cwd()),
+        "device": device,
+        "rung": rung,
+        "writable": [str(path) for path in writable],
+        "temporary": str(temporary),
+        "hidden": [str(path) for path in hidden],
+    }
+
+
 class StartedWorker:
     """A worker process that locks itself in; it has not heard of any solution.
 
@@ -155,18 +170,8 @@ class StartedWorker:
             ),
             nursery,
         )
-        setup = {
-            "op": "setup",
-            "caller": str(Path.cwd()),
-            "device": config.device,
-            "rung": config.rung,
-            "writable": [str(self.scratch)],
-            "temporary": str(temporary),
-            "hidden": [str(path) for path in closed],
-            "allow_exec": bool(compiler),
-            "threads": config.threads,
-            "imports": IMPORTS[compiler],
-        }
+        setup = setup_request(config.device, config.rung, writable=[self.scratch], temporary=temporary, hidden=closed)
+        setup |= {"allow_exec": bool(compiler), "threads": config.threads, "imports": IMPORTS[compiler]}
         self.gate: Gate | None = None
         """The gate of a worker on a GPU that has been asked to open it."""
 

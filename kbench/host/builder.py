@@ -12,7 +12,7 @@ from typing import Any, Self
 from kbench.build import cache, hints, interpreter, manifest
 from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
-from kbench.children.worker_start import SETUP_TIMEOUT_S, at_most_available, worker_environment
+from kbench.children.worker_start import SETUP_TIMEOUT_S, at_most_available, setup_request, worker_environment
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.devices import admission
@@ -214,19 +214,10 @@ class Builder:
         **other: Any,
     ) -> None:
         """Have the worker lock itself in and open the device, with `other` than the usual fields of its setup."""
-        setup = {
-            "op": "setup",
-            "caller": str(Path.cwd()),
-            "device": self._context.device.kind,
-            "rung": self._context.rung,
-            "writable": [str(path) for path in writable],
-            "temporary": temporary,
-            "hidden": [str(path) for path in closed],
-            "allow_exec": True,
-            "threads": 2,
-            "niceness": self._niceness,
-        }
-        child.request(setup | other, timeout_s=limit_s)
+        device, rung = self._context.device.kind, self._context.rung
+        setup = setup_request(device, rung, writable=writable, temporary=temporary, hidden=closed)
+        setup |= {"allow_exec": True, "threads": 2, "niceness": self._niceness, **other}
+        child.request(setup, timeout_s=limit_s)
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
     def _case(self, overrides: Mapping[str, Any]) -> Message:
