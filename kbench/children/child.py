@@ -31,6 +31,8 @@ JUDGE = "kbench.judge.start"
 WORKER = "kbench.worker.main"
 TOOL_ORDERS = "KBENCH_TOOL"
 """Environment variable of a worker below compute-sanitizer or ncu: the tool's command line, the rung, its folders."""
+MAX_TASKS = 2 * rungs.MAX_PROCESSES
+"""Processes and threads of one tree."""
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
 
@@ -300,9 +302,8 @@ class Child:
     def _watch_memory(self, limit_bytes: int) -> None:
         while self._process.poll() is None:
             # A stopped tree cannot grow, and another one is being timed meanwhile.
-            if self.state is not ChildState.STOPPED and self._held_bytes() > limit_bytes:
-                reason = f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed"
-                self._kill_because(Status.OUT_OF_MEMORY, reason)
+            if self.state is not ChildState.STOPPED and (excess := self._excess(limit_bytes)):
+                self._kill_because(Status.OUT_OF_MEMORY, f"the process {excess} and was killed")
                 return
             time.sleep(WATCHDOG_INTERVAL_S)
 
@@ -312,8 +313,12 @@ class Child:
         process_tree.kill_tree(self.pid)
         return self._killed_because
 
-    def _held_bytes(self) -> int:
-        return tree_rss_bytes(self.pid, _rss_bytes(self._nursery.pid) if self._nursery is not None else 0)
+    def _excess(self, limit_bytes: int) -> str:
+        """Return in words which limit the tree exceeds; empty for none. The kernel's limit of tasks exempts root."""
+        if tree_rss_bytes(self.pid, _rss_bytes(self._nursery.pid) if self._nursery is not None else 0) > limit_bytes:
+            return f"used more than {limit_bytes / 2**30:.1f} GiB of host memory"
+        tasks = sum(len(process_tree.threads(process.pid)) for process in members(self.pid))
+        return f"started more than {MAX_TASKS} processes and threads" if tasks > MAX_TASKS else ""
 
 
 def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":

@@ -218,6 +218,14 @@ def test_too_much_memory(start) -> None:
     assert "0.1 GiB" in error.reason
 
 
+def test_too_many_threads(start, monkeypatch) -> None:
+    monkeypatch.setattr(processes, "MAX_TASKS", 50)
+    text = "import threading\nhear()\nfor _ in range(60): threading.Thread(target=time.sleep, args=(60,)).start()\n"
+    error = failure(start(text, memory_limit_bytes=8 << 30))
+    assert error.status is Status.OUT_OF_MEMORY
+    assert "more than 50 processes and threads" in error.reason
+
+
 def test_a_kill_reaches_everything_that_was_started(start) -> None:
     """Also what left the session and ignores signals."""
     grandchild = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
