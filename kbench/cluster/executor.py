@@ -83,7 +83,7 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
 
 def require_same(members: Sequence[Member]) -> None:
     """Require equal versions on all members and the driver, and one device model. Raises UsageError with a fix."""
-    versions = membership.here(members[0].versions.driver)  # a driver may be on a host without a GPU
+    versions = membership.here(members[0].versions[membership.DRIVER])  # a driver may be on a host without a GPU
     driver = replace(members[0], host=f"{platform.node()} (this host)", versions=versions)
     found = [*membership.differences([driver, members[0]]), *membership.differences(members)]
     if found:
