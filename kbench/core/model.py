@@ -7,7 +7,7 @@ from typing import Any, Self
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 """Version of the results files, the only one that is read."""
 
 
@@ -197,6 +197,8 @@ class Passed:
     """Keys of `levels.PROPERTIES`, sorted."""
     own_share: float | None = None
     """Share of a call's time in the solution's own kernels, from 0 to 1."""
+    peak_bytes: int | None = None
+    """Memory of a call at its peak beyond inputs and outputs; None on a CPU."""
     log: str = ""
     """The tail of what the solution printed."""
 
@@ -367,6 +369,12 @@ class ResultRow:
     """Compulsory traffic of a call: inputs, outputs and parameters, each once."""
     flops: int | None
     """Floating-point operations of a call, counted on the reference."""
+    gb_per_s: float | None
+    """Achieved bandwidth, as gigabytes (1e9) a second: `dram_bytes` over `time_ns_median`."""
+    tflop_per_s: float | None
+    """Achieved rate of arithmetic, as 1e12 FLOPs a second: `flops` over `time_ns_median`."""
+    peak_bytes: int | None
+    """Memory of torch's that a call takes at its peak beyond inputs and outputs, as its worker reports it (GPU)."""
     limit_ns: int | None
     """Least time for this traffic and these operations at the measured peaks."""
     limit_rate: str

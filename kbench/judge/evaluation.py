@@ -63,6 +63,7 @@ class Evaluation:
         self._levels = Levels(self._bound, self._battery, candidate, judge)
         self._level: Level | None = None
         self._kernel_share: float | None = None
+        self._peak_bytes = 0
 
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
@@ -92,6 +93,7 @@ class Evaluation:
             level=self._level,
             lacks=self._lacks,
             own_share=self._kernel_share,
+            peak_bytes=self._peak_bytes if backend(self._judge.device).has_own_memory else None,
             log=self._candidate.log,
         )
 
@@ -168,6 +170,7 @@ class Evaluation:
         thrifty = self._thrifty
         self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if thrifty else REPEATS)
         self._levels.try_resembling([secrets.choice(RESEMBLING)] if thrifty else RESEMBLING, trial)
+        self._peak_bytes = trial.peak_bytes
 
     @property
     def _thrifty(self) -> bool:
@@ -243,6 +246,7 @@ class Evaluation:
         trial.tally, trial.is_timed = self._levels.tally, True
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # fp64 was computed during verification
+        self._peak_bytes = max(self._peak_bytes, trial.peak_bytes)
         trial.take_back()  # the reference's process may be lent memory of the same arena
         trial.candidate.pause()
         # From here on, three processes call and need the memory that the fp64 model left in this one's cache.

@@ -57,6 +57,8 @@ class Trial:
         self.is_timed = False
         """True while hundreds of calls are timed, of which few may miss narrowly."""
         self._timed = self._narrow = 0
+        self.peak_bytes = 0
+        """Largest peak of memory of the calls so far, beyond inputs and outputs, as the worker reports it."""
 
     def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
         """Make inputs, compute the expected outputs, call once, check everything. Raises RefusalError."""
@@ -131,7 +133,7 @@ class Trial:
             self.candidate.push_weights(self.reference)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
-        self._unchecked = reply.unchecked
+        self._unchecked, self.peak_bytes = reply.unchecked, max(self.peak_bytes, reply.peak_bytes)
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
             self.keep_scalars(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):

@@ -91,7 +91,13 @@ def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Ju
     elif correctness is None:
         raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
     else:
-        outcome = Passed(correctness=correctness, timings=run.timings(rows), own_share=row.own_share, **common)
+        outcome = Passed(
+            correctness=correctness,
+            timings=run.timings(rows),
+            own_share=row.own_share,
+            peak_bytes=row.peak_bytes,
+            **common,
+        )
     return Judged(
         solution=row.solution,
         case=row.case,

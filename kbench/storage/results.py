@@ -31,11 +31,11 @@ Ranges = Mapping[str, tuple[float, float]]
 
 ROW_RANGES: Ranges = {
     **dict.fromkeys(("process", "samples", "attested_half_width_ns", "wall_ns", "ref_wall_ns"), _COUNT),
-    **dict.fromkeys(("dram_bytes", "flops", "limit_ns", "sm_clock_mhz"), _COUNT),
+    **dict.fromkeys(("dram_bytes", "flops", "peak_bytes", "limit_ns", "sm_clock_mhz"), _COUNT),
     **dict.fromkeys(("time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median"), _TIME),
     **dict.fromkeys(("speedup", "speedup_low", "speedup_high"), (1e-300, 1e300)),
     "attested_ns": _ANY,
-    "percent_of_limit": (0, 1e300),
+    **dict.fromkeys(("percent_of_limit", "gb_per_s", "tflop_per_s"), (0, 1e300)),
     "own_share": (0, 1),
 }
 SAMPLE_RANGES: Ranges = {

@@ -49,6 +49,14 @@ def places_of(output: Any) -> list[list[Any]]:
     return [[leaf.data_ptr(), list(leaf.stride())] if _lies_in_memory(leaf) else [0, []] for leaf in leaves]
 
 
+def bytes_of(output: Any) -> int:
+    """Return the size of the plain tensors of a result."""
+    import torch
+
+    leaves = [leaf for _, leaf in flatten(output) if type(leaf) in {torch.Tensor, torch.nn.Parameter}]
+    return sum(leaf.numel() * leaf.element_size() for leaf in leaves)
+
+
 def _lies_in_memory(leaf: "Tensor") -> bool:
     import torch
 

@@ -25,7 +25,7 @@ from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
 from kbench.worker.confinement import restrict
-from kbench.worker.delivery import deliver, places_of
+from kbench.worker.delivery import bytes_of, deliver, places_of
 from kbench.worker.observed_solution import ObservedSolution
 from kbench.worker.queued_calls import CallQueue, queue_calls
 from kbench.worker.stages import Stage, describe
@@ -273,13 +273,15 @@ class Worker:
         slots: list[int] = message["slots"]
         keep, late, self._results = message["kept"], message["kept"] or message["late"], []
         self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
-        described, results, event_ns, submit_ns, unchecked = list[Any](), list[Any](), [], [], ""
+        described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
+        unchecked, peak_bytes = "", 0
         filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
         with torch_no_grad(), filled:
             for slot in slots:
                 poison_pool(self._outputs[slot] if message["poison"] else ())
-                with Stage("forward"):
+                with Stage("forward"), backend(self._device).memory_peak() as peak:
                     measured = self._timer.measure(self._forward, slot)
+                    peak_bytes = max(peak_bytes, peak() - bytes_of(measured.output))
                 unchecked = backend(self._device).unchecked_error() or unchecked
                 results.append(measured.output)
                 event_ns.append(measured.t_event_ns)
@@ -293,7 +295,14 @@ class Worker:
                 self._results = results
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         places = {"process": os.getpid(), "places": [*map(places_of, self._results)]}
-        return {**times, "sum_ns": sum(event_ns), "outputs": described, "unchecked": unchecked, **places}
+        return {
+            **times,
+            "sum_ns": sum(event_ns),
+            "outputs": described,
+            "unchecked": unchecked,
+            "peak_bytes": peak_bytes,
+            **places,
+        }
 
     def do_round(self, message: Message) -> Message:
         """Call the model on the given slots in a row, behind the judge's gate or not, and report the places of results.

@@ -37,7 +37,16 @@ class Child:
 
     def hear(self, _timeout_s):
         self.seen.append("answer")
-        return {"event_ns": 1, "submit_ns": 1, "sum_ns": 2, "outputs": [], "process": 1, "places": [], "unchecked": ""}
+        return {
+            "event_ns": 1,
+            "submit_ns": 1,
+            "sum_ns": 2,
+            "outputs": [],
+            "process": 1,
+            "places": [],
+            "unchecked": "",
+            "peak_bytes": 0,
+        }
 
 
 @pytest.fixture

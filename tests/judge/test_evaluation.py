@@ -128,7 +128,12 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
 
     candidate = SimpleNamespace(vary_weights=tells("vary"), pause=tells("pause"), spec=SimpleNamespace(problem=""))
     trial = SimpleNamespace(
-        reference=None, arena=None, candidate=candidate, exchange=tells("call"), take_back=tells("take back")
+        reference=None,
+        arena=None,
+        candidate=candidate,
+        exchange=tells("call"),
+        take_back=tells("take back"),
+        peak_bytes=0,
     )
     reference = SimpleNamespace(load=tells("load"), bind=tells("bind"), kill=tells("kill"), spec=None)
     judge.bound.bound_to, judge.bound.rebind_next = (lambda *_, **__: trial), (lambda: None)

@@ -40,7 +40,10 @@ def nested(x: torch.Tensor) -> dict[str, Any]:
 def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
     """Return a worker that takes itself to be on a GPU."""
     made = Worker(channel=None)  # type: ignore[arg-type]
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    for name in ("synchronize", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda: None)
+    for name in ("memory_allocated", "max_memory_allocated"):
+        monkeypatch.setattr(torch.cuda, name, lambda: 0)
     made._device, made._timer = "cuda", HostTimer()
     made._inputs = {slot: [torch.full((3,), float(slot))] for slot in range(SLOTS)}
     made._outputs = [[torch.empty(3)] for _ in range(SLOTS)]

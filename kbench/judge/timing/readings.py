@@ -32,6 +32,8 @@ class Reply:
 
     unchecked: str = ""
     """CUDA's error of a launch in these calls that the solution did not check, as its worker reports it."""
+    peak_bytes: int = 0
+    """Memory of torch's that a call took at its peak beyond inputs and outputs, as its worker reports it (GPU)."""
 
     @property
     def wall_ns(self) -> int:
@@ -55,6 +57,7 @@ class Reply:
             process=process,
             places=wire_field(answer, "places", list),
             unchecked=wire_field(answer, "unchecked", str),
+            peak_bytes=wire_field(answer, "peak_bytes", int, minimum=0),
         )
 
 
