@@ -327,6 +327,7 @@ def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_fiftieth(claim
         ([1.0] * 9 + [9.0] * 7, [1.0] * 6, False, False),  # the median is what is reported
         ([1.0] * 2 + [2.0] * 14, [1.0] * 6, True, True),
         ([1.3] * 16, [1.0, 1.0, 1.0, 1.1, 1.4, 1.5], False, False),  # noise says nothing
+        ([1.0] * 8 + [2.0] * 8, [1.0] * 6, True, True),  # unless it is the candidate's
     ],
 )
 def test_a_reference_is_slowed_where_it_is_quicker_once_the_candidate_is_dead(beside, alone, on_gpu, on_cpu) -> None:

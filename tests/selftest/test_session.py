@@ -376,6 +376,16 @@ class TestCorpus:
             for name in names:
                 assert row in cheats.get(name, ()), f"{name} does not say that it stands for {row}"
 
+    def test_what_cheats_look_for_in_messages_is_there(self) -> None:
+        """A cheat that looks for a name which kbench has changed does nothing, and proves nothing."""
+        package = CORPUS.parents[1]
+        rooms = [path for room in ("judge", "worker", "wire") for path in (package / room).rglob("*.py")]
+        names = set(re.findall(r"\w+", "\n".join(path.read_text() for path in rooms)))
+        asked = r'message(?:\.get\(|\[)"(\w+)"|hasattr\(\w+, "(_[a-z]\w*)"\)'
+        for path in (CORPUS / "cheats").glob("*.py"):
+            for found in re.findall(asked, path.read_text()):
+                assert set(found) - {""} <= names, path.name
+
     def test_every_cheat_is_in_the_catalogue(self) -> None:
         listed = {name for _, names in CATALOGUE for name in names}
         assert {one.name for one in SHIPPED if not one.honest} == listed

@@ -15,6 +15,8 @@ from dataclasses import replace
 
 from kbench.core.clocks import (
     HELD_WITHIN,
+    REPEATS,
+    SINGLES,
     SWITCH_NS,
     BaselineDelays,
     Constant,
@@ -43,7 +45,6 @@ from kbench.judge.timing.rounds import QUEUED_WITHIN_S, LateError, RoundResult, 
 
 TARGET_NS = 1_000_000
 """Time of all calls in a round: fifty times the gain of a polling process."""
-EMPTY_ROUNDS = 7
 EMPTY_EVERY = 8
 """Average number of samples between two empty rounds: the constant changes as the device warms up."""
 VARY_EVERY = 16
@@ -53,11 +54,6 @@ SIZINGS = 8
 HASTY_S = 0.05
 """Chosen. Time to queue the calls of a round while rounds are sized. A wrong guess costs half of the calls, or a second
 attempt with QUEUED_WITHIN_S. With that limit alone, waiting for the device was recognised after 3.4 s (H100)."""
-ALONE_ROUNDS = 3
-AFTER_ROUNDS = 7
-"""Chosen. Rounds of the reference after the candidate's death: they also show how much early reads vary."""
-SINGLES = 30
-"""Largest number of single calls that are compared with calls in a row; a busy machine can only lengthen them."""
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
@@ -123,7 +119,7 @@ class DeviceClock:
             for arm, rounds in self._rounds.items():
                 rounds.delivers = True
                 self._calls[arm] = min(WALL_CALLS, rounds.trial.arena.count)
-        for _ in range(EMPTY_ROUNDS):
+        for _ in range(REPEATS):
             self._add_empty()
         if not self._empty:
             raise RefusalError(Status.HARNESS_ERROR, "the reference's process queued no round without calls in time")
@@ -168,10 +164,10 @@ class DeviceClock:
             self._round("candidate", kill=True)
         else:
             self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
-        self._after = [self._round("reference").seen for _ in range(AFTER_ROUNDS)]
+        self._after = [self._round("reference").seen for _ in range(REPEATS)]
         if self._gated:
             before, self._empty = self._constant, []
-            for _ in range(EMPTY_ROUNDS):
+            for _ in range(REPEATS):
                 self._add_empty()
             if before.ns - self._constant.ns <= SWITCH_NS:
                 self._constant = before
@@ -323,11 +319,11 @@ class DeviceClock:
         """Return how long no inputs, and those of the largest round, are visible without cheating."""
         rounds = self._rounds["reference"]
         most = max([*self._calls.values(), *(each.calls for seen in self._seen.values() for each in seen)])
-        return [rounds.show_again(calls) for calls in (0, most) for _ in range(AFTER_ROUNDS)]
+        return [rounds.show_again(calls) for calls in (0, most) for _ in range(REPEATS)]
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""
-        return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
+        return self._per_call_ns([self._round("reference") for _ in range(REPEATS)])
 
     def _per_call_ns(self, results: Sequence[RoundResult]) -> float:
         return statistics.median(per_call_ns(each.seen, self._constant) for each in results)

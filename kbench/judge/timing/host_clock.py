@@ -13,6 +13,8 @@ from dataclasses import replace
 from kbench.core.clocks import (
     BATCHED_NS,
     HELD_WITHIN,
+    REPEATS,
+    SINGLES,
     attest_requests,
     attest_single,
     claim_is_quoted,
@@ -33,11 +35,6 @@ REST_S = 2e-3
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Upper bound of the random number of requests before the request that ends in the kill."""
-ALONE_REQUESTS = 6
-"""Requests of the reference after the candidate's death: the fewest whose median has an interval."""
-EMPTY_REQUESTS = 6
-SINGLES = {"reference": 6, "candidate": 30}
-"""Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 
 
 class HostClock:
@@ -114,7 +111,7 @@ class HostClock:
         It goes to the reference, since a candidate could lengthen its own.
         """
         reference, times = self._trials["reference"].reference, []
-        for _ in range(EMPTY_REQUESTS):
+        for _ in range(REPEATS):
             for _ in range(self._calls):
                 reference.expect(reference.arguments(secret_seed()))
             times.append(self._ask("reference", []).wall_ns)
@@ -122,7 +119,7 @@ class HostClock:
 
     def _singles_ns(self, arm: str) -> Iterator[float]:
         """Time requests of one call."""
-        for _ in range(SINGLES[arm]):
+        for _ in range(SINGLES if arm == "candidate" else REPEATS):
             slots = [self._trials[arm].arena.random_slot()]
             yield self._ask(arm, slots).wall_ns
 
@@ -150,7 +147,7 @@ class HostClock:
         """
         pairs, singles, reference = [*self._times["reference"]], self._alone, self._trials["reference"]
         reference.candidate.push_weights(reference.reference)  # those of the last requests
-        after = [self.read("reference").judge_ns for _ in range(ALONE_REQUESTS)]
+        after = [self.read("reference").judge_ns for _ in range(REPEATS)]
         # Whose single calls may take longer, may compute those of a request together.
         slower_alone = bool(singles) and is_slower_beside(singles, [*self._singles_ns("reference")], "cpu")
         return slower_alone or is_slower_beside(pairs, after, "cpu")

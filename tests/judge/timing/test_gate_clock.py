@@ -11,8 +11,8 @@ from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import gate_clock
 from kbench.judge.timing.gate_clock import (
-    EMPTY_ROUNDS,
     HASTY_S,
+    REPEATS,
     SINGLES,
     TARGET_NS,
     WALL_CALLS,
@@ -160,7 +160,7 @@ def test_only_the_references_first_call_comes_before_the_device_is_theirs_alone(
 def test_the_constant_is_of_the_references_worker(clock_of):
     candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
     clock_of(candidate, reference).prepare()
-    assert reference.asked.count(("gated", 0)) == EMPTY_ROUNDS
+    assert reference.asked.count(("gated", 0)) == REPEATS
     assert ("gated", 0) not in candidate.asked
 
 

@@ -40,7 +40,7 @@ def calls_before_and_behind():
     frame = sys._getframe()
     while frame is not None:
         message = frame.f_locals.get("message")
-        if isinstance(message, dict) and message.get("told"):
+        if isinstance(message, dict) and message.get("kept"):
             done = len(frame.f_locals.get("results", ()))
             return done, len(message["slots"]) - 1 - done
         frame = frame.f_back

@@ -1,5 +1,7 @@
 """Solutions that slow the reference down on the device."""
 
+import random
+
 import torch
 from _worker import spins, worker_with_queue
 from torch import nn
@@ -55,4 +57,33 @@ class spins_when_it_is_not_its_turn(nn.Module):
         y = x
         for _ in range(self.rounds):
             y = torch.sin(y + x)
+        return y
+
+
+class hogs_device_now_and_then(nn.Module):
+    """Leaves a long kernel behind every second call: the reference's median is that of slowed calls, and its noise hides
+    it.
+    """
+
+    PROBLEM = "sine_chain"
+    EXPECT = ("passed",)
+    SPEEDUP_BELOW = 1.03
+    DEVICES = ("cuda",)
+    CATALOGUE = "harness 24, 27; rigor 20"
+
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+        self.side = torch.cuda.Stream()
+        self.ballast = torch.rand(1 << 26, device="cuda")
+
+    def forward(self, x):
+        y = x
+        for _ in range(self.rounds):
+            y = torch.sin(y + x)
+        if random.random() < 0.55:
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
+                for _ in range(100):
+                    self.ballast.sin_()
         return y
