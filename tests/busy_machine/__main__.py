@@ -80,6 +80,14 @@ def line(label: str, row: dict[str, str], alone: dict[str, float]) -> dict[str, 
     return {**kept, "round": label, "t_us": t_us, "ratio": ratio}
 
 
+def write(path: Path, lines: Sequence[dict[str, str]]) -> None:
+    """Write the lines so far: a run that is stopped leaves them."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(lines)
+
+
 def main() -> int:
     """Judge alone, then at once, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -101,10 +109,7 @@ def main() -> int:
         for number in range(given.rounds):
             with busy():
                 lines += [line(str(number), row, alone) for row in judge(several, scratch)]
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(lines)
+            write(given.out, lines)
     beside = [each for each in lines if each["round"] != "alone"]
     refused = [each for each in lines if each["status"] != "passed"]
     held = sum(each["attestation"] == "held" for each in beside)

@@ -229,3 +229,47 @@ def get_inputs():
     found = verdicts(problem, solutions)
     assert said(found["right"]) == "passed"
     assert said(found["wrong"]).startswith("wrong_value")
+
+
+UNSEEDED = {
+    "number": "[torch.randn(64, 8), numpy.random.default_rng().random()]",
+    "numpy scalar": "[torch.randn(64, 8), numpy.float32(numpy.random.default_rng().random())]",
+    "array": "[torch.randn(64, 8), torch.from_numpy(numpy.random.default_rng().random(8, dtype='float32'))]",
+    "generator": "[torch.randn(64, 8), torch.rand(8, generator=own)]",
+    "system": "[torch.randn(64, 8), float(random.SystemRandom().random())]",
+}
+
+
+@pytest.mark.slow(seconds=20)
+def test_inputs_that_follow_no_seed_are_drawn_once_for_equal_calls(tmp_path):
+    for name, inputs in UNSEEDED.items():
+        text = f"""
+import random
+
+import numpy
+import torch
+from torch import nn
+
+own = torch.Generator()
+own.seed()
+
+
+class Model(nn.Module):
+    def forward(self, x, w):
+        return x * w
+
+
+def get_inputs():
+    return {inputs}
+
+
+def get_init_inputs():
+    return []
+"""
+        folder = tmp_path / name.replace(" ", "_")
+        folder.mkdir()
+        right = text.replace("class Model(", "class ModelNew(").replace("x * w", "w * x")
+        problem, solutions = written(folder, text, {"right": right, "wrong": right.replace("w * x", "w * x * 1.001")})
+        found = verdicts(problem, solutions)
+        assert said(found["right"]) == "passed", name
+        assert said(found["wrong"]).startswith("wrong_value"), name

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from kbench.core.errors import PluginError
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import structure
 from kbench.judge.reference.structure import Structure
 from kbench.numerics import elements
@@ -118,8 +117,8 @@ class Inputs:
         """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
         if self._follow is None:
             seed = secrets.randbits(31)
-            first, second = ([elements.fingerprint(leaf) for leaf in tensor_leaves(self.draw(seed))] for _ in range(2))
-            self._follow = first == second
+            drawn = ([_print(leaf) for leaf in leaves_of(self.draw(seed))] for _ in range(2))
+            self._follow = next(drawn) == next(drawn)
         return self._follow
 
     def draw(self, seed: int) -> list[Any]:
@@ -202,6 +201,10 @@ def layout(tensor: Tensor) -> tuple[Sequence[int], Sequence[int]]:
 def fresh(arguments: Sequence[Any]) -> list[Any]:
     """Return new tensor objects for the same memory, so that a change of shape in place affects no other object."""
     return [over_tensors(value, lambda tensor: tensor.detach()) for value in arguments]
+
+
+def _print(leaf: Any) -> Any:
+    return elements.fingerprint(leaf) if hasattr(leaf, "untyped_storage") else leaf
 
 
 def is_value(leaf: Any) -> bool:
