@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.build import interpreter
@@ -14,51 +15,79 @@ from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
 from kbench.sandbox import rungs
 
-_lock = threading.Lock()
-_users = 0
-_child: Child | None = None
+
+@dataclass(slots=True)
+class _Shared:
+    """The nursery of this process, and the blocks that need it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    users: int = 0
+    """Blocks of `kept` and `nursery`."""
+    runs: int = 0
+    """Blocks of `nursery`."""
+    child: Child | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def end(self) -> None:
+        """End the nursery, if there is one."""
+        if self.child is not None:
+            self.child.kill()
+        self.child = None
+
+
+_shared = _Shared()
 
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
     """Let consecutive runs within a `with` block share a nursery, and end it with the last block."""
-    global _users, _child  # noqa: PLW0603 - of this process
-    with _lock:
-        _users += 1
+    with _shared.lock:
+        _shared.users += 1
     try:
         yield
     finally:
-        with _lock:
-            _users -= 1
-            if not _users and _child is not None:
-                _child.kill()
-                _child = None
+        with _shared.lock:
+            _shared.users -= 1
+            if not _shared.users:
+                _shared.end()
 
 
 @contextlib.contextmanager
 def nursery() -> Iterator[None]:
-    """Start a nursery for a `with` block, unless there is one.
+    """Start a nursery for a `with` block, unless there is one that this environment or another run needs.
 
     Raises ModuleNotFoundError without torch, which this process does not import itself.
     """
     if importlib.util.find_spec("torch") is None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
     with kept():
-        present()
-        yield
+        with _shared.lock:
+            if not _shared.runs and _shared.environment != _environment():
+                _shared.end()
+            _shared.runs += 1
+        try:
+            present()
+            yield
+        finally:
+            with _shared.lock:
+                _shared.runs -= 1
 
 
 def present() -> Child:
     """Return the process to fork from, within `nursery`; another one where it has ended."""
-    global _child  # noqa: PLW0603 - of this process
-    with _lock:
-        if not _users:
+    with _shared.lock:
+        if not _shared.users:
             raise InternalError("judges and builders must be started within `nursery`")
-        if _child is None or _child.has_ended:
-            environment, rung = _environment(), rungs.Rung.NONE
-            launch = Launch(module="kbench.children.nursery", environment=environment, folder=Path("/"), rung=rung)
-            _child = Child(launch)
-        return _child
+        if _shared.child is None or _shared.child.has_ended:
+            _shared.environment = _environment()
+            launch = Launch(
+                module="kbench.children.nursery",
+                environment=_shared.environment,
+                folder=Path("/"),
+                rung=rungs.Rung.NONE,
+            )
+            _shared.child = Child(launch)
+        return _shared.child
 
 
 def _environment() -> dict[str, str]:

@@ -30,8 +30,7 @@ class Started:
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(nurseries, "Child", Started)
-    monkeypatch.setattr(nurseries, "_child", None)
-    monkeypatch.setattr(nurseries, "_users", 0)
+    monkeypatch.setattr(nurseries, "_shared", nurseries._Shared())
     monkeypatch.setattr(Started, "every", [])
     return
 
@@ -85,6 +84,20 @@ def test_one_that_has_ended_is_replaced() -> None:
         nurseries.present().kill()
         assert not nurseries.present().has_ended
     assert [one.has_ended for one in Started.every] == [True, True]
+
+
+def test_a_later_run_in_another_environment_has_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with nurseries.kept():
+        with nurseries.nursery():
+            first = nurseries.present()
+        monkeypatch.setenv("LD_LIBRARY_PATH", "/elsewhere")
+        with nurseries.nursery():
+            second = nurseries.present()
+            assert second.environment["LD_LIBRARY_PATH"] == "/elsewhere"
+            assert (first.has_ended, second.has_ended) == (True, False)
+            monkeypatch.setenv("LD_LIBRARY_PATH", "/later")
+            with nurseries.nursery():
+                assert nurseries.present() is second, "another run needs it"
 
 
 def test_it_has_nothing_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
