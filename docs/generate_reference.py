@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from kbench.cli.app import COMMANDS, EXIT_CODES, build_app
+from kbench.cli.app import COMMANDS, build_app
 from kbench.core import errors, events, model
 from kbench.core.explain import EXPLANATIONS
 from kbench.core.levels import PROPERTIES
@@ -72,13 +72,8 @@ RESULT = {
     "reference_ns": "Median over processes of the reference's median time.",
     "speedup": "Reference time over candidate time, over all processes.",
     "constants": "The problem's constants with the case and `--set` applied: `features=37, rows=7`.",
-    "level": "The highest level that the solution holds; absent for one that does not do the task.",
-    "required_level": "`--level`.",
-    "accepted": "Codes of `--accept`.",
     "attestation": "`weak` if the attestation of any process is.",
     "noise": "For one process: half the width of the range of its speed-up, as a share.",
-    "ref_wall_ns": "Wall time per call of the reference.",
-    "wall_ns": "Wall time per call of a plain loop, the host's work included.",
     "flags": "Codes of the flags.",
     "lacks": "Codes of the properties that keep it from higher levels.",
     "diagnosis": "Why values are wrong: `code`, `sentence`, `evidence`.",
@@ -184,7 +179,8 @@ def commands() -> str:
     ]
     intro = (
         "`kbench COMMAND --help` prints the options of a command (`--help-all` for `run`, `verify` and `sweep`). "
-        f"Options of several commands are at the [end](#options-of-several-commands). {EXIT_CODES}."
+        "Options of several commands are at the [end](#options-of-several-commands). [Exit codes](exit-codes.md) are "
+        "the same for all."
     )
     return page("Commands", intro, *alone, "## Options of several commands", *shared)
 

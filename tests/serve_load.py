@@ -2,7 +2,6 @@
 
     python tests/serve_load.py --requests 10000 --clients 64      with what docs/serve.md reports
     python tests/serve_load.py --requests 200 --clients 16        what `make test` runs
-    python tests/serve_load.py --overhead 30                      what HTTP adds to a call from Python
 
 The server is a process of its own on the CPU, with real judges and sandboxed workers, and verifies a tiny problem.
 Each source is different, and its answer must show that: it has the hash of that very source and, where the solution
@@ -15,18 +14,18 @@ import contextlib
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import quantiles
 from typing import Any
 
 import httpx
@@ -34,11 +33,8 @@ import tiny_corpus
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kbench.api.judge import Judge
 from kbench.build.manifest import identity
 from kbench.sandbox.process_table import members
-from kbench.serve.server import make_server
-from kbench.serve.service import ServerOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -89,7 +85,6 @@ def solution_text(number: int, kind: str) -> str:
 class Tally:
     """What the clients found, for all threads."""
 
-    latencies_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     verdicts: Counter[str] = field(default_factory=Counter)
     answers: dict[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -125,13 +120,10 @@ class Clients:
             kind = chance.choice(list(HOSTILE))
         else:
             kind = chance.choice(list(self._attacks()))
-        began = time.monotonic()
         try:
             self._attacks().get(kind, self._candidate)(number, kind)
         except Exception as error:  # noqa: BLE001 - a client that fails must not end the others
             self.tally.blame(f"{kind} {number}: {type(error).__name__}: {error}")
-        with self.tally.lock:
-            self.tally.latencies_s[kind].append(time.monotonic() - began)
 
     def check_kept(self) -> None:
         """Ask for every answer again: the server must have kept it as it was."""
@@ -264,34 +256,17 @@ class Clients:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
-    """What a server and all below it hold."""
+class Size:
+    """What a server holds: its own memory, and the processes below it."""
 
     server_mb: float
-    tree_mb: float
-    """Shared pages counted once (PSS)."""
     processes: int
-    descriptors: int
-    """Open files of the server."""
 
 
-def weigh(pid: int) -> Memory:
-    """Weigh a server and all that it started."""
-    alive = [one.pid for one in members(pid) if not one.dead]
-    return Memory(
-        server_mb=_kilobytes(pid, "Rss") / 1024,
-        tree_mb=sum(_kilobytes(one, "Pss") for one in alive) / 1024,
-        processes=len(alive),
-        descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
-    )
-
-
-def _kilobytes(pid: int, what: str) -> int:
-    with contextlib.suppress(OSError):  # a process that ended meanwhile
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith(f"{what}:"):
-                return int(line.split()[1])
-    return 0
+def size_of(pid: int) -> Size:
+    """Look at a server and all that it started."""
+    (resident,) = re.findall(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)
+    return Size(server_mb=int(resident) / 1024, processes=sum(not one.dead for one in members(pid)))
 
 
 @contextlib.contextmanager
@@ -338,12 +313,6 @@ def counted(port: int) -> int:
     return int(sum(float(line.split()[-1]) for line in told.splitlines() if line.startswith("kbench_answers_total")))
 
 
-def told_of(latencies_s: list[float]) -> str:
-    """Return the median and the 95th percentile."""
-    cuts = quantiles([*latencies_s, latencies_s[0]], n=20, method="inclusive")
-    return f"p50 {cuts[9]:.3f} s, p95 {cuts[18]:.3f} s"
-
-
 def load(arguments: argparse.Namespace, folder: Path) -> list[str]:
     """Run the load; print what was found, and return what must not be."""
     (folder / "clients").mkdir()
@@ -353,17 +322,17 @@ def load(arguments: argparse.Namespace, folder: Path) -> list[str]:
         began = time.monotonic()
         with ThreadPoolExecutor(arguments.clients) as threads:
             list(threads.map(clients.send, range(1, first + 1)))
-            before = weigh(pid)
+            before = size_of(pid)
             say(f"after {first}: {before}, {time.monotonic() - began:.0f} s")
             for number, _ in enumerate(threads.map(clients.send, range(first + 1, arguments.requests + 1)), first + 1):
                 if number % 1000 == 0:
-                    say(f"after {number}: {weigh(pid)}, {time.monotonic() - began:.0f} s")
+                    say(f"after {number}: {size_of(pid)}, {time.monotonic() - began:.0f} s")
         took_s = time.monotonic() - began
-        after = weigh(pid)
+        after = size_of(pid)
         ends = time.monotonic() + ENDS_WITHIN_S  # a worker that passed ends after its answer
         while after.processes > before.processes + MOST_PROCESSES and time.monotonic() < ends:
             time.sleep(0.1)
-            after = weigh(pid)
+            after = size_of(pid)
         clients.check_kept()
         if (answered := counted(port)) != len(tally.answers):
             tally.blame(f"{answered} answers for {len(tally.answers)} tasks")
@@ -377,8 +346,6 @@ def load(arguments: argparse.Namespace, folder: Path) -> list[str]:
         tally.blame(f"{after.processes} processes are left, {before.processes} were there at first")
     if after.server_mb > before.server_mb + MOST_GROWTH_MB:
         tally.blame(f"the server grew from {before.server_mb:.0f} to {after.server_mb:.0f} MB")
-    for kind, latencies_s in sorted(tally.latencies_s.items()):
-        say(f"{kind:12} {len(latencies_s):6}  {told_of(latencies_s)}")
     for verdict, number in sorted(tally.verdicts.items()):
         say(f"{verdict:32} {number:6}")
     say(
@@ -386,39 +353,6 @@ def load(arguments: argparse.Namespace, folder: Path) -> list[str]:
         f" {tally.full} times the queue was full; {before} at first, {after} at last; {len(tally.wrong)} wrong"
     )
     return tally.wrong
-
-
-def overhead(rounds: int, folder: Path) -> None:
-    """Ask one warm pool from Python and over HTTP by turns; print what each takes."""
-    path = folder / "plus_one.py"
-    path.write_text(PROBLEM)
-    (folder / "pyproject.toml").write_text('[tool.kbench]\npaths = ["."]\n')
-    settings = folder / "pyproject.toml"
-    with Judge(device="cpu", verify_only=True, require_sandbox=True, lanes=1, config=settings) as judge:
-        options = ServerOptions(token=TOKEN, state=folder / "state", port=free_port())
-        server, store = make_server(judge, options)
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        with httpx.Client(base_url=f"http://127.0.0.1:{options.port}", headers=HEADERS, timeout=PATIENCE_S) as client:
-            for kind in ("unreadable", "passes"):
-                took_s: dict[str, list[float]] = {"python": [], "http": []}
-                for number in range(2 * rounds + 4):
-                    text = solution_text(number, kind) + "\n"
-                    body = {"problem": "plus_one", "kernel_code": text, "level": "task"}
-                    began = time.monotonic()
-                    if number % 2:
-                        judge.evaluate("plus_one", text, level="task")
-                    else:
-                        client.post("/evaluate", json=body).raise_for_status()
-                    if number >= 4:  # the first ones start the judge and a connection
-                        took_s["python" if number % 2 else "http"].append(time.monotonic() - began)
-                for way, latencies_s in took_s.items():
-                    say(f"{kind:12} {way:8} {told_of(latencies_s)}")
-        server.should_exit = True
-        thread.join()
-        store.close()
 
 
 def main() -> int:
@@ -429,12 +363,8 @@ def main() -> int:
     parser.add_argument("--judged", type=float, default=0.15, help="share of honest sources that reach a worker")
     parser.add_argument("--hanging", type=float, default=0.1, help="share of hostile ones that hang, flood or fork")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--overhead", type=int, metavar="ROUNDS", help="measure what HTTP adds, and nothing else")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kbench-load-", ignore_cleanup_errors=True) as folder:
-        if arguments.overhead:
-            overhead(arguments.overhead, Path(folder))
-            return 0
         wrong = load(arguments, Path(folder))
     for line in wrong[:20]:
         say(f"WRONG {line}")

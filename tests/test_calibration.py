@@ -58,5 +58,4 @@ def test_the_report_adds_up(tmp_path):
     run = measured(tmp_path)
     text = render(judge(run, "short", draws=10), [run])
     assert "False alarms: 0 of 10." in text
-    assert "Detected at 2 %: 10 of 10." in text
     assert "us | 5 % | +5.00 % | 10 of 10 |" in text

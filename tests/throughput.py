@@ -1,23 +1,19 @@
 """Verdicts an hour over many candidates of small problems: kbench and KernelBench's own evaluator on one machine.
 
     git clone https://github.com/ScalingIntelligence/KernelBench
-    python tests/throughput.py --kernelbench KernelBench --out results/throughput/h200.csv
+    python tests/throughput.py --kernelbench KernelBench --out results/throughput/h200.csv --until 100
     python tests/throughput.py --device cpu --sources 2 --out /tmp/cpu.csv       kbench alone: KernelBench needs a GPU
-    python tests/throughput.py --table results/throughput/h200.csv
 
 200 sources for each of 5 problems. Half are faulty: wrong values, a wrong shape, an exception, no Python, an end of the
 process. Any ten in a row are half faulty, any fifty have each kind of each problem once.
 
-`kbench` is one warm `Judge` with `--in-flight` candidates at a time. It verifies and times them in one process each, as
-`--quick` does. `kernelbench` is `eval_kernel_against_ref` in a new process for each candidate, one at a time, with the
-settings of KernelBench's `scripts/eval_from_generations.py`: 5 trials, 100 timed calls. That script waits 180 s for
-a candidate that ends its process; here this is noticed at once. `kernelbench_kept` keeps its process until a candidate
-ends it: nothing protects a verdict from the candidates before it.
+`kbench` is one warm `Judge` with two candidates in flight for each lane. It verifies and times them in one process
+each, as `--quick` does. `kernelbench` is `eval_kernel_against_ref` in a new process for each candidate, one at a time,
+with the settings of KernelBench's `scripts/eval_from_generations.py`: 5 trials, 100 timed calls.
 
-Each verdict is appended to `OUT.verdicts.csv` when it is there; `--out` has the figures, and `--table` makes them
-again. A latency is from the question to the answer, with what it waits for a lane. A rate is of all verdicts, from
-the first question to the last answer, with what it takes to start. `--until SECONDS` begins no candidate after that
-time; each evaluator gets a share and judges the first ones.
+Each verdict is appended to `OUT.verdicts.csv` at once; `--out` has the figures. A latency is from the question to the
+answer, with the wait for a lane. A rate is of all verdicts, from the first question to the last answer. `--until
+SECONDS` begins no candidate after that time; each evaluator gets half of it.
 """
 
 import argparse
@@ -40,7 +36,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import tiny_corpus
@@ -49,7 +45,7 @@ from published import revision
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kbench.api.judge import Judge
-from kbench.devices import selection
+from kbench.devices import nvml, selection
 
 CALLS = {
     "relu": "torch.relu(x - 0.5)",
@@ -90,8 +86,6 @@ for line in sys.stdin:
 """A process that answers each line, a problem and a solution, with how KernelBench judges it."""
 LIMIT_S = 180.0
 """Of one candidate, for KernelBench: the default of its script."""
-WEIGHTS = {"kbench": 4, "kernelbench": 5, "kernelbench_kept": 2}
-"""Chosen. Shares of a limited time."""
 MACHINE = ("gpu", "processors", "driver", "python", "torch", "kbench", "kernelbench")
 VERDICT = ("evaluator", "candidate", "problem", "kind", "verdict", "status", "latency_s", "ended_s", *MACHINE)
 FIGURES = (
@@ -131,50 +125,31 @@ def candidates(sources: int, n: int) -> list[Candidate]:
 
 
 class KernelBench:
-    """KernelBench's evaluator in a process of its own: a new one for each candidate, or one until it ends."""
+    """KernelBench's evaluator in a new process for each candidate."""
 
-    def __init__(self, repository: Path, log: Path, *, keeps: bool = False, limit_s: float = LIMIT_S):
+    def __init__(self, repository: Path, log: Path, limit_s: float = LIMIT_S):
         self._log = log
-        self._keeps = keeps
         self._limit_s = limit_s
         path = os.pathsep.join(filter(None, [str(repository.absolute() / "src"), os.environ.get("PYTHONPATH")]))
         local = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else its import asks a server
         self._environment = {**os.environ, **local, "PYTHONPATH": path}
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
 
     def __call__(self, candidate: Candidate) -> tuple[str, str]:
-        """Judge one candidate."""
-        process = self.start()
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(json.dumps([candidate.problem, candidate.solution]).encode() + b"\n")
-        status = self._hear(process)
-        if not self._keeps or status in {"ended", "timeout"}:
-            self.end()
-        return status if status in {"passed", "none"} else "refused", status
-
-    def start(self) -> subprocess.Popen[bytes]:
-        """Return the process; it has imported everything. Ends the script where it cannot."""
-        if self._process is None:
-            command = [sys.executable, "-c", KERNELBENCH]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            with self._log.open("wb") as log:
-                self._process = subprocess.Popen(command, bufsize=0, env=self._environment, stderr=log, **pipes)
-            if self._hear(self._process) != "ready":
-                raise SystemExit(f"KernelBench does not start:\n{self._log.read_text(errors='replace')[-2000:]}")
-        return self._process
-
-    def end(self) -> None:
-        """End the process, if there is one."""
-        if self._process is not None:
-            with self._process as process:
+        """Judge one candidate. Ends the script where KernelBench does not start."""
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        command = [sys.executable, "-c", KERNELBENCH]
+        with self._log.open("wb") as log:
+            process = subprocess.Popen(command, bufsize=0, env=self._environment, stderr=log, **pipes)
+        with process:
+            try:
+                if self._hear(process) != "ready":
+                    raise SystemExit(f"KernelBench does not start:\n{self._log.read_text(errors='replace')[-2000:]}")
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write(json.dumps([candidate.problem, candidate.solution]).encode() + b"\n")
+                status = self._hear(process)
+            finally:
                 process.kill()
-            self._process = None
+        return status if status in {"passed", "none"} else "refused", status
 
     def _hear(self, process: subprocess.Popen[bytes]) -> str:
         """Return the next line, `ended` or `timeout`."""
@@ -228,26 +203,11 @@ def append_to(path: Path, machine: Row) -> Callable[[Row], None]:
     return append
 
 
-def verdicts_of(path: Path) -> Path:
-    """Return the file of the verdicts beside one of figures."""
-    return path.with_suffix(".verdicts.csv")
-
-
 def write(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-
-
-def tell(path: Path) -> None:
-    """Write the figures of the verdicts beside `path`, and print them."""
-    with verdicts_of(path).open(newline="", encoding="utf-8") as file:
-        verdicts = list(csv.DictReader(file))
-    told = figures(verdicts)
-    write(path, FIGURES, told)
-    sys.stdout.write(f"{text(told, verdicts)}\n")
-    sys.stdout.flush()
 
 
 def figures(verdicts: Sequence[Row]) -> list[Row]:
@@ -302,40 +262,12 @@ def is_right(kind: str) -> bool:
     return kind.startswith("right")
 
 
-def text(told: Sequence[Row], verdicts: Sequence[Row]) -> str:
-    """Write the figures, and how each kind was judged, as Markdown."""
-    if not told:
-        return "Nothing was judged."
-    shown = FIGURES[: FIGURES.index("differing")]
-    names = [one["evaluator"] for one in told]
-    statuses: dict[str, dict[str, Counter[str]]] = {}
-    for one in verdicts:
-        statuses.setdefault(one["kind"], {}).setdefault(one["evaluator"], Counter())[one["status"]] += 1
-    kinds = [
-        [kind, *(", ".join(f"{status} {number}" for status, number in by.get(name, {}).items()) for name in names)]
-        for kind, by in sorted(statuses.items())
-    ]
-    machine = ", ".join(f"{column} {told[0][column]}" for column in MACHINE if told[0][column])
-    different = [f"{one['evaluator']} differs: {one['differing']}" for one in told if one["differing"]]
-    tables = [lines(shown, [[one[column] for column in shown] for one in told]), lines(["kind", *names], kinds)]
-    return "\n\n".join([machine, *tables, *different])
-
-
-def lines(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in (head, ["---"] * len(head), *rows))
-
-
 def machine_of(device: selection.DeviceChoice, kbench: str, kernelbench: str) -> Row:
     """Return what the figures depend on beside the code that they are of."""
-    driver = ""
-    if device.kind == "cuda":
-        from kbench.devices import nvml
-
-        driver = nvml.driver_version()
     return {
         "gpu": device.name,
         "processors": len(os.sched_getaffinity(0)),
-        "driver": driver,
+        "driver": nvml.driver_version() if device.kind == "cuda" else "",
         "python": platform.python_version(),
         "torch": version("torch"),
         "kbench": kbench,
@@ -343,57 +275,32 @@ def machine_of(device: selection.DeviceChoice, kbench: str, kernelbench: str) ->
     }
 
 
-def run(given: argparse.Namespace, names: Sequence[str]) -> None:
-    """Have every evaluator judge what it has the time for."""
-    end = time.monotonic() + given.until
-    chosen = candidates(given.sources, given.size)
-    device = selection.choose(given.device)
-    append = append_to(
-        verdicts_of(given.out), machine_of(device, given.revision or revision(), given.kernelbench_revision)
-    )
-    with tempfile.TemporaryDirectory(prefix="kbench-throughput-") as folder:
-        log = Path(folder, "kernelbench.log")
-        if given.kernelbench is not None:
-            with KernelBench(given.kernelbench, log) as kernelbench:
-                kernelbench.start()  # before anything is measured: what it lacks is told at once
-        for place, name in enumerate(names):
-            share = WEIGHTS[name] / sum(WEIGHTS[other] for other in names[place:])
-            until_s = (end - time.monotonic()) * share
-            if name == "kbench":
-                with Judge(device=given.device, lanes=given.lanes, processes=1, max_processes=1) as judge:
-                    at_a_time = given.in_flight or 2 * judge.lanes
-                    measure(name, chosen, functools.partial(by_kbench, judge), at_a_time, until_s, append)
-            else:
-                with KernelBench(given.kernelbench, log, keeps=name == "kernelbench_kept") as kernelbench:
-                    measure(name, chosen, kernelbench, 1, until_s, append)
-
-
 def main() -> None:
-    """Measure and write the figures, or write those of verdicts that are there."""
+    """Have both evaluators judge what they have the time for, and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, help="file of the figures; the verdicts are beside it")
+    parser.add_argument("--out", type=Path, required=True, help="file of the figures; the verdicts are beside it")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--sources", type=int, default=200, help="for each of the five problems")
     parser.add_argument("--size", type=int, default=4096, help="length of a row")
     parser.add_argument("--lanes", type=int, default=None, help="kbench's judges at a time")
-    parser.add_argument("--in-flight", type=int, default=None, help="candidates that kbench has at a time; 2 a lane")
     parser.add_argument("--kernelbench", type=Path, help="checkout of KernelBench; without it, kbench alone")
-    parser.add_argument("--evaluator", action="append", choices=tuple(WEIGHTS), help="repeatable; all")
     parser.add_argument("--until", type=float, default=math.inf, help="seconds after which no candidate is begun")
-    parser.add_argument("--revision", default=None, help="kbench's commit, where this folder is no checkout")
-    parser.add_argument("--kernelbench-revision", default="", help="KernelBench's commit")
-    parser.add_argument("--table", type=Path, help="make these figures again from their verdicts")
     given = parser.parse_args()
-    if given.table is not None:
-        tell(given.table)
-        return
-    if given.out is None:
-        parser.error("--out is required")
-    names = given.evaluator or (["kbench"] if given.kernelbench is None else list(WEIGHTS))
-    if names != ["kbench"] and (given.kernelbench is None or given.device == "cpu"):
-        parser.error("KernelBench needs its checkout (--kernelbench) and a GPU")
-    run(given, names)
-    tell(given.out)
+    chosen, device = candidates(given.sources, given.size), selection.choose(given.device)
+    path = given.out.with_suffix(".verdicts.csv")
+    append = append_to(path, machine_of(device, revision(), given.kernelbench and revision(given.kernelbench)))
+    share_s = given.until / (1 if given.kernelbench is None else 2)
+    with Judge(device=given.device, lanes=given.lanes, processes=1, max_processes=1) as judge:
+        measure("kbench", chosen, functools.partial(by_kbench, judge), 2 * judge.lanes, share_s, append)
+    if given.kernelbench is not None:
+        with tempfile.TemporaryDirectory(prefix="kbench-throughput-") as folder:
+            evaluator = KernelBench(given.kernelbench, Path(folder, "kernelbench.log"))
+            measure("kernelbench", chosen, evaluator, 1, share_s, append)
+    with path.open(newline="", encoding="utf-8") as file:
+        found = figures(list(csv.DictReader(file)))
+    write(given.out, FIGURES, found)
+    for one in found:
+        sys.stdout.write(f"{one['evaluator']}: {one['verdicts_per_hour']} verdicts an hour\n")
 
 
 if __name__ == "__main__":

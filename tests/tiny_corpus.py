@@ -16,21 +16,26 @@ def problem(
     constants: str = "n = 16",
     layers: str = "",
     takes: str = "",
+    inputs: str = "x",
 ) -> str:
-    """Write a problem of one input; its constructor makes `layers`, lines of code, and `takes` a constant."""
+    """Write a problem; its constructor makes `layers`, lines of code, and `takes` a constant.
+
+    `result` is an expression, or a body of `forward` that returns.
+    """
     made = f"\n\ndef get_inputs():\n    return [{given}]\n\n\ndef get_init_inputs():\n    return [{takes}]\n"
-    return _module("Model", f"return {result}", constants, layers, takes) + made
+    body = result if "return " in result else f"return {result}"
+    return _module("Model", body, constants, layers, takes, inputs) + made
 
 
-def solution(body: str, *, head: str = "", layers: str = "", takes: str = "") -> str:
+def solution(body: str, *, head: str = "", layers: str = "", takes: str = "", inputs: str = "x") -> str:
     """Write a solution from the body of its `forward`, and what stands above the class."""
-    return _module("ModelNew", body, head, layers, takes)
+    return _module("ModelNew", body, head, layers, takes, inputs)
 
 
-def _module(name: str, body: str, head: str, layers: str, takes: str) -> str:
+def _module(name: str, body: str, head: str, layers: str, takes: str, inputs: str) -> str:
     arguments = f", {takes}" if takes else ""
     made = f"    def __init__(self{arguments}):\n        super().__init__()\n        {layers}\n\n" if layers else ""
     return (
         f"import torch\nfrom torch import nn\n\n{head}\n\n\nclass {name}(nn.Module):\n"
-        f"{made}    def forward(self, x):\n        {body}\n"
+        f"{made}    def forward(self, {inputs}):\n        {body}\n"
     )

@@ -17,8 +17,14 @@ def written(
     """Write a problem and its solutions by name into a folder, and find them there."""
     for stem, text in {name: problem, **solutions}.items():
         (folder / f"{stem}.py").write_text(text)
-    found = registry.find_problem(folder / f"{name}.py", Settings())
-    return found, [registry.find_solution(found, folder / f"{stem}.py", Settings()) for stem in solutions]
+    return entries(folder / f"{name}.py", *(folder / f"{stem}.py" for stem in solutions))
+
+
+def entries(problem: Path | str, *solutions: Path | str, entry: str = "") -> tuple[Entry, list[Entry]]:
+    """Find a problem and solutions of it, by path or name; `entry` names a function or class of the solutions."""
+    found = registry.find_problem(problem, Settings())
+    named = {"entry": entry} if entry else {}
+    return found, [registry.find_solution(found, one, Settings(), **named) for one in solutions]
 
 
 def verdicts(problem: Entry, solutions: Sequence[Entry], **options: Any) -> dict[str, Judged]:

@@ -17,7 +17,7 @@ from typing import Self
 from kbench.core.errors import MachineError
 
 PROCESS_GRACE_S = 1.0
-"""How long a killed process may take to vanish from the process table."""
+"""Time within which a killed process leaves the process table."""
 POLL_INTERVAL_S = 0.05
 
 
@@ -78,7 +78,7 @@ class _Listener:
         self._reached = threading.Event()
         family = socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
         self._socket = socket.socket(socket.AF_INET, family)
-        # Two selftests on one host share the port; what reaches either is an escape.
+        # Two selftests on one host share the port; a connection to either is an escape.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
             self._socket.bind(("127.0.0.1", port))
@@ -128,8 +128,8 @@ def _outlives(name: str, grace_s: float) -> bool:
 
 
 def _is_running(name: str) -> bool:
-    for told in Path("/proc").glob("[0-9]*/cmdline"):
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it ended while the table was read
-            if told.read_bytes().split(b"\0")[0] == name.encode():
+            if command.read_bytes().split(b"\0")[0] == name.encode():
                 return True
     return False

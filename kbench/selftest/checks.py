@@ -23,7 +23,7 @@ class Checked:
     level: str
     lacks: tuple[str, ...]
     speedup: float | None
-    """As attested by the judge's clock; None where that could not be."""
+    """Largest confirmed speed-up; None without a confirmed time."""
     escapes: tuple[str, ...]
     elapsed_s: float
     complaint: str | None
@@ -31,7 +31,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassFigures:
-    """How the fixtures of one class fared."""
+    """Figures of the fixtures of one class."""
 
     category: str
     honest: bool
@@ -54,15 +54,15 @@ class SelftestReport:
     isolation: str
     torch: str
     fixtures: int
-    """How many were to be judged; there are fewer checks where it was ended early."""
+    """Number of fixtures to judge; there are fewer checks if the selftest ended early."""
     checks: tuple[Checked, ...]
     sittings: int
-    """In how many parts it was done, with `--resume`; `elapsed_s` is their sum."""
+    """Number of parts that it was done in, with `--resume`; `elapsed_s` is their sum."""
     elapsed_s: float
 
     @property
     def is_complete(self) -> bool:
-        """Whether every fixture was judged."""
+        """Return whether every fixture was judged."""
         return len(self.checks) == self.fixtures
 
     @property
@@ -82,7 +82,7 @@ class SelftestReport:
 
     @property
     def exit_code(self) -> ExitCode:
-        """What the command ends with."""
+        """Exit code of the command."""
         if not self.is_complete:
             return ExitCode.INTERRUPTED
         return ExitCode.NEGATIVE if self.misses else ExitCode.OK

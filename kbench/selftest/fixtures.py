@@ -58,9 +58,9 @@ class Fixture:
     findings: tuple[str, ...] = ()
     """Globs; each must match a finding's code, or `contract_` and the state of the contract."""
     speedup_below: float | None = None
-    """Where it passes: the attested speed-up must be below this, or absent."""
+    """Limit of the confirmed speed-up if it passes; no confirmed speed-up is right too."""
     effects: tuple[str, ...] = ()
-    """What must not have happened: `file PATH`, `changed PATH`, `process NAME`, `tcp PORT`, `udp PORT`."""
+    """Effects that are escapes: `file PATH`, `changed PATH`, `process NAME`, `tcp PORT`, `udp PORT`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of RunOptions."""
     limits: Mapping[str, float] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Fixture:
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether nothing may run beside it."""
+        """Return whether no other fixture may run beside it."""
         return self.alone or self.problem == TIMED_PROBLEM
 
 

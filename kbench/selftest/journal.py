@@ -22,7 +22,7 @@ FIXTURE = "the fixture"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestArguments:
-    """What a selftest judges; `device` is a kind."""
+    """Arguments of a selftest; `device` is a kind."""
 
     device: str
     names: tuple[str, ...] = ()
@@ -37,16 +37,16 @@ class KeptCheck:
 
     check: Checked
     basis: dict[str, str]
-    """What the verdict depends on, by its name in messages."""
+    """Conditions that the verdict depends on, by their names in messages."""
     sitting: int
-    """Which command judged it, from 1."""
+    """Number of the command that judged it, from 1."""
     at_s: float
     """Seconds since that command began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestRecord:
-    """What a journal holds, and its length in bytes without an incomplete last line; None: there is none yet."""
+    """Content of a journal, and its length in bytes without an incomplete last line; None: there is no journal yet."""
 
     arguments: SelftestArguments
     lines: tuple[KeptCheck, ...] = ()
@@ -55,13 +55,13 @@ class SelftestRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What still holds of earlier sittings: the checks, and the number and seconds of those sittings."""
+    """Checks of earlier sittings that still hold, and the number and seconds of those sittings."""
 
     checks: tuple[Checked, ...] = ()
     sittings: int = 0
     elapsed_s: float = 0.0
     again: tuple[str, ...] = ()
-    """Why others are judged again, a sentence for each reason."""
+    """Reasons for judging others again, a sentence each."""
 
 
 class SelftestJournal(JournalFile):
@@ -79,7 +79,7 @@ class SelftestJournal(JournalFile):
             try:
                 super().__enter__()
                 break
-            except FileExistsError:  # of a selftest that began in the same second
+            except FileExistsError:  # another selftest began in the same second
                 self.path = self.path.with_name(f"{stem}-{number}{SUFFIX}")
         if self.record.whole_bytes is None:
             self.write({"selftest": plain(self.record.arguments)})
@@ -92,7 +92,7 @@ class SelftestJournal(JournalFile):
 
 
 def still_holds(record: SelftestRecord, bases: Mapping[str, dict[str, str]]) -> Past:
-    """Choose the checks of the same basis, which `bases` has by fixture; what kbench failed at is judged again."""
+    """Choose the checks whose basis is the one in `bases`; a fixture that kbench failed at is judged again."""
     kept: dict[str, KeptCheck] = {}
     dropped: dict[str, str] = {}
     for line in record.lines:
@@ -122,15 +122,15 @@ def still_holds(record: SelftestRecord, bases: Mapping[str, dict[str, str]]) -> 
 
 def read(path: Path) -> SelftestRecord:
     """Read a journal. Raises ResultsError for what is none or has another format, MachineError if it is unreadable."""
-    told, whole_bytes = whole_lines(path)
+    written, whole_bytes = whole_lines(path)
     arguments: SelftestArguments | None = None
     lines: list[KeptCheck] = []
     try:
-        arguments = reader_of(SelftestArguments).validate_python(json.loads(told[0])["selftest"])
+        arguments = reader_of(SelftestArguments).validate_python(json.loads(written[0])["selftest"])
         if arguments.format != FORMAT:
             raise ResultsError(f"{path} has format {arguments.format}, not {FORMAT}", "start the selftest again")
-        for line in told[1:]:
-            lines.append(reader_of(KeptCheck).validate_json(line))  # noqa: PERF401 - how many there are is told
+        for line in written[1:]:
+            lines.append(reader_of(KeptCheck).validate_json(line))  # noqa: PERF401 - a message counts them
     except (ValueError, RecursionError, KeyError, TypeError, IndexError) as error:
         damage = f"is damaged in line {len(lines) + 2}: {error}"
         what = damage if arguments is not None else "is not the journal of a selftest"

@@ -51,7 +51,7 @@ from kbench.storage.settings import Settings, cache_dir
 
 ANY_PRECISION = 0.99
 """For fixtures that are not about time: their timed calls are verified, how long these take is of no interest."""
-OF_A_FIXTURE = ("name", "honest", "category", "problem", "catalogue")
+FIXTURE_FIELDS = ("name", "honest", "category", "problem", "catalogue")
 """Fields that a check has from its fixture."""
 
 
@@ -61,7 +61,7 @@ class Started:
 
     device: str
     conditions: dict[str, str]
-    """What all verdicts depend on, by its name in messages."""
+    """Conditions that all verdicts depend on, by their names in messages."""
     fixtures: tuple[Fixture, ...]
     past: Past
 
@@ -178,7 +178,7 @@ def places(staged: Path) -> dict[str, str]:
 
 
 class FixtureRunner:
-    """Has a crew judge fixtures, and holds what comes out against what they expect."""
+    """Has a crew judge fixtures, and compares each verdict with the fixture's expectation."""
 
     def __init__(self, staged: Path, canaries: Canaries, devices: Sequence[DeviceChoice], scratch: Path):
         self._staged, self._canaries, self._devices = staged, canaries, tuple(devices)
@@ -242,7 +242,7 @@ class FixtureRunner:
         speedups = [row.speedup for row in proved if row.speedup is not None]
         seen, speedup = evidence(outcome), max(speedups, default=None)
         return Checked(
-            **{name: getattr(fixture, name) for name in OF_A_FIXTURE},
+            **{name: getattr(fixture, name) for name in FIXTURE_FIELDS},
             expected=fixture.expect,
             status=status,
             reason=failed.reason if failed else "",

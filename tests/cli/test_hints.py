@@ -52,23 +52,26 @@ def texts() -> tuple[Text, ...]:
     return tuple(_texts())
 
 
+@functools.cache
+def trees() -> dict[Path, ast.Module]:
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if not path.is_relative_to(CORPUS)]
+    return {path: ast.parse(path.read_text()) for path in paths}
+
+
 def _texts() -> Iterator[Text]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if path.is_relative_to(CORPUS):
-            continue
-        tree = ast.parse(path.read_text())
-        parts = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for inner in node.values}
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        hints = {id(inner) for hint in _hints(tree) for inner in ast.walk(hint)}
-        for node in ast.walk(tree):
-            if id(node) in parts | docstrings:
+    for path, tree in trees().items():
+        place, nodes = path.relative_to(PACKAGE), list(ast.walk(tree))
+        parts = {id(inner) for node in nodes if isinstance(node, ast.JoinedStr) for inner in node.values}
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        hints = {id(inner) for hint in _hints(nodes) for inner in ast.walk(hint)}
+        for node in nodes:
+            if not isinstance(node, ast.JoinedStr | ast.Constant) or id(node) in parts or id(node) in docstrings:
                 continue
-            is_hint = id(node) in hints
-            where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
+            is_hint, where = id(node) in hints, f"{place}:{node.lineno}"
             if isinstance(node, ast.JoinedStr):
                 text = "".join(_part(part) for part in node.values)
                 yield Text(where=where, text=text, is_hint=is_hint)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            elif isinstance(node.value, str):
                 yield Text(where=where, text=node.value, is_hint=is_hint)
 
 
@@ -80,9 +83,9 @@ def _part(part: ast.expr) -> str:
     return str(part.value)
 
 
-def _hints(tree: ast.Module) -> Iterator[ast.expr]:
+def _hints(nodes: list[ast.AST]) -> Iterator[ast.expr]:
     """Yield what is given to errors behind their message, or anything as `hint` or `listing`."""
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
         name = getattr(call.func, "attr", getattr(call.func, "id", ""))
         yield from call.args[1:] if name.endswith("Error") else ()
         yield from (keyword.value for keyword in call.keywords if keyword.arg in {"hint", "listing"})
@@ -96,11 +99,16 @@ def commands() -> list[tuple[str, str]]:
     return sorted({**lines, **fixes}.items())
 
 
+@functools.cache
+def command_of(name: str) -> typer.core.TyperGroup:
+    return typer.main.get_command(build_app(name))
+
+
 def typed(line: str) -> None:
     """Parse a command line as it stands, and run nothing of it."""
     _, *words = [VALUES.get(word, word) for word in shlex.split(line)]
     context = None
-    command = typer.main.get_command(build_app(words[0]))
+    command = command_of(words[0])
     while True:
         context = command.make_context("kbench", list(words), parent=context)
         rest = [*context._protected_args, *context.args]  # where a group keeps the name of its command
@@ -123,8 +131,7 @@ def test_named_commands_can_be_typed():
 def test_named_options_exist():
     known = set()
     for name in COMMANDS:
-        group = typer.main.get_command(build_app(name))
-        one = group.commands[name]
+        one = command_of(name).commands[name]
         for command in (one, *getattr(one, "commands", {}).values()):
             known |= {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
     named = {(option, one.where) for one in texts() for option in OPTION.findall(one.text)}
@@ -141,10 +148,10 @@ def test_a_line_that_cannot_be_typed_is_found(line):
 
 def raised() -> Iterator[tuple[str, str, str]]:
     """Yield the place, the text and the hint of every error of `core.errors` that is raised, as the code has them."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
             call = node.exc if isinstance(node, ast.Raise) else None
-            if not isinstance(call, ast.Call) or not call.args or path.is_relative_to(CORPUS):
+            if not isinstance(call, ast.Call) or not call.args:
                 continue
             if getattr(call.func, "attr", getattr(call.func, "id", "")) in ERRORS:
                 hints = [*call.args[1:2], *(keyword.value for keyword in call.keywords if keyword.arg == "hint")]

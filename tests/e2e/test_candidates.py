@@ -1,109 +1,121 @@
-"""Every way for a candidate to fail has its own status, and none of them takes the harness along."""
+"""Every way for a solution to fail has its own status, and none of them takes the harness along."""
 
 import shutil
 from pathlib import Path
 
 import pytest
-from verdicts import verdicts
+import tiny_corpus
+from verdicts import verdicts, written
 
 from kbench.core.errors import PluginError
 from kbench.core.events import Judged, TimeLimits
 from kbench.core.model import Failed, Passed, Status
 from kbench.plugins import registry
-from kbench.plugins.registry import Entry
-from kbench.selftest.fixtures import CORPUS
 from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow(seconds=20)
 
-FOLDER = Path(__file__).parents[1] / "candidates"
-PROBLEM = CORPUS / "problems" / "gelu.py"
+PROBLEM = tiny_corpus.problem("nn.functional.gelu(x)", given="torch.randn(32, n)", constants="n = 500")
+RIGHT = "return nn.functional.gelu(x)"
+BUILDS = """from torch.utils.cpp_extension import load_inline
+plain = {"no_implicit_headers": True, "is_python_module": False}
+"""
 
-STATUSES = {
-    "correct": {Status.PASSED},
-    "wrong_value": {Status.WRONG_VALUE},
-    "wrong_shape": {Status.WRONG_SHAPE},
-    "wrong_dtype": {Status.WRONG_DTYPE},
-    "wrong_device": {Status.WRONG_DEVICE},
-    "two_outputs": {Status.WRONG_STRUCTURE},
-    "no_output": {Status.WRONG_STRUCTURE, Status.WRONG_TYPE},
-    "text_output": {Status.WRONG_STRUCTURE, Status.WRONG_TYPE},
-    "nan": {Status.WRONG_VALUE},
-    "raises": {Status.RAISED},
-    "raises_at_import": {Status.IMPORT_FAILED},
-    "missing_module": {Status.IMPORT_FAILED},
-    "raises_in_constructor": {Status.INIT_FAILED},
-    "other_arguments": {Status.INIT_FAILED},
-    "other_forward_arguments": {Status.RAISED},
-    "prints_200_mb": {Status.PASSED},
-    "exits": {Status.EXITED},
-    "exits_at_import": {Status.EXITED, Status.IMPORT_FAILED},
-    "segfaults": {Status.CRASHED},
-    "aborts": {Status.CRASHED},
-    "does_not_compile": {Status.BUILD_FAILED},
-    "cuda_does_not_compile": {Status.BUILD_FAILED},
-    "eats_memory": {Status.OUT_OF_MEMORY},
-    "hangs_in_import": {Status.IMPORT_TIMEOUT},
-    "hangs_in_forward": {Status.CALL_TIMEOUT},
-    "build_never_ends": {Status.BUILD_TIMEOUT},
+
+def calls(body: str, head: str = "") -> str:
+    return tiny_corpus.solution(body, head=head)
+
+
+def builds(source: str, kind: str = "cpp") -> str:
+    other = "" if kind == "cpp" else "cpp_sources=[], "
+    return calls(RIGHT, f"{BUILDS}load_inline('failing_{kind}', {other}{kind}_sources=[{source!r}], **plain)")
+
+
+MANY_ERRORS = (
+    'extern "C" int own_gelu(const float* x, float* y, long n) { y[0] = undeclared_name(x[0]);'
+    f"{''.join(f' another_{i}();' for i in range(400))} return 0; }}"
+)
+NEVER_COMPILED = """
+template <int N, int K> struct Slow {
+  static constexpr long value = Slow<N - 1, 2 * K>::value + Slow<N - 1, 2 * K + 1>::value;
+};
+template <int K> struct Slow<0, K> { static constexpr long value = K; };
+extern "C" long answer() { return Slow<24, 0>::value; }
+"""
+EATS = """while True:
+            held.append(mmap.mmap(block, 1 << 28, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE))
+            time.sleep(0.02)"""
+"""The same 256 MiB again and again, since 6 GiB of its own take 10 s to touch."""
+HELD = "import mmap, os, time\nheld, block = [], os.memfd_create('block')\nos.truncate(block, 1 << 28)"
+PRINTS = "for _ in left: sys.stdout.write('x' * (1 << 20))\n        " + RIGHT
+SOLUTIONS = {
+    # name: (source, its statuses)
+    "correct": (calls(RIGHT), {Status.PASSED}),
+    "wrong_value": (calls(f"{RIGHT} + 1e-3"), {Status.WRONG_VALUE}),
+    "wrong_shape": (calls(f"{RIGHT}.flatten()"), {Status.WRONG_SHAPE}),
+    "wrong_dtype": (calls(f"{RIGHT}.half()"), {Status.WRONG_DTYPE}),
+    "wrong_device": (calls(f"{RIGHT}.to('meta')"), {Status.WRONG_DEVICE}),
+    "two_outputs": (calls(f"{RIGHT}, x"), {Status.WRONG_STRUCTURE}),
+    "no_output": (calls("return None"), {Status.WRONG_STRUCTURE, Status.WRONG_TYPE}),
+    "text_output": (calls("return 'done'"), {Status.WRONG_STRUCTURE, Status.WRONG_TYPE}),
+    "nan": (calls(f"{RIGHT} * float('nan')"), {Status.WRONG_VALUE}),
+    "raises": (calls("raise ValueError('the kernel expects a multiple of 7')"), {Status.RAISED}),
+    "raises_at_import": (calls(RIGHT, "raise RuntimeError('no such device library')"), {Status.IMPORT_FAILED}),
+    "missing_module": (calls(RIGHT, "import a_module_that_does_not_exist"), {Status.IMPORT_FAILED}),
+    "raises_in_constructor": (
+        tiny_corpus.solution(RIGHT, layers="raise RuntimeError('cannot allocate the workspace')"),
+        {Status.INIT_FAILED},
+    ),
+    "other_arguments": (
+        tiny_corpus.solution(RIGHT, layers="self.groups = groups", takes="features, groups"),
+        {Status.INIT_FAILED},
+    ),
+    "other_forward_arguments": (calls(RIGHT).replace("(self, x)", "(self, x, scale)"), {Status.RAISED}),
+    "prints_200_mb": (calls(PRINTS, "import sys\nleft = iter(range(200))"), {Status.PASSED}),
+    "exits": (calls("os._exit(0)", "import os"), {Status.EXITED}),
+    "exits_at_import": (calls(RIGHT, "import sys\nsys.exit(3)"), {Status.EXITED, Status.IMPORT_FAILED}),
+    "segfaults": (calls("return ctypes.string_at(0)", "import ctypes"), {Status.CRASHED}),
+    "aborts": (calls("os.abort()", "import os"), {Status.CRASHED}),
+    "does_not_compile": (builds(MANY_ERRORS), {Status.BUILD_FAILED}),
+    "cuda_does_not_compile": (
+        builds("__global__ void kernel(const float* x, float* y) { y[0] = undeclared_in_cuda(x[0]); }", "cuda"),
+        {Status.BUILD_FAILED},
+    ),
+}
+UNENDING = {
+    # name: (source, its limit, its status)
+    "eats_memory": (calls(EATS, HELD), TimeLimits(call_s=60.0), Status.OUT_OF_MEMORY),
+    "hangs_in_import": (calls(RIGHT, "import time\ntime.sleep(3600)"), TimeLimits(import_s=2.0), Status.IMPORT_TIMEOUT),
+    "hangs_in_forward": (calls("time.sleep(3600)", "import time"), TimeLimits(call_s=2.0), Status.CALL_TIMEOUT),
+    "build_never_ends": (builds(NEVER_COMPILED), TimeLimits(build_s=4.0), Status.BUILD_TIMEOUT),
 }
 
-LIMITS = {
-    "eats_memory": TimeLimits(call_s=60.0),
-    "hangs_in_import": TimeLimits(import_s=2.0),
-    "hangs_in_forward": TimeLimits(call_s=2.0),
-    "build_never_ends": TimeLimits(build_s=4.0),
-}
-
 
 @pytest.fixture(scope="module")
-def problem() -> Entry:
-    return registry.find_problem(PROBLEM, Settings())
+def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
+    """All solutions that need no time limit of their own, one judge for all of them."""
+    folder = tmp_path_factory.mktemp("quick")
+    sources = {name: source for name, (source, _) in SOLUTIONS.items()}
+    return verdicts(*written(folder, PROBLEM, sources), limits=TimeLimits(), results_dir=folder)
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("results")
-
-
-@pytest.fixture(scope="module")
-def quick(problem: Entry, results: Path) -> dict[str, Judged]:
-    """All candidates that need no time limit of their own, one judge for all of them."""
-    names = [name for name in STATUSES if name not in LIMITS]
-    return judge(problem, names, TimeLimits(), results)
-
-
-def judge(problem: Entry, names: list[str], limits: TimeLimits, results: Path) -> dict[str, Judged]:
-    entries = [registry.find_solution(problem, FOLDER / f"{name}.py", Settings()) for name in names]
-    return verdicts(problem, entries, limits=limits, results_dir=results)
-
-
-def test_every_candidate_has_its_status() -> None:
-    assert set(STATUSES) == {path.stem for path in FOLDER.glob("*.py")} - {"no_model"}
-
-
-@pytest.mark.parametrize("name", [name for name in STATUSES if name not in LIMITS])
+@pytest.mark.parametrize("name", SOLUTIONS)
 def test_status(quick: dict[str, Judged], name: str) -> None:
-    outcome = quick[name].outcome
+    outcome, statuses = quick[name].outcome, SOLUTIONS[name][1]
     if isinstance(outcome, Passed):
-        assert STATUSES[name] == {Status.PASSED}
+        assert statuses == {Status.PASSED}
         return
-    assert outcome.status in STATUSES[name], f"{outcome.status}: {outcome.reason}\n{outcome.log}"
+    assert outcome.status in statuses, f"{outcome.status}: {outcome.reason}\n{outcome.log}"
     assert outcome.reason, "a failure says why"
     assert len(outcome.log) < 100_000
 
 
-@pytest.mark.parametrize("name", sorted(LIMITS))
-def test_expiry(problem: Entry, results: Path, name: str) -> None:
-    outcome = judge(problem, [name], LIMITS[name], results)[name].outcome
+@pytest.mark.parametrize("name", UNENDING)
+def test_expiry(tmp_path: Path, name: str) -> None:
+    source, limits, status = UNENDING[name]
+    outcome = verdicts(*written(tmp_path, PROBLEM, {name: source}), limits=limits, results_dir=tmp_path)[name].outcome
     assert isinstance(outcome, Failed)
-    assert outcome.status in STATUSES[name], f"{outcome.reason}\n{outcome.log}"
-
-
-def test_a_failure_leaves_those_after_it_alone(quick: dict[str, Judged]) -> None:
-    assert list(quick) == [name for name in STATUSES if name not in LIMITS]
-    assert isinstance(quick["correct"].outcome, Passed)
-    assert isinstance(quick["prints_200_mb"].outcome, Passed)
+    assert outcome.status is status, f"{outcome.reason}\n{outcome.log}"
 
 
 @pytest.mark.parametrize(
@@ -136,13 +148,12 @@ def test_mismatch_says_where(quick: dict[str, Judged]) -> None:
     assert first.got - first.want == pytest.approx(1e-3, rel=1e-2)
 
 
-def test_file_without_model_is_no_solution(problem: Entry) -> None:
-    with pytest.raises(PluginError, match="ModelNew"):
-        registry.find_solution(problem, FOLDER / "no_model.py", Settings())
-
-
-def test_syntax_error_names_the_line(problem: Entry, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.py"
-    broken.write_text((FOLDER / "syntax_error.py.txt").read_text())
-    with pytest.raises(PluginError, match=r"line 7"):
-        registry.find_solution(problem, broken, Settings())
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("def forward(x):\n    return x\n", "ModelNew"), ("import torch\n\n\nclass ModelNew(nn.Module)\n", "line 4")],
+)
+def test_a_file_that_cannot_be_a_solution_is_refused_before_it_runs(tmp_path: Path, text: str, said: str) -> None:
+    problem, _ = written(tmp_path, PROBLEM, {})
+    (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(PluginError, match=said):
+        registry.find_solution(problem, tmp_path / "broken.py", Settings())

@@ -5,13 +5,13 @@ import csv
 import json
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import commands
 import pytest
 from tiny_corpus import BODIES, problem, solution
+from waiting import wait_until
 
 from kbench.sandbox.process_table import processes
 
@@ -61,26 +61,12 @@ def folder(tmp_path: Path) -> Path:
 def start(folder: Path, address: str, *more: str) -> subprocess.Popen[str]:
     command = ["sweep", "doubles.py", "doubles_*.py", "--executor", "ray", "--address", address, "--devices", "cpu"]
     command += ["--until", "verify", "--name", "one", *more]
-    return subprocess.Popen(
-        [sys.executable, "-m", "kbench", *command],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return commands.start(folder, *command)
 
 
 def statuses(folder: Path) -> dict[str, str]:
     with (folder / "results" / "one.csv").open() as file:
         return {row["solution"].removeprefix("doubles_"): row["status"] for row in csv.DictReader(file)}
-
-
-def wait_until(holds: Callable[[], bool], running: subprocess.Popen[str] | None = None) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not holds():
-        assert running is None or running.poll() is None, running.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def lines(folder: Path) -> list[dict]:
@@ -107,7 +93,7 @@ def judges(cluster: object) -> set[int]:
 @pytest.mark.slow
 def test_an_interrupted_sweep_tells_what_it_has_and_leaves_no_process(cluster, folder: Path) -> None:
     running = start(folder, cluster.address, "--json")
-    wait_until(lambda: has_units(folder), running)
+    wait_until(lambda: has_units(folder) or running.poll() is not None, LIMIT_S)
     below = judges(cluster)
     assert below
     running.send_signal(signal.SIGTERM)  # the harder one: Ray takes it, and Ctrl-C not
@@ -116,13 +102,13 @@ def test_an_interrupted_sweep_tells_what_it_has_and_leaves_no_process(cluster, f
     told = {line["solution"]: line["result"]["outcome"].get("status", "passed") for line in lines(folder)}
     assert {one["solution"]: one["status"] for one in json.loads(out)["results"]} == told
     assert statuses(folder) == {name.removeprefix("doubles_"): status for name, status in told.items()}
-    wait_until(lambda: not below & set(processes()))
+    wait_until(lambda: not below & set(processes()), LIMIT_S)
 
 
 @pytest.mark.slow
 def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
     running = start(folder, cluster.address, "--json")
-    wait_until(lambda: has_units(folder), running)
+    wait_until(lambda: has_units(folder) or running.poll() is not None, LIMIT_S)
     below = judges(cluster)
     cluster.remove_node(cluster.judging[0], allow_graceful=False)
     out, err = running.communicate(timeout=LIMIT_S)
@@ -131,16 +117,9 @@ def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
     assert sorted(line["solution"].removeprefix("doubles_") for line in lines(folder)) == sorted(WANTED), "each once"
     assert "is lost" in err
     assert "host_lost" in json.dumps(lines(folder)), "the record says so, whatever the outcome"
-    wait_until(lambda: not below & set(processes()))
-    resumed = subprocess.run(
-        [sys.executable, "-m", "kbench", "sweep", "--resume", "one", "--devices", "cpu", "--json"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert json.loads(resumed.stdout)["summary"]["resumed"] == len(WANTED), "on this host: the same tasks"
+    wait_until(lambda: not below & set(processes()), LIMIT_S)
+    resumed = commands.start(folder, "sweep", "--resume", "one", "--devices", "cpu", "--json")
+    assert json.loads(commands.finish(resumed)[1])["summary"]["resumed"] == len(WANTED), "on this host: the same tasks"
 
 
 @pytest.mark.slow

@@ -44,16 +44,6 @@ SOLUTIONS = {
         "missing_scale",
         f"{FROZEN}, wrong once they change (frozen_weights): leaves out `norm.weight`, or keeps the values",
     ),
-    "no_bias": (
-        solution("return self.norm(F.linear(x, self.linear.weight))"),
-        "missing_bias",
-        "leaves out `linear.bias`; ",
-    ),
-    "half": (
-        solution("return self.norm(F.linear(x.half(), self.linear.weight.half(), self.linear.bias.half()).float())"),
-        "fp16",
-        "computes in fp16, or stores values in it; ",
-    ),
     "stale": (
         solution(
             "y = self.norm(self.linear(x)); before, self.kept = self.kept, y.clone(); "

@@ -12,6 +12,7 @@ import kbench
 from kbench.core.errors import MachineError
 from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.health import ProbeAnswer
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
 from kbench.engine import guard
 from kbench.engine.run import run
@@ -22,112 +23,38 @@ from kbench.storage.results import read_run
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
-SCALE = '''"""Scales rows."""
-import torch
-
-n = 64
-CASES = {"small": {"n": 16}, "default": {}}
-
-
-class Model(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        return torch.tanh(x) * self.scale
-
-
-def get_inputs():
-    return [torch.randn(32, n)]
-
-
-def get_init_inputs():
-    return [n]
-'''
-MIXED = '''"""A dictionary with a tensor of integers, one of booleans, a number and a nested tuple."""
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x, k):
-        order = x.argsort(dim=1)
-        return {"order": order, "rest": (x > 0, [2 * x]), "k": k}
-
-
-def get_inputs():
-    return [torch.randn(8, 16), 3]
-
-
-def get_init_inputs():
-    return []
-'''
-MIXED_SOLUTION = """import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x, k):
-        return {result}
-"""
-TIRES = '''"""Its reference raises after some calls, of long rows or of short ones."""
-import builtins
-import itertools
-
-import torch
-
-n = 64
-tires_of_long = True
-tires_after = 20.0
-kind = "IndexError"
-calls = itertools.count(1)
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        if x.device.type != "meta" and (x.shape[1] == 64) == tires_of_long and next(calls) > tires_after:
+LAYERS = "self.scale = nn.Parameter(torch.ones(n))"
+SCALE = tiny_corpus.problem(
+    "torch.tanh(x) * self.scale",
+    given="torch.randn(32, n)",
+    constants='n = 64\nCASES = {"small": {"n": 16}, "default": {}}',
+    layers=LAYERS,
+    takes="n",
+)
+MIXED = tiny_corpus.problem(
+    'order = x.argsort(dim=1); return {"order": order, "rest": (x > 0, [2 * x]), "k": k}',
+    given="torch.randn(8, 16), 3",
+    inputs="x, k",
+)
+TIRES = tiny_corpus.problem(
+    """if x.device.type != "meta" and (x.shape[1] == 64) == tires_of_long and next(calls) > tires_after:
             raise getattr(builtins, kind)("out of range")
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.rand(32, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-BROKEN = '''"""Its inputs cannot be made."""
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x
-
-
-def get_inputs():
-    raise RuntimeError("no inputs today")
-
-
-def get_init_inputs():
-    return []
-'''
+        return 2 * x""",
+    given="torch.rand(32, n)",
+    constants="""
+import builtins, itertools
+n, tires_of_long, tires_after, kind = 64, True, 20.0, "IndexError"
+calls = itertools.count(1)
+""",
+)
+"""Its reference raises after some calls, of long rows or of short ones."""
+BROKEN = tiny_corpus.problem("x", given="int('no inputs today')")
 FOUR = dict.fromkeys(("s0", "s1", "s2", "s3"), tiny_corpus.solution("return 2 * x"))
 
 
 def scaled(body: str, head: str = "") -> str:
     """Write a solution of SCALE from the body of its `forward`, and what stands above the class."""
-    return f"""import torch
-{head}
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        {body}
-"""
+    return tiny_corpus.solution(body, head=head, layers=LAYERS, takes="n")
 
 
 RIGHT = scaled("return x.tanh() * self.scale")
@@ -244,7 +171,10 @@ def test_structures_and_integers_are_compared_exactly(tmp_path) -> None:
         "long_key": (right.replace('"k"', '"k" * 200_000'), "output["),
     }
     swapped = str([*range(14), 15, 14])
-    solutions = {n: MIXED_SOLUTION.format(result=text.replace("SWAPPED", swapped)) for n, (text, _) in results.items()}
+    solutions = {
+        name: tiny_corpus.solution(f"return {text.replace('SWAPPED', swapped)}", inputs="x, k")
+        for name, (text, _) in results.items()
+    }
     events = judged(list(begin(tmp_path, MIXED, solutions, verify_only=True)))
 
     for name, (_, complaint) in results.items():
@@ -344,7 +274,7 @@ def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
 
 def test_evaluate_as_its_docstring_says(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases=("small",), verify_only=True)
+    (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases=("small",), verify_only=True, level="task")
     assert isinstance(found.outcome, Passed)
     assert found.outcome.correctness.contract_ratio <= 1
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}, "nothing is written unless it is asked for"
@@ -366,7 +296,7 @@ def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_pat
     monkeypatch.setattr(health, "probe", lambda _device: answers.pop(0))
     monkeypatch.setattr(guard, "WAITS_S", (0.0, 0.0))
 
-    options = {"cases": ("small",), "verify_only": True}
+    options = {"cases": ("small",), "verify_only": True, "level": Level.TASK}
     healthy = {name: one.outcome for name, one in judged(list(begin(tmp_path, SCALE, solutions, **options))).items()}
     assert isinstance(healthy["after"], Passed)
     assert healthy["crashes"].status is Status.CRASHED

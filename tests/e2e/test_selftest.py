@@ -1,27 +1,22 @@
 """A selftest by the command line that is ended twice, once by `timeout` and once by kill -9, and goes on."""
 
 import json
-import os
 import re
 import shlex
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
+import commands
 import pytest
 
-ROOT = Path(__file__).parents[2]
 LIMIT_S = 300.0
 NAMES = ("aliases_input_when_positive", "broadcastable_shape", "gelu_by_erf")
 """Of three problems, so that each waits for a judge of its own."""
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "kbench", "selftest", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **pipes)
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return commands.start(folder, "selftest", *arguments)
 
 
 def end_after(process: subprocess.Popen, judged: int, number: signal.Signals) -> tuple[str, str]:

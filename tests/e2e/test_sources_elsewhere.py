@@ -1,17 +1,14 @@
 """However a solution names its sources: once one of them is edited, the edited one is judged."""
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 import tiny_corpus
+from verdicts import entries, verdicts
 
 from kbench.build import manifest
-from kbench.core.events import Judged, RunOptions
+from kbench.core.levels import Level
 from kbench.core.model import Passed
-from kbench.engine.run import run
-from kbench.plugins import registry
-from kbench.storage.settings import Settings
 
 pytestmark = [pytest.mark.slow(60), pytest.mark.usefixtures("own_cache")]
 
@@ -20,7 +17,7 @@ RIGHT, WRONG = "2 * x[i]", "3 * x[i]"
 C_SOURCE = 'extern "C" void doubled(const float* x, float* y, long n) {{ for (long i = 0; i < n; ++i) y[i] = {}; }}\n'
 HEADER = "#define DOUBLED(x) ({})\n"
 WITH_HEADER = '#include "ops.h"\n' + C_SOURCE.format("DOUBLED(x)")
-HEAD = """import ctypes, glob, json, os, subprocess, tempfile
+HEAD = """import ctypes, json, os, subprocess
 from pathlib import Path
 from torch.utils.cpp_extension import load, load_inline
 here = Path(__file__).parent
@@ -37,30 +34,21 @@ class ModelNew(torch.nn.Module):
         return y
 """
 WAYS = {
-    "joined": 'load("a1", [str(here / "csrc" / "k.cpp")], **plain)',
     "parent": 'load("a2", [os.path.join(os.path.dirname(__file__), "..", "other", "k.cpp")], **plain)',
     "suffix": 'load_inline("a3", [Path(__file__).with_suffix(".cpp").read_text()], no_implicit_headers=True, **plain)',
-    "globbed": 'load("a4", sorted(glob.glob(str(here / "csrc" / "*.cpp"))), **plain)',
     "listed": 'load("a5", [str(here / name) for name in json.loads((here / "list.json").read_text())], **plain)',
-    "spelled": 'load("a6", ["/".join([str(here), "cs" + "rc", "k.cpp"])], **plain)',
     "included": 'load("a7", [str(here / "h" / "with.cpp")], extra_cflags=["-include", str(here / "inc" / "ops.h")], '
     "**plain)",
     "folder": 'load("a8", [str(here / "h" / "with.cpp")], extra_include_paths=[str(here / "inc")], **plain)',
     "package": '__import__("pack").path',
     "linked": 'load("a10", [str(here / "link.cpp")], **plain)',
     "program": "compiled(here / 'csrc' / 'k.cpp')",
-    "shell": "compiled_in_a_shell(here / 'csrc' / 'k.cpp')",
 }
 PROGRAM = """
 def compiled(source):
     target = "/tmp/of_" + Path(__file__).stem + ".so"
     if not os.path.exists(target):
         subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", target], check=True)
-    return target
-
-def compiled_in_a_shell(source):
-    target = os.path.join(tempfile.mkdtemp(), "k.so")
-    subprocess.run(f"g++ -shared -fPIC {source} -o {target}", shell=True, check=True)
     return target
 """
 
@@ -91,24 +79,22 @@ def write_solutions(folder: Path) -> None:
     (folder / "problem.py").write_text(PROBLEM)
 
 
-def verdicts(folder: Path, options: RunOptions) -> dict[str, tuple[bool, str]]:
-    problem = registry.find_problem(folder / "problem.py", Settings())
-    solutions = [registry.find_solution(problem, folder / "own" / f"{name}.py", Settings()) for name in WAYS]
-    judged = [event for event in run(problem, solutions, options) if isinstance(event, Judged)]
-    return {one.solution: (isinstance(one.outcome, Passed), getattr(one.outcome, "reason", "")) for one in judged}
+def judged(folder: Path) -> dict[str, tuple[bool, str]]:
+    found = entries(folder / "problem.py", *(folder / "own" / f"{name}.py" for name in WAYS))
+    every = verdicts(*found, level=Level.TASK, results_dir=folder).values()
+    return {one.solution: (isinstance(one.outcome, Passed), getattr(one.outcome, "reason", "")) for one in every}
 
 
-def test_twelve_ways_to_name_a_source(tmp_path: Path) -> None:
+def test_eight_ways_to_name_a_source(tmp_path: Path) -> None:
     write_solutions(tmp_path)
-    options = RunOptions(device="cpu", verify_only=True, save=False, level="task")
-    first = verdicts(tmp_path, options)
+    first = judged(tmp_path)
     assert {name: passed for name, (passed, _) in first.items()} == dict.fromkeys(WAYS, True), first
     write_sources(tmp_path, WRONG)
-    second = verdicts(tmp_path, options)
+    second = judged(tmp_path)
     assert {name: passed for name, (passed, _) in second.items()} == dict.fromkeys(WAYS, False), second
     assert all("got" in reason for _, reason in second.values()), second
     write_sources(tmp_path, RIGHT)
-    third = verdicts(tmp_path, dataclasses.replace(options))
+    third = judged(tmp_path)
     assert {name: passed for name, (passed, _) in third.items()} == dict.fromkeys(WAYS, True), third
 
 
@@ -144,14 +130,12 @@ def test_a_file_that_is_read_only_where_it_is_judged_is_part_of_its_identity(tmp
     path = tmp_path / "reads.py"
     path.write_text(KINDS[kind])
     factor = path.with_suffix(".txt")
-    problem = registry.find_problem(tmp_path / "problem.py", Settings())
-    solution = registry.find_solution(problem, path, Settings())
-    options = RunOptions(device="cpu", verify_only=True, level="task", results_dir=tmp_path / "results")
+    problem, (solution,) = entries(tmp_path / "problem.py", path)
     identities = []
     for text, passes in (("2", True), ("3", False)):
         factor.write_text(text)
         assert not any(manifest.is_identity(sha256, path, solution.variant) for sha256 in identities)
-        (one,) = [event for event in run(problem, [solution], options) if isinstance(event, Judged)]
+        (one,) = verdicts(problem, [solution], level=Level.TASK, results_dir=tmp_path).values()
         assert isinstance(one.outcome, Passed) is passes, one.outcome
         identities += [row.source_sha256 for row in one.rows]
     assert len(set(identities)) == 2

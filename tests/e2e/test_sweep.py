@@ -7,12 +7,13 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
 
+import commands
 import pytest
+from commands import finish
 from tiny_corpus import BODIES, problem, solution
 from waiting import wait_until
 
@@ -21,8 +22,6 @@ from kbench.engine import journal
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.journal_file import SUFFIX
 
-ROOT = Path(__file__).parents[2]
-LIMIT_S = 600.0
 OF_A_JUDGE = 4
 """Processes below a sweep while it judges: nursery, judge, the judge's nursery, a worker."""
 MOST_KILLS = 7
@@ -54,19 +53,11 @@ WANTED = {(f"times_{factor}", kind): status for factor in (2, 3) for kind, (_, s
 }
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KBENCH_CACHE": str(folder / "cache")}
-    command = [sys.executable, "-m", "kbench", "sweep", *arguments, "--devices", "cpu"]
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | {"text": True}
-    return subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **pipes)
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return commands.start(folder, "sweep", *arguments, "--devices", "cpu", KBENCH_CACHE=str(folder / "cache"))
 
 
 NEW = ("problems", "solutions", "--until", "verify", "--level", "task", "--name", "one", "--lanes", "2")
-
-
-def finish(process: subprocess.Popen) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=LIMIT_S)
-    return process.returncode, out, err
 
 
 def verdicts(folder: Path) -> dict[tuple[str, str], str]:
@@ -108,7 +99,7 @@ def test_candidates_as_text_through_stdin(corpus) -> None:
         {"problem": "problems/times_2.py", "solution": "eager", "tags": ["self"]},
     ]
     process = start(corpus, "-", "--until", "verify", "--level", "task", "--name", "one", "--json")
-    out, err = process.communicate("\n".join(map(json.dumps, lines)), timeout=LIMIT_S)
+    out, err = process.communicate("\n".join(map(json.dumps, lines)), timeout=600)
     told = json.loads(out)
     assert process.returncode == 0, err
     assert [(one["status"], one["claim"], one["tags"]) for one in told["results"]] == [

@@ -3,11 +3,11 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from tiny_corpus import problem, solution
+from waiting import wait_until
 
 
 @pytest.mark.slow
@@ -23,9 +23,9 @@ def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, own_cache: Pat
     with shown.open("w") as out:
         process = subprocess.Popen([sys.executable, "-c", start, *words], cwd=tmp_path, stdout=out)
         try:
-            _wait_for(shown, 1)
+            wait_until(lambda: len(shown.read_text().splitlines()) == 1, within_s=120)
             file.write_text(solution("return 3 * x"))
-            _wait_for(shown, 2)
+            wait_until(lambda: len(shown.read_text().splitlines()) == 2, within_s=120)
             process.send_signal(signal.SIGINT)
             assert process.wait(120) == 0
         finally:
@@ -34,10 +34,3 @@ def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, own_cache: Pat
     assert first.startswith("1  default  passed  ")
     assert second.startswith("2  default  WRONG_VALUE  ")
     assert last == "watched 2 saves, 1 passed"
-
-
-def _wait_for(shown: Path, lines: int, limit_s: float = 120.0) -> None:
-    until = time.monotonic() + limit_s
-    while len(shown.read_text().splitlines()) < lines:
-        assert time.monotonic() < until, "no line came"
-        time.sleep(0.2)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 
+import convolutions
 import pytest
 import torch
+from convolutions import LOGSUMEXP, POOL, oracle_error
 from require import WITH_CUDA
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-pytestmark = WITH_CUDA
+pytestmark = [*WITH_CUDA, pytest.mark.usefixtures("ieee_reference")]
 
-POOL = "conv2d_group_norm_scale_max_pool_clamp"
-LOGSUMEXP = "conv2d_group_norm_tanh_hardswish_residual_logsumexp"
 SOLUTIONS = [
     (POOL, "fused_norm_scale"),
     (POOL, "all_custom"),
@@ -32,41 +32,10 @@ INPUTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _ieee_reference():
-    """The reference runs with TF32 off; solutions must not depend on the caller for that."""
-    convolution = torch.backends.cudnn.conv
-    before = convolution.fp32_precision
-    convolution.fp32_precision = "ieee"
-    torch.manual_seed(11)
-    yield
-    convolution.fp32_precision = before
-
-
 def build(problem, name, monkeypatch, case, clamp=(-2.0, 3.0)):
-    """Reference and candidate with equal random parameters on the device, and the problem's input."""
-    module = importlib.import_module(f"kbench.problems.{problem}")
-    solution = importlib.import_module(f"kbench.solutions.{problem}.{name}")
-    settings = dict(case if isinstance(case, dict) else module.CASES[case])
-    if problem == POOL:
-        settings |= {"clamp_min": clamp[0], "clamp_max": clamp[1]}
-    for key, value in settings.items():
-        monkeypatch.setattr(module, key, value)
-    with torch.device("cuda"):
-        model = module.Model(*module.get_init_inputs())
-        candidate = solution.ModelNew(*module.get_init_inputs())
-        (x,) = module.get_inputs()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            spread = 0.2 if parameter.dim() == 4 else 1.0
-            parameter.copy_(torch.randn_like(parameter) * spread)
-    candidate.load_state_dict(model.state_dict())
-    return model, candidate, x
-
-
-def oracle_error(candidate, oracle):
-    floor = 1e-5 * min(1.0, oracle.square().mean().sqrt().item())
-    return ((candidate.double() - oracle).abs() / (floor + 1e-5 * oracle.abs())).max().item()
+    settings = case if isinstance(case, dict) else importlib.import_module(f"kbench.problems.{problem}").CASES[case]
+    clamped = {"clamp_min": clamp[0], "clamp_max": clamp[1]} if problem == POOL else {}
+    return convolutions.build(problem, name, settings | clamped, monkeypatch)
 
 
 def check(model, candidate, x):

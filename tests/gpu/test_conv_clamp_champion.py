@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-
+import convolutions
 import pytest
 import torch
+from convolutions import POOL, oracle_error
 from require import WITH_CUDA
 
-pytestmark = WITH_CUDA
+pytestmark = [*WITH_CUDA, pytest.mark.usefixtures("ieee_reference")]
 
-PROBLEM = "conv2d_group_norm_scale_max_pool_clamp"
 DEFAULT = {"batch_size": 128, "height": 128, "width": 128}
 SHAPES = {
     "default": DEFAULT,
@@ -87,44 +86,10 @@ INPUTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _ieee_reference():
-    convolution = torch.backends.cudnn.conv
-    before = convolution.fp32_precision
-    convolution.fp32_precision = "ieee"
-    torch.manual_seed(17)
-    yield
-    convolution.fp32_precision = before
-
-
 def build(monkeypatch, settings, clamp=(-2.0, 3.0)):
-    """Reference and candidate with equal random parameters on the device, and the problem's input."""
-    module = importlib.import_module(f"kbench.problems.{PROBLEM}")
-    solution = importlib.import_module(f"kbench.solutions.{PROBLEM}.fused_wgmma")
     settings = settings | {"clamp_min": clamp[0], "clamp_max": clamp[1]}
     settings["scale_shape"] = (settings.get("out_channels", 64), 1, 1)
-    for key, value in settings.items():
-        monkeypatch.setattr(module, key, value)
-    with torch.device("cuda"):
-        model = module.Model(*module.get_init_inputs())
-        candidate = solution.ModelNew(*module.get_init_inputs())
-        (x,) = module.get_inputs()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn_like(parameter) * (0.2 if parameter.dim() == 4 else 1.0))
-    candidate.load_state_dict(model.state_dict())
-    return model, candidate, x
-
-
-def oracle_error(out, oracle):
-    """Error in units of the tolerance, over the finite values; NaN must be where the oracle has it."""
-    assert torch.equal(out.isnan(), oracle.isnan())
-    finite = ~oracle.isnan()
-    if not finite.any():
-        return 0.0
-    out, oracle = out[finite].double(), oracle[finite]
-    floor = 1e-5 * min(1.0, oracle.square().mean().sqrt().item())
-    return ((out - oracle).abs() / (floor + 1e-5 * oracle.abs())).max().item()
+    return convolutions.build(POOL, "fused_wgmma", settings, monkeypatch)
 
 
 def check(model, candidate, x):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from convolutions import oracle_error
 from require import WITH_CUDA
 
 from kbench.kernels import composed
@@ -9,6 +10,7 @@ from kbench.kernels import conv_norm_logsumexp as champion
 
 pytestmark = [
     *WITH_CUDA,
+    pytest.mark.usefixtures("ieee_reference"),
     pytest.mark.skipif(
         torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0),
         reason="needs compute capability 9.0",
@@ -35,16 +37,6 @@ SHAPES = {  # batch, in_channels, height, width, out_channels, groups
 }
 
 
-@pytest.fixture(autouse=True)
-def _ieee_reference():
-    convolution = torch.backends.cudnn.conv
-    before = convolution.fp32_precision
-    convolution.fp32_precision = "ieee"
-    torch.manual_seed(7)
-    yield
-    convolution.fp32_precision = before
-
-
 def parameters(in_channels, channels, spread=0.1):
     weight = torch.randn(channels, in_channels, 3, 3, device="cuda") * spread
     bias, gamma, beta = (torch.randn(channels, device="cuda") for _ in range(3))
@@ -69,12 +61,9 @@ def check(x, tensors, groups, samples=slice(None)):
     assert out.shape == reference.shape
     assert torch.equal(out.isnan(), reference.isnan())
     finite = reference.isfinite()
-    out, reference, oracle = out[finite], reference[finite].double(), oracle[finite]
-    if out.numel():
-        unit = 1e-5 * min(1.0, oracle.square().mean().sqrt().item()) + 1e-5 * oracle.abs()
-        own = ((reference - oracle).abs() / unit).max().item()
-        error = ((out.double() - oracle).abs() / unit).max().item()
-        assert error <= max(1.0, ERROR_FACTOR * own), f"{error} of the tolerance, torch's own {own}"
+    out, reference, oracle = out[finite], reference[finite], oracle[finite]
+    error, own = oracle_error(out, oracle), oracle_error(reference, oracle)
+    assert error <= max(1.0, ERROR_FACTOR * own), f"{error} of the tolerance, torch's own {own}"
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import tiny_corpus
 from require import WITH_CUDA
 from verdicts import verdicts, written
 
@@ -10,28 +11,18 @@ from kbench.core.model import Failed, Passed, Status
 
 pytestmark = WITH_CUDA
 
-PROBLEM = """
-import numpy
-import torch
-from torch import nn
-
-class Model(nn.Module):
-    def __init__(self, *arguments):
-        super().__init__()
-        {constructor}
-
-    def forward(self, x, more):
-        return {forward}
-
-def get_inputs():
-    return [{inputs}]
-
-def get_init_inputs():
-    return [{arguments}]
-"""
-SOLUTION = PROBLEM.partition("\ndef get_inputs")[0].replace("class Model(", "class ModelNew(")
 GENERATOR = "torch.Generator().manual_seed(7)"
 PLAIN = {"constructor": "pass", "forward": "torch.relu(x) * more", "arguments": ""}
+
+
+def pair(*, constructor: str, forward: str, inputs: str, arguments: str) -> tuple[str, str]:
+    """Write a problem, and the same computation as its solution."""
+    common = {"layers": constructor, "takes": "*arguments", "inputs": "x, more"}
+    problem = tiny_corpus.problem(forward, given=inputs, constants="import numpy", **common)
+    problem = problem.replace("return [*arguments]", f"return [{arguments}]")
+    return problem, tiny_corpus.solution(f"return {forward}", head="import numpy", **common)
+
+
 MADE_ON_THE_CPU = {
     "own generator": {**PLAIN, "inputs": f"torch.randn(64, 96, generator={GENERATOR}), torch.rand(96)"},
     "pinned": {**PLAIN, "inputs": "torch.randn(64, 96, pin_memory=True), torch.rand(96).pin_memory()"},
@@ -62,12 +53,13 @@ MADE_ON_THE_CPU = {
 @pytest.mark.slow(seconds=10)
 @pytest.mark.parametrize("name", MADE_ON_THE_CPU)
 def test_what_only_the_cpu_makes_is_made_there_and_moved(tmp_path, name):
-    parts = MADE_ON_THE_CPU[name]
-    problem, solutions = written(tmp_path, PROBLEM.format(**parts), {"mine": SOLUTION.format(**parts)})
+    given, same = pair(**MADE_ON_THE_CPU[name])
+    problem, solutions = written(tmp_path, given, {"mine": same})
     outcome = verdicts(problem, solutions, device="cuda")["mine"].outcome
     assert isinstance(outcome, Passed), outcome
 
 
+DOUBLED = tiny_corpus.problem("2 * x", given="torch.randn(256, 2000), 1.0", inputs="x, more")
 SCALE = """
 import os
 import torch
@@ -107,9 +99,8 @@ UNCHECKED = {
 @pytest.mark.parametrize("name", UNCHECKED)
 def test_a_launch_that_fails_unchecked_is_named_and_no_tool_looks_for_it(tmp_path, name):
     head, launch, said, cause = UNCHECKED[name]
-    parts = {**PLAIN, "forward": "2 * x", "inputs": "torch.randn(256, 2000), 1.0"}
     text = SCALE.format(name=name, head=head, launch=launch)
-    problem, solutions = written(tmp_path, PROBLEM.format(**parts), {"mine": text})
+    problem, solutions = written(tmp_path, DOUBLED, {"mine": text})
     began = time.monotonic()
     outcome = verdicts(problem, solutions, device="cuda")["mine"].outcome
     assert isinstance(outcome, Failed)
@@ -124,9 +115,8 @@ def test_a_launch_that_fails_unchecked_is_named_and_no_tool_looks_for_it(tmp_pat
 @pytest.mark.slow(seconds=90)
 def test_an_error_that_somebody_left_behind_refuses_no_right_values(tmp_path):
     """A library that asks for an optional feature leaves an error; the next kernel of torch was blamed for it."""
-    parts = {**PLAIN, "forward": "2 * x", "inputs": "torch.randn(256, 2000), 1.0"}
     text = SCALE.format(name="left", head="", launch=GRID)
     text = text.replace("  return y;", "  cudaSetDevice(12345);\n  return y;")
-    problem, solutions = written(tmp_path, PROBLEM.format(**parts), {"mine": text})
+    problem, solutions = written(tmp_path, DOUBLED, {"mine": text})
     outcome = verdicts(problem, solutions, device="cuda")["mine"].outcome
     assert isinstance(outcome, Passed), outcome

@@ -5,17 +5,15 @@ import sys
 
 import pytest
 from require import WITH_CUDA
+from verdicts import entries, verdicts
 
-from kbench.core.events import Judged, RunOptions
 from kbench.core.health import ProbeAnswer
 from kbench.core.model import Failed, Passed
 from kbench.devices import selection
-from kbench.engine.run import run
 from kbench.host import health
-from kbench.plugins import registry
 from kbench.selftest.fixtures import CORPUS
 from kbench.storage import quarantine
-from kbench.storage.settings import Settings, cache_dir
+from kbench.storage.settings import cache_dir
 
 pytestmark = WITH_CUDA
 
@@ -47,11 +45,8 @@ def test_a_busy_device_is_not_taken_for_a_sick_one():
 
 @pytest.mark.parametrize("name", ["kernel_traps", "writes_far_out_of_bounds", "kernel_never_ends"])
 def test_crashes_and_hangs_of_candidates_leave_a_device_that_is_used_further(name):
-    problem = registry.find_problem(CORPUS / "problems" / "relu.py", Settings())
-    entry = registry.find_solution(problem, CORPUS / "cheats" / f"{name}.py", Settings())
-    eager = registry.find_solution(problem, "eager", Settings())
-    options = RunOptions(device="cuda", verify_only=True, save=False)
-    ends = {e.solution: e.outcome for e in run(problem, [entry, eager], options) if isinstance(e, Judged)}
-    assert isinstance(ends[name], Failed)
-    assert isinstance(ends["eager"], Passed), ends["eager"]
+    found = entries(CORPUS / "problems" / "relu.py", CORPUS / "cheats" / f"{name}.py", "eager")
+    ends = verdicts(*found, device="cuda", wait_for_device=True)
+    assert isinstance(ends[name].outcome, Failed)
+    assert isinstance(ends["eager"].outcome, Passed), ends["eager"]
     assert quarantine.read(cache_dir(), selection.choose("cuda").uuid) is None

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 from require import WITH_CUDA
 from verdicts import verdicts, written
 
@@ -10,18 +11,9 @@ from kbench.core.model import Passed
 
 pytestmark = WITH_CUDA
 
-PROBLEM = """
-import torch
-from torch import nn
-rows, columns = 64, 65536
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x) * 2
-def get_inputs():
-    return [torch.randn(rows, columns)]
-def get_init_inputs():
-    return []
-"""
+PROBLEM = tiny_corpus.problem(
+    "torch.relu(x) * 2", given="torch.randn(rows, columns)", constants="rows, columns = 64, 65536"
+)
 KERNEL = """
 import torch
 import triton

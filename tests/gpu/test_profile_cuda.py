@@ -2,19 +2,17 @@
 
 import torch
 from require import WITH_CUDA
+from verdicts import entries, verdicts
 
 from kbench.core import kernel_names
-from kbench.core.events import Judged, RunOptions
 from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Failed, Passed, Status
 from kbench.devices.profiler import profile
-from kbench.engine.run import run
 from kbench.judge.timing.profile import activities
-from kbench.plugins import registry
 from kbench.selftest.fixtures import CORPUS
-from kbench.storage.settings import Settings
 
 pytestmark = WITH_CUDA
+TIMED = {"device": "cuda", "verify_only": False, "wait_for_device": True}
 
 
 def origins(call) -> list[KernelOrigin]:
@@ -70,11 +68,8 @@ def test_preparation_is_not_in_the_profile():
 
 def test_numbers_among_the_results_of_a_profiled_call_are_its_own():
     """The sum of other inputs would be wrong, and each call has other inputs."""
-    problem = registry.find_problem(CORPUS / "problems" / "sum_as_number.py", Settings())
-    path = CORPUS / "honest" / "precision.py"
-    entry = registry.find_solution(problem, path, Settings(), entry="sum_in_double")
-    options = RunOptions(device="cuda", save=False, processes=1, max_processes=1, require_custom=True)
-    (judged,) = [event for event in run(problem, [entry], options) if isinstance(event, Judged)]
+    found = entries(CORPUS / "problems" / "sum_as_number.py", CORPUS / "honest" / "precision.py", entry="sum_in_double")
+    (judged,) = verdicts(*found, processes=1, max_processes=1, require_custom=True, **TIMED).values()
     assert isinstance(judged.outcome, Failed), judged.outcome
     assert judged.outcome.status is Status.LIBRARY_ONLY, "the values were right, and torch computed them"
 
@@ -97,11 +92,8 @@ class ModelNew(torch.nn.Module):
 def test_rows_tell_whose_kernels_ran(tmp_path):
     """One more worker is profiled for it, after both processes."""
     (tmp_path / "fell_back.py").write_text(FELL_BACK)
-    problem = registry.find_problem("group_norm", Settings())
-    names = ("two_kernel", tmp_path / "fell_back.py", "eager")
-    entries = [registry.find_solution(problem, name, Settings()) for name in names]
-    options = RunOptions(device="cuda", save=False, cases=("small",), processes=2, max_processes=2)
-    found = {one.solution: one for one in run(problem, entries, options) if isinstance(one, Judged)}
+    named = entries("group_norm", "two_kernel", tmp_path / "fell_back.py", "eager")
+    found = verdicts(*named, cases=("small",), processes=2, max_processes=2, **TIMED)
     assert all(isinstance(one.outcome, Passed) for one in found.values()), found
     assert all(row.own_share > 0.9 for row in found["two_kernel"].rows), found["two_kernel"].outcome.findings
     assert all((row.own_share, "fallback" in row.flags) == (0.0, True) for row in found["fell_back"].rows)

@@ -7,14 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from require import WITH_CUDA
+from verdicts import entries, verdicts
 
-from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
-from kbench.engine.run import run
-from kbench.plugins import registry
 from kbench.sandbox import hidden_paths, process_tree, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
-from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,10 +108,8 @@ def test_a_kernel_that_builds_in_a_fixed_folder_is_judged(tmp_path, monkeypatch)
     """CUDA IPC, the build and the judged worker, all with a /tmp of their own."""
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "fixed.py").write_text(FIXED_FOLDER)
-    problem = registry.find_problem(ROOT / "tests" / "kernelbench" / "25_Swish.py", Settings())
-    entry = registry.find_solution(problem, tmp_path / "fixed.py", Settings())
-    options = RunOptions(device="cuda", verify_only=True, save=False, results_dir=tmp_path / "results")
-    (judged,) = [event for event in run(problem, [entry], options) if isinstance(event, Judged)]
+    found = entries(ROOT / "tests" / "kernelbench" / "25_Swish.py", tmp_path / "fixed.py")
+    (judged,) = verdicts(*found, device="cuda", wait_for_device=True, results_dir=tmp_path).values()
     assert isinstance(judged.outcome, Passed), judged.outcome
     assert not Path("/tmp/kbench_gpu_test_extensions").exists()
 

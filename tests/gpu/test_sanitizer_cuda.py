@@ -2,15 +2,13 @@
 
 import pytest
 from require import WITH_CUDA
+from verdicts import entries, verdicts
 
-from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed, Passed, Status
-from kbench.engine.run import run
 from kbench.host import sanitizer
-from kbench.plugins import registry
 from kbench.sandbox import rung_probe, rungs
 from kbench.selftest.fixtures import CORPUS
-from kbench.storage.settings import Settings, cache_dir
+from kbench.storage.settings import cache_dir
 
 pytestmark = [
     *WITH_CUDA,
@@ -66,10 +64,8 @@ def outcome(tmp_path, monkeypatch):
 
 
 def judged(path, **options):
-    problem = registry.find_problem(CORPUS / "problems" / "relu.py", Settings())
-    entry = registry.find_solution(problem, path, Settings())
-    chosen = RunOptions(**{"device": "cuda", "verify_only": True, "save": False, **options})
-    (one,) = [event for event in run(problem, [entry], chosen) if isinstance(event, Judged)]
+    found = entries(CORPUS / "problems" / "relu.py", path)
+    (one,) = verdicts(*found, device="cuda", wait_for_device=True, **options).values()
     return one.outcome
 
 

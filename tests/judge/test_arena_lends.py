@@ -1,7 +1,6 @@
 """Large cases that are only verified: memory for the outputs is there while a call needs it, and no longer."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,36 +8,28 @@ from typing import Any
 import pytest
 import tiny_corpus
 import torch
+from verdicts import verdicts, written
 
-from kbench.core.events import Judged, RunOptions
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
-from kbench.engine.run import run
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import Arguments
 from kbench.judge.reference.expected import Expected
 from kbench.judge.verify.battery import Battery
-from kbench.plugins import registry
-from kbench.storage.settings import Settings
 from kbench.worker.main import Worker
 
 SIZE = SLOT_BUDGET_BYTES["cpu"] // 8 + 1
 """Elements of an int32 input and as large an output that together exceed the budget just so."""
 
 PROBLEM = f"""
-import os
 import torch
-
-DRAWN = "from the seed"
-CASES = {{"default": {{}}, "unseeded": {{"DRAWN": "anew"}}}}
 
 class Model(torch.nn.Module):
     def forward(self, x):
         return x.abs()
 
 def get_inputs():
-    if DRAWN == "anew":
-        torch.manual_seed(int.from_bytes(os.urandom(4), "little"))
     return [torch.randint(-1000, 1000, ({SIZE},), dtype=torch.int32)]
 
 def get_init_inputs():
@@ -57,25 +48,11 @@ SOLUTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made: Path = tmp_path_factory.mktemp("lending")
-    (made / "magnitudes.py").write_text(PROBLEM)
-    for name, (body, _) in SOLUTIONS.items():
-        (made / f"{name}.py").write_text(tiny_corpus.solution(body))
-    return made
-
-
-def judged(folder: Path, case: str, names: list[str]) -> Iterator[Judged]:
-    problem = registry.find_problem(folder / "magnitudes.py", Settings())
-    entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in names]
-    options = RunOptions(device="cpu", verify_only=True, cases=(case,), results_dir=folder, save=False)
-    return (event for event in run(problem, entries, options) if isinstance(event, Judged))
-
-
 @pytest.mark.slow(seconds=25)
-def test_every_answer_has_its_status(folder: Path) -> None:
-    outcomes = {one.solution: one.outcome for one in judged(folder, "default", list(SOLUTIONS))}
+def test_every_answer_has_its_status(tmp_path: Path) -> None:
+    sources = {name: tiny_corpus.solution(body) for name, (body, _) in SOLUTIONS.items()}
+    judged = verdicts(*written(tmp_path, PROBLEM, sources), level=Level.TASK, results_dir=tmp_path)
+    outcomes = {name: one.outcome for name, one in judged.items()}
     found = {
         name: Status.PASSED if isinstance(outcome, Passed) else outcome.status for name, outcome in outcomes.items()
     }
@@ -83,12 +60,6 @@ def test_every_answer_has_its_status(folder: Path) -> None:
     wrong = outcomes["last_element_off"]
     assert isinstance(wrong, Failed)
     assert f"output[{SIZE - 1}]" in wrong.reason, "the truth was computed on arguments drawn again"
-
-
-@pytest.mark.slow
-def test_inputs_that_cannot_be_drawn_again_are_kept(folder: Path) -> None:
-    (one,) = judged(folder, "unseeded", ["right"])
-    assert isinstance(one.outcome, Passed)
 
 
 def expected_of(draw: Any) -> Expected:

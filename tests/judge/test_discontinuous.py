@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import tiny_corpus
 import torch
 from torch import Tensor
 
@@ -16,9 +17,7 @@ from kbench.numerics import codes
 
 DRAWS = 50
 
-PROBLEM = """
-import torch
-
+HELPERS = """
 def rows(middles, top):
     x, largest = torch.randn(32, 256).clamp(-3, 3), 3 + torch.rand(32)
     x[:, 0], x[:, 1], x[:16, 2] = largest, -largest, middles * largest[:16] / top
@@ -27,16 +26,6 @@ def rows(middles, top):
 def alike(x):
     x[:, 2:5] = x[:, :1].abs().expand(-1, 3, -1).gather(2, torch.rand(32, 3, 300).argsort(-1))
     return x
-
-class Model(torch.nn.Module):
-    def forward(self, {parameters}):
-{body}
-
-def get_inputs():
-    return [{inputs}]
-
-def get_init_inputs():
-    return []
 """
 """`rows` have values of both signs up to another largest one, and 16 values in the middle between two codes.
 
@@ -58,8 +47,8 @@ class Example:
 
 def trial_of(folder, example: Example, **options: Any) -> Any:
     path = folder / "problem.py"
-    body = textwrap.indent(textwrap.dedent(example.body).strip(), " " * 8)
-    path.write_text(PROBLEM.format(body=body, inputs=example.inputs, parameters=example.parameters))
+    body = textwrap.indent(textwrap.dedent(example.body).strip(), " " * 8).strip()
+    path.write_text(tiny_corpus.problem(body, given=example.inputs, constants=HELPERS, inputs=example.parameters))
     trial: Any = object.__new__(Trial)
     trial.reference = Reference(path, {}, "cpu", allow_tf32=False, **options)
     trial.tally, trial.earlier = Tally(), []

@@ -1,9 +1,9 @@
 """Large outputs: entries in which elements miss the contract are judged by fp64, here at a small size."""
 
-import textwrap
 from typing import Any
 
 import pytest
+import tiny_corpus
 import torch
 from torch import Tensor
 
@@ -11,20 +11,7 @@ from kbench.judge.exchange import Trial
 from kbench.judge.reference.reference import Reference
 from kbench.judge.tally import Tally
 
-DRAWS = 3
-PROBLEM = """
-import torch
-
-class Model(torch.nn.Module):
-    def forward(self, a, w):
-        return {product}
-
-def get_inputs():
-    return [torch.randn{left}, torch.randn{right}]
-
-def get_init_inputs():
-    return []
-"""
+DRAWS = 2
 PROBLEMS = {
     "einsum": ('torch.einsum("bijl,lk->bijk", a, w)', (16, 4, 16, 768), (768, 128)),
     "matmul": ("a @ w", (512, 768), (768, 256)),
@@ -46,7 +33,7 @@ def trial_of(folder, name: str, device: str = "cpu", **options: Any) -> Any:
     product, *sizes = PROBLEMS[name]
     left, right = sizes if device == "cpu" else LARGE[name]
     path = folder / "problem.py"
-    path.write_text(textwrap.dedent(PROBLEM).format(product=product, left=left, right=right))
+    path.write_text(tiny_corpus.problem(product, given=f"torch.randn{left}, torch.randn{right}", inputs="a, w"))
     trial: Any = object.__new__(Trial)
     trial.reference = Reference(path, {}, device, allow_tf32=False, **options)
     trial.tally, trial.earlier = Tally(), []

@@ -65,11 +65,6 @@ def take(service: main.JudgeService, compiler: str) -> Worker:
     return service.fresh_worker(compiler)
 
 
-def test_those_expected_are_taken_in_order(service: main.JudgeService) -> None:
-    service._start_ahead(["", "graphs"])
-    assert (take(service, "").number, take(service, "graphs").number) == (1, 2)
-
-
 def test_the_reference_gets_the_worker_that_is_spare(service: main.JudgeService) -> None:
     service._spare = spare = service._start_worker("")
     service._open_reference_worker("problem.py")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 
+import convolutions
 import pytest
 import torch
+from convolutions import oracle_error
 
 from kbench.kernels import composed
 from kbench.kernels.conv_shape import ConvShape, channel_scale, pooled_size
@@ -15,7 +17,6 @@ from kbench.kernels.precision import ieee_float32
 
 POOL = {"groups": 3, "eps": 1e-5, "pool": (2, 3), "clamp_min": -1.5, "clamp_max": 2.0}
 NORM = {"groups": 3, "eps": 1e-5}
-PROBLEMS = ("conv2d_group_norm_scale_max_pool_clamp", "conv2d_group_norm_tanh_hardswish_residual_logsumexp")
 
 
 def arguments(batch=2, in_channels=3, channels=6, size=(11, 20), kernel=(3, 3), scale=False, seed=0):
@@ -32,12 +33,6 @@ def arguments(batch=2, in_channels=3, channels=6, size=(11, 20), kernel=(3, 3), 
 
 def doubled(tensors):
     return [tensor.double() for tensor in tensors]
-
-
-def oracle_error(candidate, oracle):
-    """Largest error in units of the oracle rule's tolerance."""
-    floor = 1e-5 * min(1.0, oracle.square().mean().sqrt().item())
-    return ((candidate.double() - oracle).abs() / (floor + 1e-5 * oracle.abs())).max().item()
 
 
 SHAPES = [
@@ -161,22 +156,14 @@ def test_only_wanted_gradients_are_made():
         assert not conv_norm_logsumexp_cpu(*tensors, **NORM).requires_grad
 
 
-@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("problem", [convolutions.POOL, convolutions.LOGSUMEXP])
 @pytest.mark.parametrize("case", ["small", "ragged"])
 def test_solution_stands_in_for_the_model(problem, case, monkeypatch):
-    module = importlib.import_module(f"kbench.problems.{problem}")
-    solution = importlib.import_module(f"kbench.solutions.{problem}.cpp_openmp")
-    for name, value in module.CASES[case].items():
-        monkeypatch.setattr(module, name, value)
-    model, candidate = module.Model(*module.get_init_inputs()), solution.ModelNew(*module.get_init_inputs())
+    settings = importlib.import_module(f"kbench.problems.{problem}").CASES[case]
+    model, candidate, x = convolutions.build(problem, "cpp_openmp", settings, monkeypatch, "cpu")
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape) * (0.2 if parameter.dim() == 4 else 1.0))
-    candidate.load_state_dict(model.state_dict())
-    inputs = module.get_inputs()
-    with torch.no_grad():
-        out, reference = candidate(*inputs), model(*inputs)
-        oracle = model.double()(*doubled(inputs))
+        out, reference = candidate(x), model(x)
+        oracle = model.double()(x.double())
     assert ((out - reference).abs() <= 1e-5 + 1e-5 * reference.abs()).all()
     assert oracle_error(out, oracle) <= max(1.0, 16 * oracle_error(reference, oracle))
 

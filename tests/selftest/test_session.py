@@ -455,14 +455,14 @@ def share_of(one: Fixture) -> str:
     return "a to k" if one.problem < "l" else "l to z"
 
 
-def two_of_each_kind() -> list[Fixture]:
-    """Choose of the fast fixtures those that stand for their kind, with few problems; `kbench selftest` runs all."""
+def sample() -> list[Fixture]:
+    """Choose two attacks and one honest solution of each kind, with few problems; `kbench selftest` runs all."""
     fast = select(SHIPPED, device="cpu", fast=True)
     uses = Counter(one.problem for one in fast)
     kinds: dict[tuple[str, bool], list[Fixture]] = {}
     for one in sorted(fast, key=lambda one: -uses[one.problem]):
         kinds.setdefault((one.category, one.honest), []).append(one)
-    return [one for found in kinds.values() for one in found[:2]]
+    return [one for (_, honest), found in kinds.items() for one in found[: 1 if honest else 2]]
 
 
 def at(seconds: int, share: str):
@@ -472,7 +472,7 @@ def at(seconds: int, share: str):
 @pytest.mark.parametrize("share", [at(70, "a to k"), at(69, "l to z"), at(40, "time"), at(30, "effects")])
 def test_attacks_are_caught_and_honest_solutions_pass(share: str) -> None:
     """In parts, so that they run beside one another; two at a time where nothing is timed or left behind."""
-    names = [one.name for one in two_of_each_kind() if share_of(one) == share]
+    names = [one.name for one in sample() if share_of(one) == share]
     *_, proof = selftest(devices="cpu", names=names, jobs=1 if share in {"time", "effects"} else 2)
     assert isinstance(proof, SelftestReport)
     assert sorted(one.name for one in proof.checks) == sorted(names)

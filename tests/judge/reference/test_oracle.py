@@ -1,25 +1,12 @@
 """Which references round to 16 bits within, and how near they are to fp64 then."""
 
 import pytest
+import tiny_corpus
 import torch
 
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import FACTOR, FACTOR_PRODUCTS, Reference
 from kbench.numerics.elements import EXACT, TOLERANCES
-
-PROBLEM = """
-import torch
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.randn(256, 64))
-    def forward(self, x):
-        return FORWARD
-def get_inputs():
-    return [torch.randn(32, 256)]
-def get_init_inputs():
-    return []
-"""
 
 
 @pytest.mark.parametrize(
@@ -36,8 +23,8 @@ def get_init_inputs():
     ],
 )
 def test_fp32_results_show_what_they_were_rounded_to(tmp_path, forward, inner) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(PROBLEM.replace("FORWARD", forward))
+    path, layers = tmp_path / "problem.py", "self.weight = nn.Parameter(torch.randn(256, 64))"
+    path.write_text(tiny_corpus.problem(forward, given="torch.randn(32, 256)", layers=layers))
     found = Reference(path, {}, "cpu", allow_tf32=False)
     assert found.rounds_to is inner
     assert found.factor == (FACTOR if inner is not None else FACTOR_PRODUCTS)

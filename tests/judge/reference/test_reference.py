@@ -1,10 +1,10 @@
 """The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_corpus
 import torch
 
 from kbench.core.errors import PluginError
@@ -17,20 +17,18 @@ from kbench.judge.verify.variations import centred, flipped, moved_by
 def reference(
     folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *, parameters: str = "x", **options: Any
 ) -> Reference:
-    path = folder / "problem.py"
-    path.write_text(
-        textwrap.dedent(f"""
-        import torch
-        class Model(torch.nn.Module):
-            def forward(self, {parameters}):
-                {forward}
-        def get_inputs():
-            return {inputs}
-        def get_init_inputs():
-            return []
-        """)
-    )
-    return Reference(path, {}, "cpu", allow_tf32=False, **options)
+    made = tiny_corpus.problem(forward, given=f"*{inputs}", inputs=parameters)
+    return from_text(folder, made, **options)
+
+
+def from_text(folder: Path, text: str, **options: Any) -> Reference:
+    (folder / "problem.py").write_text(text)
+    return Reference(folder / "problem.py", {}, "cpu", allow_tf32=False, **options)
+
+
+def weighted(folder: Path, weight: str, function: str) -> Reference:
+    layers = f"self.weight = nn.Parameter({weight})"
+    return from_text(folder, tiny_corpus.problem(f"x * {function}", given="torch.randn(50)", layers=layers))
 
 
 @pytest.mark.parametrize(
@@ -74,21 +72,6 @@ def test_a_shape_that_differs_from_call_to_call_is_refused(tmp_path) -> None:
         reference(tmp_path, "return x + 1", "[torch.randn(int(torch.randint(1, 10**6, ())))]")
 
 
-WEIGHTED = """
-import torch
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(WEIGHT)
-    def forward(self, x):
-        return x * FUNCTION
-def get_inputs():
-    return [torch.randn(50)]
-def get_init_inputs():
-    return []
-"""
-
-
 @pytest.mark.parametrize(
     ("weight", "function", "signs", "kept"),
     [
@@ -100,9 +83,7 @@ def get_init_inputs():
     ],
 )
 def test_parameters_vary_as_far_as_the_reference_stays_finite(tmp_path, weight, function, signs, kept) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(WEIGHTED.replace("WEIGHT", weight).replace("FUNCTION", function))
-    found = Reference(path, {}, "cpu", allow_tf32=False)
+    found = weighted(tmp_path, weight, function)
     found.randomise(3)
     values = found.model.weight.detach()
     assert found.is_finite()
@@ -111,9 +92,7 @@ def test_parameters_vary_as_far_as_the_reference_stays_finite(tmp_path, weight, 
 
 
 def test_complex_parameters_vary_and_have_an_oracle(tmp_path) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(WEIGHTED.replace("WEIGHT", "torch.ones(50, dtype=torch.cfloat)").replace("FUNCTION", "self.weight"))
-    found = Reference(path, {}, "cpu", allow_tf32=False)
+    found = weighted(tmp_path, "torch.ones(50, dtype=torch.cfloat)", "self.weight")
     found.randomise(3)
     assert found.model.weight.detach().imag.unique().numel() > 40
     ((_, (exact,)),) = found.oracle(found.expect(found.arguments(seed=1))) or ()
@@ -132,28 +111,21 @@ def test_arguments_stay_as_they_were_where_the_reference_changes_them(tmp_path) 
     assert len(oracles) == 2, "what is returned, and the input after the call"
 
 
-STATISTICS = """
-import torch
-from torch.nn.functional import batch_norm
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.mean, self.var = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.ones(4))
-        self.register_buffer("calls", torch.zeros(()))
-        self.weight = torch.nn.Parameter(torch.ones(4))
-    def forward(self, x):
-        self.calls += 1
-        return batch_norm(x, self.mean, self.var, self.weight, training=self.training)
-def get_inputs():
-    return [torch.randn(8, 4)]
-def get_init_inputs():
-    return []
-"""
+HELD = "self.mean, self.var = nn.Parameter(torch.zeros(4)), nn.Parameter(torch.ones(4))"
+BUFFERS = "self.register_buffer('mean', torch.zeros(4)); self.register_buffer('var', torch.ones(4))"
+
+
+def with_statistics(folder: Path, held: str) -> Reference:
+    made = tiny_corpus.problem(
+        "self.calls += 1; return nn.functional.batch_norm(x, self.mean, self.var, self.weight, training=self.training)",
+        given="torch.randn(8, 4)",
+        layers=f"{held}; self.register_buffer('calls', torch.zeros(())); self.weight = nn.Parameter(torch.ones(4))",
+    )
+    return from_text(folder, made)
 
 
 def test_parameters_that_a_call_changes_are_known_and_begin_each_call_as_the_first(tmp_path) -> None:
-    (tmp_path / "problem.py").write_text(STATISTICS)
-    found = Reference(tmp_path / "problem.py", {}, "cpu", allow_tf32=False)
+    found = with_statistics(tmp_path, HELD)
     assert found.drifts == {"mean", "var", "calls"}
     assert found.drifting, "parameters are among them"
     found.randomise(1)
@@ -163,12 +135,7 @@ def test_parameters_that_a_call_changes_are_known_and_begin_each_call_as_the_fir
 
 
 def test_statistics_in_buffers_need_no_reset_in_a_worker(tmp_path) -> None:
-    source = STATISTICS.replace(
-        "self.mean, self.var = torch.nn.Parameter(torch.zeros(4)), torch.nn.Parameter(torch.ones(4))",
-        "self.register_buffer('mean', torch.zeros(4)); self.register_buffer('var', torch.ones(4))",
-    )
-    (tmp_path / "problem.py").write_text(source)
-    found = Reference(tmp_path / "problem.py", {}, "cpu", allow_tf32=False)
+    found = with_statistics(tmp_path, BUFFERS)
     assert (found.drifts, found.drifting) == ({"mean", "var", "calls"}, False)
 
 
@@ -367,7 +334,7 @@ def test_only_dense_tensors_are_supported(tmp_path, forward, inputs, message) ->
     assert "to_dense" in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize("forward", ["x + 1", "return None", "return [None, (None,)]", "return {}"])
+@pytest.mark.parametrize("forward", ["x + 1; return None", "return None", "return [None, (None,)]", "return {}"])
 def test_a_reference_that_returns_nothing_is_refused(tmp_path, forward) -> None:
     with pytest.raises(PluginError, match="returns nothing to compare") as caught:
         reference(tmp_path, forward=forward)
@@ -383,18 +350,14 @@ def test_complex_numbers_of_16_bits_are_not_supported(tmp_path) -> None:
 
 
 def test_a_buffer_that_is_not_dense_is_refused(tmp_path) -> None:
-    path = tmp_path / "problem.py"
-    buffer = "self.register_buffer('mask', torch.eye(3).to_sparse())"
-    path.write_text(WEIGHTED.replace("WEIGHT)", f"torch.rand(3)); {buffer}").replace("FUNCTION", "2"))
+    made = tiny_corpus.problem(layers="self.register_buffer('mask', torch.eye(3).to_sparse())")
     with pytest.raises(PluginError, match="mask of the reference's state is a sparse_coo tensor"):
-        Reference(path, {}, "cpu", allow_tf32=False)
+        from_text(tmp_path, made)
 
 
 def test_a_parameter_whose_elements_are_one_is_refused(tmp_path) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(WEIGHTED.replace("WEIGHT", "torch.rand(1).expand(50)").replace("FUNCTION", "self.weight"))
     with pytest.raises(PluginError, match="`weight` of the reference is expanded"):
-        Reference(path, {}, "cpu", allow_tf32=False)
+        weighted(tmp_path, "torch.rand(1).expand(50)", "self.weight")
 
 
 def test_values_are_centred_around_their_mean() -> None:
@@ -474,18 +437,10 @@ def test_the_time_of_a_call_is_known(tmp_path) -> None:
 
 
 def test_eval_mode_may_be_asked_for(tmp_path) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(
-        "import torch\n"
-        "class Model(torch.nn.Module):\n"
-        "    def __init__(self):\n        super().__init__()\n        self.norm = torch.nn.BatchNorm1d(4)\n"
-        "    def forward(self, x):\n        return self.norm(x)\n"
-        "def get_inputs():\n    return [3 + torch.randn(8, 4)]\n"
-        "def get_init_inputs():\n    return []\n"
-    )
+    made = tiny_corpus.problem("self.norm(x)", given="3 + torch.randn(8, 4)", layers="self.norm = nn.BatchNorm1d(4)")
     means = []
     for asked in (False, True):
-        found = Reference(path, {}, "cpu", allow_tf32=False, eval_mode=asked)
+        found = from_text(tmp_path, made, eval_mode=asked)
         found.restore(anew=True)
         assert (found.eval_mode, found.model.training) == (asked, not asked)
         means.append(found.expect(found.arguments(1)).tensors[0].mean().item())
@@ -503,14 +458,8 @@ RANDOM = [
 
 @pytest.mark.parametrize(("layer", "evaluates"), RANDOM)
 def test_only_what_draws_random_numbers_makes_for_eval_mode(tmp_path, layer, evaluates) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(
-        "import torch\nclass Model(torch.nn.Module):\n"
-        f"    def __init__(self):\n        super().__init__()\n        self.layer = {layer}\n"
-        "    def forward(self, x):\n        return self.layer(x)\n"
-        "def get_inputs():\n    return [torch.randn(2, 3, 8, 8)]\ndef get_init_inputs():\n    return []\n"
-    )
-    found = Reference(path, {}, "cpu", allow_tf32=False)
+    made = tiny_corpus.problem("self.layer(x)", given="torch.randn(2, 3, 8, 8)", layers=f"self.layer = {layer}")
+    found = from_text(tmp_path, made)
     assert (found.eval_mode, found.model.training) == (evaluates, not evaluates)
 
 

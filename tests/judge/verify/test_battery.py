@@ -98,6 +98,21 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
     assert refused.value.excess == 1.25
 
 
+def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, **of_tally):
+    """Return a battery and a trial of a model that has these parameters; `exchange` is a call."""
+    battery = Battery(SimpleNamespace(vary_weights=vary))
+    battery.unchanged = lambda _trial: None
+    model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
+    trial = SimpleNamespace(
+        reference=SimpleNamespace(model=model, keeps_weights=False),
+        proves_little=proves_little,
+        earlier=[*earlier],
+        tally=Tally(**of_tally),
+        exchange=exchange,
+    )
+    return battery, trial
+
+
 NEARLY_ZEROS = torch.zeros(640)
 NEARLY_ZEROS[3] = 0.5
 
@@ -115,17 +130,12 @@ NEARLY_ZEROS[3] = 0.5
 @pytest.mark.parametrize("names", [["weight", "bias"], ["a", "b", "c", "d", "e"], ["weight"], []])
 def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_little, earlier, tells_little):
     parts, calls = [], []
-    candidate = SimpleNamespace(vary_weights=lambda _reference, _seed, part, **_: parts.append(set(part)))
-    model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
-    reference = SimpleNamespace(model=model, keeps_weights=False)
-    battery = Battery(candidate)
-    battery.unchanged = lambda _trial: None
-    trial = SimpleNamespace(
-        reference=reference,
+    battery, trial = with_weights(
+        names,
+        lambda _seed, **_: calls.append(len(parts)),
         proves_little=proves_little,
         earlier=earlier,
-        tally=Tally(),
-        exchange=lambda _seed, **_: calls.append(len(parts)),
+        vary=lambda _reference, _seed, part, **_: parts.append(set(part)),
     )
     battery.weights(trial)
     assert calls == list(range(1, len(parts) + 1))
@@ -155,12 +165,7 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
         if code is not None:
             raise explained_as(code)
 
-    model = torch.nn.ParameterDict({"weight": torch.ones(3)})
-    reference = SimpleNamespace(model=model, keeps_weights=False)
-    battery = Battery(SimpleNamespace(vary_weights=lambda *_, **__: None))
-    trial = SimpleNamespace(
-        reference=reference, proves_little=proves_little, earlier=[], tally=Tally(), exchange=exchange
-    )
+    battery, trial = with_weights(["weight"], exchange, proves_little=proves_little)
     with pytest.raises(WrongError) as refused:
         battery.weights(trial)
     assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
@@ -174,16 +179,9 @@ def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little
         asked.append(seed)
         raise explained_as("")
 
-    model = torch.nn.ParameterDict({f"p{n}": torch.ones(3) for n in range(20)})
-    trial = SimpleNamespace(
-        reference=SimpleNamespace(model=model, keeps_weights=False),
-        proves_little=proves_little,
-        earlier=[],
-        tally=Tally(),
-        exchange=exchange,
-    )
+    battery, trial = with_weights([f"p{n}" for n in range(20)], exchange, proves_little=proves_little)
     with pytest.raises(WrongError):
-        Battery(SimpleNamespace(vary_weights=lambda *_, **__: None)).weights(trial)
+        battery.weights(trial)
     assert len(asked) == draws
 
 
@@ -191,17 +189,7 @@ def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little
 def test_weights_that_change_apart_are_held_against_fp64_where_the_contract_proves_little(kind, held_against_fp64):
     """`x + 2e-6 * x * (weight * scale)`: whatever the product is, a copy of x is within the tolerance."""
     asked = []
-    trial = SimpleNamespace(
-        reference=SimpleNamespace(
-            model=torch.nn.ParameterDict(dict.fromkeys("ab", torch.ones(3))), keeps_weights=False
-        ),
-        proves_little=False,
-        earlier=[],
-        tally=Tally(kind=kind),
-        exchange=lambda _seed, oracle: asked.append(oracle),
-    )
-    battery = Battery(SimpleNamespace(vary_weights=lambda *_, **__: None))
-    battery.unchanged = lambda _trial: None
+    battery, trial = with_weights("ab", lambda _seed, oracle: asked.append(oracle), kind=kind)
     battery.weights(trial)
     assert asked == held_against_fp64
 

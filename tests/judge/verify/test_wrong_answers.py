@@ -16,18 +16,22 @@ from kbench.judge.verify import wrong_answers
 from kbench.numerics import elements
 
 
+def explained(got: torch.Tensor, want: torch.Tensor, *, repeats: tuple[str, ...] = (), ended=True, **of_trial) -> Any:
+    """Return the diagnosis of a wrong answer in a trial that has this."""
+    reference = SimpleNamespace(
+        repeats=repeats, device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
+    )
+    candidate = SimpleNamespace(follows=False, has_ended=ended, within=lambda _: torch.no_grad())
+    trial: Any = SimpleNamespace(reference=reference, candidate=candidate, **of_trial)
+    return wrong_answers.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("repeats", "code"), [((), "stale_output"), (("output",), None)])
 def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(
     repeats: tuple[str, ...], code: str | None
 ) -> None:
     before, want = torch.linspace(0.0, 1.0, 1000), torch.linspace(1.0, 3.0, 1000).square()
-    reference = SimpleNamespace(
-        repeats=repeats, device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
-    )
-    candidate = SimpleNamespace(follows=False, has_ended=True, within=lambda _: torch.no_grad())
-    trial: Any = SimpleNamespace(reference=reference, candidate=candidate, earlier=[[before]])
-    expected: Any = SimpleNamespace(tensors=[want], recalled=list)
-    found = wrong_answers.explain(trial, [before.clone()], expected)
+    found = explained(before.clone(), want, repeats=repeats, earlier=[[before]])
     assert (found.code if found is not None else None) == code
 
 
@@ -46,13 +50,7 @@ def test_zeros_are_no_earlier_answer_that_is_returned(
     """Published 2/9, frozen weights, was refused for it: all its answers are zeros but for a few elements."""
     answer, earlier, want = (torch.zeros(640) for _ in range(3))
     answer[got[0]], earlier[before[0]], want[70] = got[1], before[1], 0.96
-    reference = SimpleNamespace(
-        repeats=(), device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
-    )
-    candidate = SimpleNamespace(follows=False, has_ended=True, within=lambda _: torch.no_grad())
-    trial: Any = SimpleNamespace(reference=reference, candidate=candidate, earlier=[[earlier]])
-    expected: Any = SimpleNamespace(tensors=[want], recalled=list)
-    found = wrong_answers.explain(trial, [answer], expected)
+    found = explained(answer, want, earlier=[[earlier]])
     assert ("stale_output" if found is not None and found.code == "stale_output" else None) == code
 
 
@@ -100,19 +98,8 @@ def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
     nothing = torch.full((64,), -1, dtype=torch.int32).view(torch.float32)
     got = {"stale": torch.linspace(3.0, 4.0, 64).square(), "poison": nothing.clone()}[returned]
     want = torch.linspace(1.0, 3.0, 64).square()
-    reference = SimpleNamespace(
-        repeats=(), device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
-    )
-    candidate = SimpleNamespace(follows=False, has_ended=ended, within=lambda _: torch.no_grad())
-    trial: Any = SimpleNamespace(
-        reference=reference,
-        candidate=candidate,
-        earlier=[],
-        arena=SimpleNamespace(lends=False),
-        call=call,
-        results=lambda _slot: [nothing],
-    )
-    found = wrong_answers.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
+    lent = SimpleNamespace(lends=False)
+    found = explained(got, want, ended=ended, earlier=[], arena=lent, call=call, results=lambda _slot: [nothing])
     assert (found.code if found is not None else None) == code
     assert calls == [{"filled": True}] * asked
 

@@ -1,7 +1,0 @@
-"""Has no ModelNew."""
-
-import torch
-
-
-def forward(x):
-    return torch.nn.functional.gelu(x)

@@ -1,8 +1,0 @@
-"""None."""
-
-from torch import nn
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        return None

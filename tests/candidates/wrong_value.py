@@ -1,9 +1,0 @@
-"""Off by a thousandth everywhere."""
-
-import torch
-from torch import nn
-
-
-class ModelNew(nn.Module):
-    def forward(self, x):
-        return torch.nn.functional.gelu(x) + 1e-3
