@@ -18,11 +18,12 @@ from kbench.core.model import Case, Failed, Peaks, Status
 from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import limit
 from kbench.devices import peaks, selection
-from kbench.devices.admission import Admission, others_using
+from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
+from kbench.engine.guard import Guard
 from kbench.engine.run import sandbox_rung
-from kbench.host import health, nursery_process
+from kbench.host import nursery_process
 from kbench.host.builder import Builder, built, job_of
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
@@ -105,7 +106,7 @@ class ProfileSession:
         self._context = context
         self._options, self._device = context.options, context.device
         self._peaks: Peaks | None = None
-        self._watch = health.Watch(context.device, cache_dir())
+        self._guard = Guard(context.device, cache_dir())
         self._opened: OpenedCase | None = None
 
     def open(self, solutions: Sequence[Entry]) -> Iterator[ProfileEvent]:
@@ -132,7 +133,8 @@ class ProfileSession:
         """Build, profile and explain one solution."""
         outcome = yield from self._profiled(entry, tool, keep)
         if isinstance(outcome, Failed):
-            self._watch.look(outcome.status)
+            self._guard.look(outcome.status)
+            self._guard.is_fit()  # the next run must not use a broken device
         yield Explained(
             solution=entry.name,
             case=self._case.name,
@@ -152,7 +154,7 @@ class ProfileSession:
             return failed
         cached = built(entry, self._context)
         profiler = Profiler(self._problem, self._context)
-        if self._options.wait_for_device and (holder := others_using(self._device.uuid)):
+        if self._options.wait_for_device and (holder := Admission(uuid=self._device.uuid).others()):
             yield Waiting(device=self._device.name, holder=holder)
         trace_it = functools.partial(profiler.trace, entry, cached.folder, self._case)
         trace = yield from self._staged("profile", entry.name, trace_it, alone=True)

@@ -10,9 +10,9 @@ from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
 from kbench.devices.selection import cpu
+from kbench.engine.guard import Guard
 from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import TimeLeft, Unit, UnitResult
-from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 
@@ -60,9 +60,9 @@ def verdict(number: int, *results: UnitResult, **changes: object) -> TaskVerdict
 class FakeJudge:
     """Judges by a script: for each solution's name, what its attempts come to, the last one again and again."""
 
-    def __init__(self, script: dict[str, list[Status | UnitResult]], watch: Watch):
+    def __init__(self, script: dict[str, list[Status | UnitResult]], guard: Guard):
         self.script = script
-        self.watch = watch
+        self.guard = guard
         self.judged: list[tuple[str, int]] = []
         self.turned: list[str] = []
         self.problem_path = ""
@@ -109,7 +109,7 @@ class FakeJudge:
         result = found if isinstance(found, UnitResult) else self._result(found, unit)
         outcome: Outcome = result.outcome
         if isinstance(outcome, Failed):
-            self.watch.look(outcome.status)
+            self.guard.look(outcome.status)
         return result
 
     def _result(self, status: Status, unit: Unit) -> UnitResult:

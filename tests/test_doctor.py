@@ -180,7 +180,7 @@ def test_peaks_are_measured_on_demand_and_alone_on_the_device(tmp_path, monkeypa
     monkeypatch.setattr(peaks, "load_peaks", lambda *_: None)
 
     def measure(*_):
-        assert admission.in_use(selection.cpu().uuid)
+        assert admission.Admission(uuid=selection.cpu().uuid).is_in_use()
         return PEAKS
 
     told: list[str] = []

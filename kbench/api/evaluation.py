@@ -45,7 +45,7 @@ class EvaluationResult(OutcomeProperties, Judged):
 
     @property
     def passed(self) -> bool:
-        """Whether it is right at the required level."""
+        """True if it is right at the required level."""
         return self.status is Status.PASSED
 
     @property

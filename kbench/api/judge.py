@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 from kbench.api.evaluation import EvaluationResult, evaluation_of
-from kbench.api.options import OF_THE_POOL, Options, make_options
+from kbench.api.options import POOL_OPTIONS, Options, make_options
 from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
@@ -202,7 +202,7 @@ class Judge:
     def _options(self, given: Mapping[str, Any]) -> RunOptions:
         options = self._fitted(make_options(self._settings, {**self._given, **given}))
         base = self._pool.run
-        for name in OF_THE_POOL:
+        for name in POOL_OPTIONS:
             if name in given and getattr(options, name) != getattr(base, name):
                 raise UsageError(f"`{name}` is fixed for a `Judge`", f"`kbench.Judge({name}=...)`")
         if base.verify_only and not options.verify_only:
@@ -279,7 +279,7 @@ class Judge:
         try:
             for event in crew.events():
                 if isinstance(event, Finished):
-                    self._tell(event.verdict)
+                    self._resolve(event.verdict)
                 elif isinstance(event, Waiting | StageStarted | StageFinished) and self._on_stage is not None:
                     self._on_stage(event)
             why: BaseException = MachineError(f"the judges have ended: {crew.reason or 'interrupted'}")
@@ -294,7 +294,7 @@ class Judge:
             for future in waiting.futures:
                 future.set_exception(why)
 
-    def _tell(self, verdict: TaskVerdict) -> None:
+    def _resolve(self, verdict: TaskVerdict) -> None:
         with self._lock:
             waiting = self._waiting.pop(verdict.task.key)
             found: EvaluationResult | MachineError

@@ -19,8 +19,8 @@ AS_COMMAND_LINE = {
     "eval": "`eval_mode=True`",
     "budget": "`budget_s=...`",
 }
-"""What to write here for options of `kbench run` that have another name."""
-OF_THE_POOL = ("device", "require_sandbox", "trusted", "wait_for_device")
+"""Other names, in Python, of options of `kbench run`."""
+POOL_OPTIONS = ("device", "require_sandbox", "trusted", "wait_for_device")
 """Options that are fixed when judges start; a single call cannot change them."""
 
 
@@ -68,12 +68,12 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
             here = AS_COMMAND_LINE.get(name)
             raise UsageError(f"there is no option `{name}`", f"write {here}" if here else did_you_mean(name, known))
     alone = {name: (given[name],) for name in ("cases", "accept") if isinstance(given.get(name), str)}
-    told = {"save": False, **given, **alone}
-    if "max_processes" not in told and isinstance(told.get("processes"), int):
-        told["max_processes"] = max(told["processes"], settings.run.max_processes)
-    if isinstance(told.get("max_processes"), int) and "processes" not in told:
-        told["processes"] = min(told["max_processes"], settings.run.processes)
-    options = options_from(settings, **told)
+    values = {"save": False, **given, **alone}
+    if "max_processes" not in values and isinstance(values.get("processes"), int):
+        values["max_processes"] = max(values["processes"], settings.run.max_processes)
+    if isinstance(values.get("max_processes"), int) and "processes" not in values:
+        values["processes"] = min(values["max_processes"], settings.run.processes)
+    options = options_from(settings, **values)
     if options.mode not in {"cold", "warm", "graph"}:
         raise UsageError(f"`mode` is {options.mode!r}", "use cold, warm or graph")
     try:

@@ -8,15 +8,14 @@ ccache: https://ccache.dev/manual/latest.html#_the_direct_mode). Nothing is read
 
 import contextlib
 import hashlib
-import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from kbench.build.observation import MAX_PATHS
+from kbench.storage import json_values
 from kbench.storage.settings import cache_dir
 
 FOLDER = "manifests"
@@ -115,7 +114,8 @@ def record(path: Path, variant: str, files: Sequence[str], folders: Sequence[str
     place = _place(path, variant)
     manifest = current(path, variant).joined(Manifest.taken(path, files[:MAX_PATHS], folders[:MAX_PATHS]))
     known = [other for other in _known(place) if other != manifest][: MAX_KNOWN - 1]
-    _write(place, [manifest, *known])
+    with contextlib.suppress(OSError):  # without a cache nothing is known later
+        json_values.write(place, {"manifests": json_values.plain([manifest, *known])})
     return manifest
 
 
@@ -170,22 +170,11 @@ def _place(path: Path, variant: str) -> Path:
 def _known(place: Path) -> list[Manifest]:
     """Read the manifests of files of one content, the last recorded first; none from a damaged file."""
     try:
-        return [_manifest(fields) for fields in json.loads(place.read_text())]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return [_manifest(fields) for fields in json_values.read(place)["manifests"]]
+    except (TypeError, KeyError, AttributeError):
         return []
 
 
 def _manifest(fields: Mapping[str, Any]) -> Manifest:
     tables = [{str(name): str(found) for name, found in fields[kind].items()} for kind in ("files", "folders")]
     return Manifest(files=tables[0], folders=tables[1])
-
-
-def _write(place: Path, manifests: Sequence[Manifest]) -> None:
-    """Replace the manifest file as a whole; if two writers race, the last one wins. Needs a cache."""
-    text = json.dumps([{"files": {**one.files}, "folders": {**one.folders}} for one in manifests])
-    with contextlib.suppress(OSError):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=".")
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        os.replace(name, place)

@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
 from kbench.children.child_error import STARVED, ChildError, explain_exit, reported
-from kbench.children.forked import Fork, OwnFork
+from kbench.children.forked import Fork
 from kbench.core import traces
 from kbench.core.model import Status
 from kbench.sandbox import process_tree, rungs
@@ -30,25 +31,25 @@ JUDGE = "kbench.judge.start"
 WORKER = "kbench.worker.main"
 TOOL_ORDERS = "KBENCH_TOOL"
 """Environment variable of a worker below compute-sanitizer or ncu: the tool's command line, the rung, its folders."""
+MAX_TASKS = 2 * rungs.MAX_PROCESSES
+"""Processes and threads of one tree."""
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How to start a child: the module to run, its environment and folder, and how far to lock it in."""
+    """Start of a child: the module to run, its environment and folder, and the rung that locks it in."""
 
     module: str
     environment: Mapping[str, str]
     folder: Path
     rung: rungs.Rung
-    arguments: tuple[str, ...] = ()
-    """Of the module's `main`, behind the number of its socket."""
     surroundings: Surroundings | None = None
     memory_limit_bytes: int | None = None
 
-    def told(self) -> Message:
-        """Return what a nursery must know to fork such a child; a judge hears of its environment from us alone."""
+    def order(self) -> Message:
+        """Return what a nursery must know to fork such a child; a judge gets its environment on its own channel."""
         if self.module == JUDGE:
             return {"module": JUDGE}
         return {
@@ -60,6 +61,18 @@ class Launch:
         }
 
 
+class ChildState(StrEnum):
+    """States of a child. Any may end in GONE, and nothing leads out of it."""
+
+    STARTING = "starting"
+    """It has not answered yet."""
+    READY = "ready"
+    STOPPED = "stopped"
+    """Its whole tree is kept stopped."""
+    GONE = "gone"
+    """This process has killed it."""
+
+
 class Child:
     """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
 
@@ -67,12 +80,11 @@ class Child:
     a fork of this process.
     """
 
-    def __init__(
-        self, launch: Launch, nursery: "Child | None" = None, begun: tuple[OwnFork, socket.socket] | None = None
-    ):
+    def __init__(self, launch: Launch, nursery: "Child | None" = None, begun: tuple[Fork, socket.socket] | None = None):
+        self.state = ChildState.STARTING
         self._nursery = nursery
         self._forking = threading.Lock()
-        self._process: subprocess.Popen[bytes] | Fork | OwnFork
+        self._process: subprocess.Popen[bytes] | Fork
         if begun is not None:
             self._process, ours = begun
         else:
@@ -83,11 +95,10 @@ class Child:
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
         self._kills_before = system_kills()
-        self._stopped = False
         self.observed = Observed()
-        """What the process reported of what it reads and starts."""
+        """Reports of the process about what it reads and starts."""
         self.woken_ns = 0
-        """When it was last let go on (`time.perf_counter_ns`), before it could."""
+        """Time at which it was last continued (`time.perf_counter_ns`), before it could run."""
         self._closed: ClosedCensus | None = None
         self._excused_at: float | None = None
         self._excused_before_s = 0.0
@@ -105,12 +116,12 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the child has ended."""
+        """True once the child has ended."""
         return self._process.poll() is not None
 
     @property
     def _is_starved(self) -> bool:
-        """Whether the system killed any processes for lack of memory while the child lived, perhaps this one."""
+        """True if the system killed processes for lack of memory while the child lived, perhaps this one."""
         return system_kills() > self._kills_before
 
     @property
@@ -148,25 +159,29 @@ class Child:
         except PeerGoneError as error:
             raise self.death() from error
 
-    def hear(self, timeout_s: float, told_s: float | None = None) -> Message:
-        """Return the next message about the present request; `told_s` is the time limit to name where none comes.
+    def hear(self, timeout_s: float, named_s: float | None = None) -> Message:
+        """Return the next message about the present request; `named_s` is the time limit to name where none comes.
 
         An answer with an `error` key is raised as ChildError, as are death, silence and nonsense.
         """
+        answer = self.receive(timeout_s, named_s)
+        if "error" in answer:
+            raise reported(answer, self.log)
+        return answer
+
+    def receive(self, timeout_s: float, named_s: float | None = None) -> Message:
+        """Return the next message about the present request, also one with an `error` key. Raises ChildError."""
         try:
-            answer = self._answer(time.monotonic() + timeout_s)
+            return self._answer(time.monotonic() + timeout_s)
         except WireError as error:
             raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         except DeadlineError as error:
-            limit_s = timeout_s if told_s is None else told_s
+            limit_s = timeout_s if named_s is None else named_s
             raise ChildError(
                 Status.CALL_TIMEOUT, f"no answer within {limit_s:{'.2g' if limit_s < 10 else '.0f'}} s", self.log
             ) from error
         except PeerGoneError as error:
             raise self.death() from error
-        if "error" in answer:
-            raise reported(answer, self.log)
-        return answer
 
     def _answer(self, deadline: float) -> Message:
         """Receive the next message about the present request. Raises WireError for one about another."""
@@ -181,6 +196,8 @@ class Child:
                     raise
         if field(answer, "n", int) != self._sequence:
             raise WireError("an answer to a request that was not made")
+        if self.state is ChildState.STARTING:
+            self.state = ChildState.READY
         if "observed" in answer:
             self.observed.add(answer["observed"])
         return answer
@@ -188,18 +205,18 @@ class Child:
     def _fork(self, launch: Launch, link: socket.socket) -> Fork:
         """Ask this child, a nursery, for a fork of it."""
         reader, output = os.pipe()
-        listener, told = os.pipe()
+        reports, writer = os.pipe()
         try:
             with self._forking:
-                self.channel.send(launch.told(), [output, link.fileno(), told])
+                self.channel.send(launch.order(), [output, link.fileno(), writer])
         except PeerGoneError:
             pass  # it has ended, and the fork with it
         except DeadlineError:
             self.kill()  # it may have half of a message
         finally:
             os.close(output)
-            os.close(told)
-        return Fork(listener, reader)
+            os.close(writer)
+        return Fork(reports, reader)
 
     def death(self) -> ChildError:
         """Explain the end of a child that closed its channel."""
@@ -215,7 +232,7 @@ class Child:
         return ChildError(status, reason, self.log)
 
     def finish(self, timeout_s: float) -> bool:
-        """Close the channel, which tells the child to end; return whether it ended in time."""
+        """Close the channel, which asks the child to end; return whether it ended in time."""
         self.channel.close()
         try:
             self._process.wait(timeout_s)
@@ -228,6 +245,7 @@ class Child:
 
         One that is not born yet has heard of no solution, and ends by itself when it finds its channel closed.
         """
+        self.state = ChildState.GONE
         if not isinstance(self._process, Fork) or self._process.is_born:
             process_tree.kill_tree(self.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -247,9 +265,10 @@ class Child:
         against no limit.
         Raises ChildError where some of it cannot be stopped; where it ran all the same, it is killed.
         """
-        self._stopped = True
+        before, tree = self.state, None
+        assert before is not ChildState.STOPPED, "a tree that is stopped already is not stopped again"
+        self._become(ChildState.STOPPED)
         self._excused_at = time.monotonic() if excused else None
-        tree = None
         try:
             if (tree := process_tree.stop_tree(self.pid, self._closed)) is None:
                 raise ChildError(*self._broken("its processes could not be stopped between two calls"), self.log)
@@ -258,13 +277,17 @@ class Child:
                 why = self._kill_because(*self._broken("its processes ran on while they were stopped"))
                 raise ChildError(*why, self.log)
         finally:
-            self._stopped = False
+            self._become(before)
             self._excused_before_s, self._excused_at = self._excused_s(), None
             if tree is not None:
                 self.woken_ns = tree.go_on()
 
+    def _become(self, state: ChildState) -> None:
+        if self.state is not ChildState.GONE:
+            self.state = state
+
     def _broken(self, reason: str) -> tuple[Status, str]:
-        """Return what is wrong with a tree that cannot be kept stopped: one that the system kills, seems to run."""
+        """Return what is wrong with a tree that cannot be kept stopped: one that the system kills seems to run."""
         return (Status.OUT_OF_MEMORY, STARVED) if self._is_starved else (Status.PROTOCOL_ERROR, reason)
 
     def _excused_s(self) -> float:
@@ -278,26 +301,29 @@ class Child:
 
     def _watch_memory(self, limit_bytes: int) -> None:
         while self._process.poll() is None:
-            # What is stopped cannot grow, and what runs meanwhile is being timed.
-            if not self._stopped and self._held_bytes() > limit_bytes:
-                reason = f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed"
-                self._kill_because(Status.OUT_OF_MEMORY, reason)
+            # A stopped tree cannot grow, and another one is being timed meanwhile.
+            if self.state is not ChildState.STOPPED and (excess := self._excess(limit_bytes)):
+                self._kill_because(Status.OUT_OF_MEMORY, f"the process {excess} and was killed")
                 return
             time.sleep(WATCHDOG_INTERVAL_S)
 
     def _kill_because(self, status: Status, reason: str) -> tuple[Status, str]:
-        """Kill the tree; return the first cause: to whoever has just stopped it, one that is killed seems to run."""
+        """Kill the tree; return the first cause: a tree that is killed while it is stopped seems to run."""
         self._killed_because = self._killed_because or (status, reason)
         process_tree.kill_tree(self.pid)
         return self._killed_because
 
-    def _held_bytes(self) -> int:
-        return tree_rss_bytes(self.pid, _rss_bytes(self._nursery.pid) if self._nursery is not None else 0)
+    def _excess(self, limit_bytes: int) -> str:
+        """Return in words which limit the tree exceeds; empty for none. The kernel's limit of tasks exempts root."""
+        if tree_rss_bytes(self.pid, _rss_bytes(self._nursery.pid) if self._nursery is not None else 0) > limit_bytes:
+            return f"used more than {limit_bytes / 2**30:.1f} GiB of host memory"
+        tasks = sum(len(process_tree.threads(process.pid)) for process in members(self.pid))
+        return f"started more than {MAX_TASKS} processes and threads" if tasks > MAX_TASKS else ""
 
 
 def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
     # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
-    python = [sys.executable, "-P", "-m", launch.module, str(link.fileno()), *launch.arguments]
+    python = [sys.executable, "-P", "-m", launch.module, str(link.fileno())]
     return subprocess.Popen(
         rungs.command(launch.rung, python, launch.surroundings),
         env=dict(launch.environment),
@@ -330,7 +356,7 @@ def tree_rss_bytes(pid: int, inherited_bytes: int = 0) -> int:
 
 
 def _rss_bytes(pid: int) -> int:
-    # Of the first thread that lives: one that has ended knows nothing of the memory that it shared.
+    # A thread that has ended knows nothing of the memory that it shared: the first living one does.
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a name each
     except OSError:  # the process has ended

@@ -1,4 +1,4 @@
-"""How a child fails: an exit code, a log, or an exception that it reported, as a status with a reason."""
+"""Failures of a child: an exit code, a log, or an exception that it reported, as a status with a reason."""
 
 import re
 import signal
@@ -10,7 +10,12 @@ from kbench.wire.channel import Message, both_ends
 KILLED = "killed (SIGKILL)"
 STARVED = "the machine had no memory left and the system killed processes: run less beside this, or a smaller case"
 ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
-OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc|ALLOC(ATION)?_FAILED"
+    r"|NOT_INITIALIZED when calling `?cu\w+Create",
+    re.I,
+)
+"""Words of torch, C++ and NVIDIA's libraries; a library whose handle finds no memory is not initialised."""
 LAUNCH_FAILED = re.compile(
     r"CUDA error|CUDA driver error|cudaError|unspecified launch failure|invalid configuration", re.I
 )
@@ -27,7 +32,7 @@ class ChildError(Exception):
 
 
 def explain_exit(code: int | None, log: str, *, starved: bool = False) -> tuple[Status, str]:
-    """Map an exit code and the log's tail to a status. Codes above 128 are a shell's way to tell a signal.
+    """Map an exit code and the log's tail to a status. Codes above 128 are a shell's, for a signal.
 
     `code` is None of a process that closed its channel and has not ended. `starved` is whether the system killed any
     processes for lack of memory while this one lived; one that has just been killed takes its time to end.
@@ -53,7 +58,7 @@ def explain_exit(code: int | None, log: str, *, starved: bool = False) -> tuple[
 
 
 def reported(answer: Message, log: str) -> ChildError:
-    """Turn a failure that a child reported itself into a ChildError; what it says can only count against it."""
+    """Turn a failure that a child reported itself into a ChildError; its words can only count against it."""
     error = answer["error"] if isinstance(answer["error"], dict) else {"message": answer["error"]}
     stage, kind, message, trace = (str(error.get(name, "")) for name in ("stage", "type", "message", "traceback"))
     status = classify(stage, kind, message)

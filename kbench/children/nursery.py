@@ -2,8 +2,8 @@
 
 Importing torch costs two seconds of a processor; a run pays it once. Its nursery is started before anything of a
 problem is known, with a worker's environment. It holds what an interpreter holds that has imported torch, runs nothing
-of a solution, and learns of a worker where it lives and how far to lock it in; of a judge it learns nothing. So what
-a fork inherits is no secret, and the same for all.
+of a solution, and learns of a worker its folder and its rung, and of a judge nothing. So a fork inherits no secret, and
+the same as all others.
 
 A judge's first act is to fork a nursery of its own for its workers, which end with it. Only then it hears, on a
 channel that it alone holds, of its environment and its run.
@@ -20,27 +20,27 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from kbench.children.child import JUDGE, WORKER, Child, Launch
-from kbench.children.forked import BIRTH_TIMEOUT_S, OwnFork
+from kbench.children.forked import BIRTH_TIMEOUT_S, Fork
 from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.wire.channel import Channel, Message, PeerGoneError
 
-OF_EXTENSIONS = ("setuptools", "torch.utils.cpp_extension")
-"""What a worker that loads extensions imports for 0.2 s; the first for the second. The nursery of a judge imports it
-once the first worker is forked, which others need not wait for, unless the one that it is a fork of has."""
+EXTENSION_MODULES = ("setuptools", "torch.utils.cpp_extension")
+"""Modules that a worker imports to load extensions, which takes 0.2 s. The nursery of a judge imports them after the
+first fork, which need not wait for them."""
 REAP_INTERVAL_MS = 100
-"""Where the kernel cannot watch a process (before Linux 5.3)."""
+"""Poll interval on kernels that cannot watch a process (before Linux 5.3)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivingFork:
-    """What the nursery keeps of a fork: the pipe to tell its end into, and what becomes readable then, if anything."""
+    """The nursery's record of a fork: the pipe for its exit code, and a descriptor that is readable at its end."""
 
     pipe: int
     watch: int | None
@@ -48,7 +48,7 @@ class LivingFork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkedChild:
-    """What a fork finds when it wakes: who it is to be, and the two descriptors that are its own."""
+    """The order that a fork finds when it wakes, and the two descriptors that are its own."""
 
     message: Message
     output: int
@@ -61,7 +61,7 @@ class ForkedChild:
         detach(self.output, self.link)
         if self.message["module"] == JUDGE:
             self._begin(self._judge)
-        # As after exec. A process that is not dumpable cannot set up a user namespace.
+        # A process that is not dumpable cannot set up a user namespace; after exec it would be dumpable, too.
         process_tree.prctl(process_tree.PR_SET_DUMPABLE, 1)
         settle(self.message)
         mode = rungs.supervision(rungs.Rung(self.message["rung"]))
@@ -113,13 +113,13 @@ class ForkedChild:
             os._exit(code)
 
 
-def detach(output: int, link: int) -> None:
-    """Lead a session of one's own, with nothing of the nursery's but an output and a link."""
+def detach(output: int, *links: int) -> None:
+    """Lead a new session, with nothing of the nursery's but an output and the links."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    process_tree.close_descriptors(keep={link})
+    process_tree.close_descriptors(keep={*links})
 
 
 def settle(message: Message) -> None:
@@ -134,13 +134,14 @@ def fork_nursery() -> Child:
     """Fork a nursery of this process's own, which must not know anything yet."""
     ours, theirs = socket.socketpair()
     reader, output = os.pipe()
+    reports, writer = os.pipe()
     judge = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
             process_tree.die_with(judge)
             ours.close()
-            detach(output, theirs.fileno())
+            detach(output, theirs.fileno(), writer)  # the writer closes with this process: it has ended then
             fork = serve(Channel(theirs), then=import_for_extensions)
             if fork is not None:
                 fork.become()
@@ -148,10 +149,12 @@ def fork_nursery() -> Child:
             traceback.print_exc()
         finally:
             os._exit(0)
+    _report(writer, pid)
+    os.close(writer)
     os.close(output)
     theirs.close()
     launch = Launch(module=__name__, environment={}, folder=Path("/"), rung=rungs.Rung.NONE)
-    return Child(launch, begun=(OwnFork(pid, reader), ours))
+    return Child(launch, begun=(Fork(reports, reader), ours))
 
 
 def exit_code(error: SystemExit) -> int:
@@ -165,8 +168,8 @@ def exit_code(error: SystemExit) -> int:
 def serve(channel: Channel, then: Callable[[], None] | None = None) -> ForkedChild | None:
     """Fork for each message until the peer hangs up; None then, and in each fork its ForkedChild.
 
-    Three descriptors come with a message: the fork's output, its link to the peer, and a pipe that is told the
-    fork's pid and, when it has ended, its exit code, a line each. After the first fork `then` is called.
+    Three descriptors come with a message: the fork's output, its link to the peer, and a pipe for the fork's pid and,
+    when it has ended, its exit code, a line each. After the first fork `then` is called.
     """
     forks: dict[int, LivingFork] = {}
     poll = select.poll()
@@ -183,14 +186,14 @@ def serve(channel: Channel, then: Callable[[], None] | None = None) -> ForkedChi
             output, link, pipe = fds
         except PeerGoneError:
             return None
-        with contextlib.suppress(OSError):  # no room for a process now: the closed pipe tells it
+        with contextlib.suppress(OSError):  # no room for a process now: the pipe closes without a pid
             own, pid = os.getpid(), os.fork()
             if pid == 0:
                 return ForkedChild(message=message, output=output, link=link, nursery=own)
             forks[pid] = LivingFork(pipe=os.dup(pipe), watch=process_tree.watch(pid))
             if (watch := forks[pid].watch) is not None:
                 poll.register(watch, select.POLLIN)
-            _tell(pipe, pid)
+            _report(pipe, pid)
         for descriptor in (output, link, pipe):
             os.close(descriptor)
         if then is not None:
@@ -199,12 +202,12 @@ def serve(channel: Channel, then: Callable[[], None] | None = None) -> ForkedChi
 
 
 def _reap(forks: dict[int, LivingFork], poll: select.poll) -> None:
-    """Tell of each fork that has ended how it did."""
+    """Report the exit code of each fork that has ended."""
     for pid, fork in list(forks.items()):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if not ended:
             continue
-        _tell(fork.pipe, os.waitstatus_to_exitcode(status))
+        _report(fork.pipe, os.waitstatus_to_exitcode(status))
         os.close(fork.pipe)
         if fork.watch is not None:
             poll.unregister(fork.watch)
@@ -212,15 +215,9 @@ def _reap(forks: dict[int, LivingFork], poll: select.poll) -> None:
         del forks[pid]
 
 
-def _tell(pipe: int, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # the judge has lost interest
+def _report(pipe: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it any more
         os.write(pipe, f"{number}\n".encode())
-
-
-def has_opened_a_device() -> bool:
-    """Return whether this process holds a GPU: its forks could not open one any more."""
-    links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
-    return any(link.startswith("/dev/nvidia") for link in links)
 
 
 def shows_a_gpu() -> bool:
@@ -241,36 +238,24 @@ def import_ahead(name: str) -> None:
 
 
 def import_for_extensions() -> None:
-    """Import what workers need that load extensions. Who loads one is told what is broken; the others go on."""
-    for name in OF_EXTENSIONS:
+    """Import what workers need that load extensions; an error shows where one is loaded."""
+    for name in EXTENSION_MODULES:
         with contextlib.suppress(Exception):
             import_ahead(name)
 
 
-def import_all(names: Sequence[str], link: int) -> None:
-    """Import modules; where one opens a GPU, begin again without it, with the same link to the peer."""
-    for name in names:
-        import_ahead(name)
-        if has_opened_a_device():
-            os.set_inheritable(link, True)
-            left = [other for other in names if other != name]
-            os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", str(link), *left])  # noqa: S606
-
-
 def main() -> None:
-    """Serve on the socket whose descriptor is the first argument; the others are modules to import ahead."""
+    """Serve on the socket whose descriptor is the argument."""
     rungs.harden_judge()
-    link = int(sys.argv[1])
-    gc.disable()  # what is imported stays
+    gc.disable()  # imported modules stay
     importlib.import_module(WORKER)  # by name: this room knows neither judges nor workers
     import torch  # noqa: F401
 
-    import_all(sys.argv[2:], link)
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     gc.freeze()
     gc.enable()
-    fork = serve(Channel(socket.socket(fileno=link)))
+    fork = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
     if fork is not None:
         fork.become()
 

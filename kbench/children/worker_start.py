@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ KEPT_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """When something must be over, on a clock that may have stood still meanwhile; it is None while it does."""
+    """A point in time on a clock that may stand still; the clock is None while it does."""
 
     at_s: float
     clock: Callable[[], float | None] = time.monotonic
@@ -54,7 +54,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
-    """How workers of this judge are run."""
+    """Settings of a judge's workers."""
 
     device: str
     rung: int
@@ -64,24 +64,24 @@ class WorkerConfig:
     case_bytes: int = 0
     """Inputs, outputs and parameters of one call."""
     deadlines: tuple[Deadline, ...] = ()
-    """Of the present solution, for everything that is asked of its worker."""
+    """Deadlines of the present solution, for all requests to its worker."""
     cache: str = ""
     home: str = ""
-    """Where the judge keeps what its own reference compiles."""
+    """Folder for what the judge's own reference compiles."""
     files: list[str] = field(default_factory=list)
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
     uuid: str = ""
-    """Of the device, for which the judge queues; empty where it does not."""
+    """UUID of the device that the judge shares with other processes; empty where it does not wait for them."""
     leases: str = ""
-    """Folder of the queues."""
+    """Folder of the device's locks."""
     holder: str = ""
-    """Who the judge's parent is, for those who wait."""
+    """Name of the judge's parent, for processes that wait."""
     compilers: list[str] = field(default_factory=list)
-    """Of the solutions that are expected first, what they compile with while they run: their workers start at once."""
+    """Compilers of the solutions that are expected first: their workers start at once."""
 
 
 STEADY_HOST = {
-    # OpenMP threads that spin while they wait lose their turn on a shared processor: PyTorch's LayerNorm, 40 us on its
+    # OpenMP threads that spin while they wait lose their turn on a shared processor: PyTorch's LayerNorm, 40 µs on its
     # own, took 15 ms beside other programs (2 threads on 2 busy cores).
     "OMP_WAIT_POLICY": "PASSIVE",
     # Not at once, though: a thread that sleeps between two operations may wake up on the other one's processor, where
@@ -132,10 +132,25 @@ def start_nursery(config: WorkerConfig) -> Child:
     return Child(Launch(module=module, environment=environment, folder=folder, rung=rungs.Rung.NONE))
 
 
+def setup_request(
+    device: str, rung: int, *, writable: Sequence[Path], temporary: str | Path, hidden: Sequence[Path]
+) -> Message:
+    """Return the first request to a worker: to lock itself in. It lacks `allow_exec` and `threads`."""
+    return {
+        "op": "setup",
+        "caller": str(Path.cwd()),
+        "device": device,
+        "rung": rung,
+        "writable": [str(path) for path in writable],
+        "temporary": str(temporary),
+        "hidden": [str(path) for path in hidden],
+    }
+
+
 class StartedWorker:
     """A worker process that locks itself in; it has not heard of any solution.
 
-    What depends on the solution that it gets is which `compiler` it may start, if any, and imports ahead.
+    Only its `compiler` depends on the solution that it gets: it may start that, if any, and imports it ahead.
     """
 
     def __init__(self, config: WorkerConfig, nursery: Child, number: int, *, compiler: str):
@@ -155,20 +170,10 @@ class StartedWorker:
             ),
             nursery,
         )
-        setup = {
-            "op": "setup",
-            "caller": str(Path.cwd()),
-            "device": config.device,
-            "rung": config.rung,
-            "writable": [str(self.scratch)],
-            "temporary": str(temporary),
-            "hidden": [str(path) for path in closed],
-            "allow_exec": bool(compiler),
-            "threads": config.threads,
-            "imports": IMPORTS[compiler],
-        }
+        setup = setup_request(config.device, config.rung, writable=[self.scratch], temporary=temporary, hidden=closed)
+        setup |= {"allow_exec": bool(compiler), "threads": config.threads, "imports": IMPORTS[compiler]}
         self.gate: Gate | None = None
-        """Of a worker on a GPU that has been asked to open it."""
+        """The gate of a worker on a GPU that has been asked to open it."""
 
         def locked_in() -> Message:
             answer = self.child.request(setup, timeout_s=SETUP_TIMEOUT_S)
@@ -193,7 +198,7 @@ class StartedWorker:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the worker has locked itself in and imported what it was to, or has failed to."""
+        """True once the worker has locked itself in and imported what it was to, or has failed to."""
         return self._setup.done()
 
     def settle(self) -> None:
@@ -227,14 +232,18 @@ def in_thread(request: Callable[[], T]) -> Future[T]:
 
 
 def memory_limit_bytes(case_bytes: int = 0) -> int:
-    """Return what a worker may use of the host's memory: enough for any honest use, and a share of what there is.
+    """Return the limit of a worker's host memory: enough for any honest use, and a share of what is free.
 
-    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over. What this process has freed
-    and kept (STEADY_HOST) is given back first.
+    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over. Memory that this process
+    has freed and kept (STEADY_HOST) is given back first.
     """
     libc.call("malloc_trim", 0)
-    generous = MEMORY_FLOOR_BYTES + MEMORY_PER_CASE * case_bytes
+    return at_most_available(MEMORY_FLOOR_BYTES + MEMORY_PER_CASE * case_bytes)
+
+
+def at_most_available(limit_bytes: int) -> int:
+    """Return a limit of a process's host memory, which leaves other processes a share of what is free now."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
-            return min(generous, int(int(line.split()[1]) * 1024 * MEMORY_SHARE))
-    return generous
+            return min(limit_bytes, int(int(line.split()[1]) * 1024 * MEMORY_SHARE))
+    return limit_bytes

@@ -14,7 +14,7 @@ from typing import Any
 
 from kbench.cluster import membership, parcels
 from kbench.cluster.membership import Member
-from kbench.cluster.supervisor import Over, Supervisor, Told, UnitDone
+from kbench.cluster.supervisor import News, Over, Supervisor, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Finding, Status
 from kbench.devices import selection
@@ -83,11 +83,11 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
 
 def require_same(members: Sequence[Member]) -> None:
     """Require equal versions on all members and the driver, and one device model. Raises UsageError with a fix."""
-    versions = membership.here(members[0].versions.driver)  # a driver may be on a host without a GPU
+    versions = membership.here(members[0].versions[membership.DRIVER])  # a driver may be on a host without a GPU
     driver = replace(members[0], host=f"{platform.node()} (this host)", versions=versions)
-    told = [*membership.differences([driver, members[0]]), *membership.differences(members)]
-    if told:
-        raise UsageError("; ".join(told), membership.remedy(versions))
+    found = [*membership.differences([driver, members[0]]), *membership.differences(members)]
+    if found:
+        raise UsageError("; ".join(found), membership.remedy(versions))
 
 
 def _reach(address: str) -> None:
@@ -141,7 +141,7 @@ class Cluster:
     def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
         self._options, self._posts, self._ray = options, posts, _ray()
         self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=options.lanes * len(posts))
-        self._news: queue.SimpleQueue[tuple[RemoteDevice, Told | Exception]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[tuple[RemoteDevice, News | Exception]] = queue.SimpleQueue()
         self._waiting: list[Task] = []
         self._lost_with: dict[str, list[str]] = {}
         """Hosts that died while they judged a task, by its key."""
@@ -174,8 +174,8 @@ class Cluster:
         """Yield events until all tasks have verdicts, no supervisor is left, or the limit of failures is reached."""
         self._assign()
         while (self._dispatcher.left or self._halted) and not all(post.is_gone for post in self._posts):
-            post, told = self._news.get()
-            yield from self._take(post, told)
+            post, news = self._news.get()
+            yield from self._take(post, news)
             self._assign()
 
     def stop(self) -> None:
@@ -217,9 +217,9 @@ class Cluster:
             self._parcels[path] = parcel.sha256, self._ray.put(parcel)
         return self._parcels[path]
 
-    def _take(self, post: RemoteDevice, told: Told | Exception) -> Iterator[SweepEvent]:
+    def _take(self, post: RemoteDevice, news: News | Exception) -> Iterator[SweepEvent]:
         name = post.member.name
-        match told:
+        match news:
             case UnitDone(key=key, result=result) if key in post.flying:
                 if hosts := self._lost_with.get(key):
                     result = replace(result, attempts=result.attempts + len(hosts))
@@ -228,15 +228,15 @@ class Cluster:
                     result = replace(result, outcome=replace(result.outcome, findings=findings))
                 yield from self._record(post.flying[key], result, post)
             case Retried(task=task) if task.key in post.flying:
-                yield replace(told, task=post.flying[task.key])
+                yield replace(news, task=post.flying[task.key])
             case DeviceState():
-                yield replace(told, device=name)
+                yield replace(news, device=name)
             case Over(reason=reason):
                 self._waiting = [*self._take_back(post), *self._waiting]
                 if not self._halted:
                     yield DeviceState(device=name, state="gone", reason=reason)
             case Exception():
-                yield from self._lose(post, _first_line(told))
+                yield from self._lose(post, _first_line(news))
 
     def _take_back(self, post: RemoteDevice) -> list[Task]:
         """End a member; return the tasks that it leaves."""

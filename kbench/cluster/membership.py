@@ -1,26 +1,15 @@
 """Members of a sweep over several hosts, and the comparison of their software. Only `here` is not pure."""
 
 import platform
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
 
 from kbench.build.interpreter import package_sha256
 from kbench.core.version import __version__
 from kbench.devices.selection import DeviceChoice
 
-NAMES = {"kbench": "kbench", "python": "Python", "torch": "torch", "driver": "the NVIDIA driver"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """Software that a verdict or a time depends on; torch's version names its CUDA (`2.11.0+cu130`)."""
-
-    kbench: str
-    python: str
-    torch: str
-    driver: str
-    """Empty on a host without an NVIDIA driver."""
+DRIVER = "the NVIDIA driver"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +18,8 @@ class Member:
 
     host: str
     device: DeviceChoice
-    versions: Versions
+    versions: Mapping[str, str]
+    """Software that a verdict or a time depends on, by its name; torch's names its CUDA (`2.11.0+cu130`)."""
 
     @property
     def name(self) -> str:
@@ -37,22 +27,22 @@ class Member:
         return f"{self.host}:{self.device.uuid}"
 
 
-def here(driver: str) -> Versions:
-    """Return the versions on this host, without importing torch."""
-    return Versions(
-        kbench=f"{__version__} (files {package_sha256()[:12]})",
-        python=platform.python_version(),
-        torch=metadata.version("torch"),
-        driver=driver,
-    )
+def here(driver: str) -> dict[str, str]:
+    """Return the versions on this host, without importing torch; `driver` is empty without an NVIDIA driver."""
+    return {
+        "kbench": f"{__version__} (files {package_sha256()[:12]})",
+        "Python": platform.python_version(),
+        "torch": metadata.version("torch"),
+        DRIVER: driver,
+    }
 
 
-def remedy(wanted: Versions) -> str:
+def remedy(wanted: Mapping[str, str]) -> str:
     """Return the commands that install the wanted versions on a host."""
-    torch, _, build = wanted.torch.partition("+")
+    torch, _, build = wanted["torch"].partition("+")
     index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
     return (
-        f"on the host that differs: Python {wanted.python}, `pip install torch=={torch}{index}`, "
+        f"on the host that differs: Python {wanted['Python']}, `pip install torch=={torch}{index}`, "
         "`pip install '.[ray]'` in a checkout of this commit; or `ray stop` there, to leave it out"
     )
 
@@ -62,13 +52,10 @@ def differences(members: Sequence[Member]) -> list[str]:
     first = members[0]
     found = []
     for member in members[1:]:
-        theirs, ours = asdict(member.versions), asdict(first.versions)
-        hosts = member.host, first.host
-        found += [_apart(NAMES[name], theirs[name], ours[name], *hosts) for name in NAMES if theirs[name] != ours[name]]
-        if member.device.name != first.device.name:
-            found.append(_apart("the device", member.device.name, first.device.name, *hosts))
+        theirs, ours = ({**one.versions, "the device": one.device.name} for one in (member, first))
+        found += [
+            f"{name} is {theirs[name] or 'missing'} on {member.host} and {ours[name] or 'missing'} on {first.host}"
+            for name in ours
+            if theirs[name] != ours[name]
+        ]
     return list(dict.fromkeys(found))
-
-
-def _apart(what: str, one: str, other: str, here: str, there: str) -> str:
-    return f"{what} is {one or 'missing'} on {here} and {other or 'missing'} on {there}"

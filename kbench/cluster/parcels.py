@@ -10,7 +10,6 @@ from pathlib import Path
 from kbench.build import manifest
 from kbench.build.interpreter import PACKAGE
 from kbench.build.observation import SOURCE_SUFFIXES
-from kbench.core.errors import MachineError
 from kbench.engine.task import Task
 from kbench.plugins.registry import Entry
 
@@ -48,9 +47,7 @@ def digest(files: Mapping[str, bytes], main: str) -> str:
 
 
 def unpack(parcel: Parcel, folder: Path) -> Path:
-    """Write a parcel below a folder, once; return the path of its source. Raises MachineError for a damaged parcel."""
-    if digest(parcel.files, parcel.main) != parcel.sha256:
-        raise MachineError(f"a source arrived damaged: {parcel.main}", "run the sweep again with `--resume`")
+    """Write a parcel below a folder, once; return the path of its source."""
     home = folder / parcel.sha256[:32]
     if not home.is_dir():
         for name, content in parcel.files.items():

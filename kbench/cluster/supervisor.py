@@ -34,12 +34,12 @@ class UnitDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
-    """The supervisor judges nothing more; `reason` is empty if it was told to end."""
+    """The supervisor judges nothing more; `reason` is empty if the driver ended it."""
 
     reason: str
 
 
-Told = UnitDone | Retried | DeviceState | Over
+News = UnitDone | Retried | DeviceState | Over
 
 
 class Supervisor:
@@ -51,7 +51,7 @@ class Supervisor:
         with contextlib.suppress(OSError):  # not as root: start Ray with RAY_worker_niceness=0
             os.setpriority(os.PRIO_PROCESS, 0, 0)
         self._device = selection.choose(kind)
-        self._news: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._crew: Crew | None = None
         self._sources = Path()
@@ -99,11 +99,11 @@ class Supervisor:
         if self._crew is not None:
             self._crew.halt(reason)
 
-    def events(self) -> Iterator[Told]:
+    def events(self) -> Iterator[News]:
         """Yield events; the last one is Over."""
-        while not isinstance(told := self._news.get(), Over):
-            yield told
-        yield told
+        while not isinstance(news := self._news.get(), Over):
+            yield news
+        yield news
 
     def stop(self) -> None:
         """End all judges and builders."""

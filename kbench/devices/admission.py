@@ -1,23 +1,33 @@
-"""Admission to a device: a lock for verifying or timing, and room in its memory.
+"""Admission to a device: processes verify beside each other and time alone, and so it is with the device's memory.
 
-Processes queue, and are admitted in the order of arrival. A process reserves memory first and takes the lock second,
-one of each at a time; another order is an error and not a deadlock. See docs/adr/0022-sharing-a-device.md.
+A lock is a file that its holders lock with flock: the kernel drops the lock with the process, in any container. In
+front of it is a turnstile, a second file, in which one process at a time waits for the lock: a process that waits to be
+alone is not overtaken by others that share. See docs/adr/0022-sharing-a-device.md.
 """
 
 import contextlib
+import fcntl
 import getpass
+import io
 import math
 import os
 import sys
 import time
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbench.core.errors import InternalError, MachineError
-from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
-from kbench.devices.shared_folder import guarded
+from kbench.core.errors import MachineError
+
+DEVICE, MEMORY = "device", "memory"
+"""Names of a device's two locks."""
+TURNSTILE = ".turnstile"
+OPEN_TO_ALL = 0o777
+"""Mode of the folder, without the sticky bit, and, without execution, of its files: every user locks them."""
+POLL_S = 0.02
+"""Chosen. Seconds between tries. Every process tries equally often, so none of those at a turnstile is preferred."""
+NOTE_CHARACTERS = 120
+NO_NOTE = "another kbench process"
 
 
 class DeviceBusyError(Exception):
@@ -32,80 +42,21 @@ class DeviceBusyError(Exception):
 class Wait:
     """A caller's wait while others use the device: its limit, and the reports of their names."""
 
-    timeout_s: float | None = None
-    """Time until DeviceBusyError; None waits without a limit, 0 not at all."""
+    timeout_s: float = math.inf
+    """Time until DeviceBusyError; 0 waits not at all."""
     on_wait: Callable[[str], None] | None = None
     """Called with the holder's name when the wait begins, unless `timeout_s` is 0. An exception ends the wait."""
-    again_s: float | None = None
-    """Seconds between calls of `on_wait`; None calls it once."""
+    again_s: float = math.inf
+    """Seconds between calls of `on_wait`."""
 
-
-class Patience:
-    """One wait that has begun."""
-
-    def __init__(self, wait: Wait):
-        self._wait = wait
-        self._began_s = time.monotonic()
-        self._due_s = -math.inf
-
-    @property
-    def waited_s(self) -> float:
-        """Time since the wait began."""
-        return time.monotonic() - self._began_s
-
-    @property
-    def left_s(self) -> float:
-        """Time until the wait is given up."""
-        return float("inf") if self._wait.timeout_s is None else self._wait.timeout_s - self.waited_s
-
-    def report(self, holder: str) -> None:
-        """Report the holder, if a report is due. Raises DeviceBusyError when the time is over."""
-        if self.left_s <= 0:
-            raise DeviceBusyError(holder)
-        if self._wait.on_wait is not None and time.monotonic() >= self._due_s:
-            again_s = self._wait.again_s
-            self._due_s = math.inf if again_s is None else time.monotonic() + again_s
-            self._wait.on_wait(holder)
-
-
-POLL_S = 0.05
-POLL_SHARE = 0.02
-"""Chosen. Poll interval as a share of the waiting time, 50 ms at most: each poll wakes a processor."""
-RECOUNT_S = 0.5
-"""Chosen. Interval between counts of the claims: a killed process changes no folder."""
 
 PATIENTLY = Wait()
-LOCKS = (ClaimKind.SHARED, ClaimKind.EXCLUSIVE)
-
-Blocking = Callable[[list[QueuePlace]], list[QueuePlace]]
-"""Selects the earlier claims that must end first."""
-
-_own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
-"""Claims of this process, held or waiting: `lock` and `memory`."""
 
 
 def leases() -> Path:
-    """Return the folder of the queues: KBENCH_LEASES, else one for all users, which workers cannot see (Landlock)."""
+    """Return the folder of the locks: KBENCH_LEASES, else one for all users, which workers cannot see (Landlock)."""
     shared = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
     return Path(os.environ.get("KBENCH_LEASES") or shared).absolute()
-
-
-def in_use(uuid: str) -> bool:
-    """Return whether any kbench process holds or waits for a device."""
-    try:
-        return bool(ClaimQueue(leases() / uuid.replace("/", "_")).places())
-    except (OSError, MachineError):
-        return False
-
-
-def others_using(uuid: str) -> str:
-    """Name the other commands that hold or wait for a device; empty if there are none."""
-    queue = ClaimQueue(leases() / uuid.replace("/", "_"))
-    try:
-        others = [place for place in queue.places() if not queue.describe([place]).startswith(signature())]
-        return queue.describe(others) if others else ""
-    except (OSError, MachineError):
-        return ""
 
 
 def signature() -> str:
@@ -124,8 +75,8 @@ def signature() -> str:
 class Admission:
     """Access of this process to one device, shared with every other kbench process on this machine.
 
-    Methods raise DeviceBusyError when the time of their `wait` is over, InternalError if this process might wait for
-    itself, MachineError if the folder cannot be used.
+    A thread takes memory first and the device second, one of each at a time. Methods raise DeviceBusyError when the
+    time of their `wait` is over, and MachineError if the folder cannot be used.
     """
 
     uuid: str
@@ -133,122 +84,150 @@ class Admission:
     """Name of this process in the reports of waiting processes."""
     folder: Path = field(default_factory=leases)
 
-    @contextlib.contextmanager
-    def shared(self, wait: Wait = PATIENTLY) -> Iterator[None]:
+    def shared(self, wait: Wait = PATIENTLY) -> contextlib.AbstractContextManager[None]:
         """Use the device beside others, for verifying and rehearsing; no process times meanwhile."""
-        with self._admitted(ClaimKind.SHARED, 0, lambda earlier: _of(earlier, ClaimKind.EXCLUSIVE), wait):
-            yield
+        return self._held(DEVICE, fcntl.LOCK_SH, wait)
 
-    @contextlib.contextmanager
-    def exclusive(self, wait: Wait = PATIENTLY) -> Iterator[None]:
+    def exclusive(self, wait: Wait = PATIENTLY) -> contextlib.AbstractContextManager[None]:
         """Use the device alone, for timing; not within `shared`."""
-        with self._admitted(ClaimKind.EXCLUSIVE, 0, lambda earlier: _of(earlier, *LOCKS), wait):
-            yield
+        return self._held(DEVICE, fcntl.LOCK_EX, wait)
+
+    def memory(self, wait: Wait = PATIENTLY, *, alone: bool = False) -> contextlib.AbstractContextManager[None]:
+        """Use memory of the device, beside other processes or `alone`; they keep it until their case is judged."""
+        return self._held(MEMORY, fcntl.LOCK_EX if alone else fcntl.LOCK_SH, wait)
 
     def is_wanted(self) -> bool:
-        """Return whether any process uses the device alone or waits for that; within `shared` it waits."""
-        queue = self._queue()
-        with guarded(queue.folder, Patience(PATIENTLY).report):
-            return any(place.kind is ClaimKind.EXCLUSIVE for place in queue.places())
+        """Return whether a process waits for the device; within `shared` it waits to time."""
+        return _is_locked(self._file(DEVICE + TURNSTILE), fcntl.LOCK_SH)
+
+    def is_memory_wanted(self) -> bool:
+        """Return whether a process waits for memory that this one has."""
+        return _is_locked(self._file(MEMORY + TURNSTILE), fcntl.LOCK_SH)
+
+    def others(self) -> str:
+        """Name another command that verifies or times on the device; empty if there is none."""
+        path = self._file(DEVICE)
+        holder = _note(path) if _is_locked(path) else ""
+        return "" if holder.startswith(self.signature) else holder
+
+    def is_in_use(self) -> bool:
+        """Return whether any kbench process uses the device or memory of it."""
+        return any(_is_locked(self._file(lock)) for lock in (DEVICE, MEMORY))
+
+    def _file(self, name: str) -> Path:
+        return self.folder / f"{self.uuid.replace('/', '_')}.{name}"
 
     @contextlib.contextmanager
-    def reserve(self, need_bytes: int, capacity_bytes: int, wait: Wait = PATIENTLY) -> Iterator["Reservation"]:
-        """Reserve device memory before it is allocated, while no lock is held.
+    def _held(self, lock: str, how: int, wait: Wait) -> Iterator[None]:
+        path = self._file(lock)
+        began_s, due_s = time.monotonic(), -math.inf
 
-        Waits until it fits `capacity_bytes` together with all earlier claims, or until there is no earlier one. Raises
-        ValueError for negative bytes.
-        """
-        if need_bytes < 0:
-            raise ValueError(f"{need_bytes} bytes cannot be reserved")
+        def pause() -> None:
+            nonlocal due_s
+            left_s = began_s + wait.timeout_s - time.monotonic()
+            if left_s <= 0:
+                raise DeviceBusyError(_note(path))
+            if wait.on_wait is not None and time.monotonic() >= due_s:
+                due_s = time.monotonic() + wait.again_s
+                wait.on_wait(_note(path))
+            time.sleep(min(POLL_S, left_s))
 
-        def too_much(earlier: list[QueuePlace]) -> list[QueuePlace]:
-            ahead = _of(earlier, ClaimKind.MEMORY)
-            return [] if _fits(ahead, need_bytes, capacity_bytes) else ahead
-
-        with self._admitted(ClaimKind.MEMORY, need_bytes, too_much, wait) as claim:
-            yield Reservation(self._queue(), claim, capacity_bytes)
-
-    def _queue(self) -> ClaimQueue:
-        return ClaimQueue(self.folder / self.uuid.replace("/", "_"))
-
-    @contextlib.contextmanager
-    def _admitted(self, kind: ClaimKind, need_bytes: int, blocking: Blocking, wait: Wait) -> Iterator[Claim]:
-        queue, patience = self._queue(), Patience(wait)
-        claim: Claim | None = None
-        try:
-            while claim is None or not claim.is_there:  # the folder was removed: queue in the new one
-                with guarded(queue.folder, patience.report):
-                    if claim is not None:
-                        claim.release()
-                    _refuse_deadlock(kind)
-                    claim = queue.enter(kind, need_bytes, self.signature)
-                    _own["lock" if kind in LOCKS else "memory"] = claim
-                _wait(queue, claim, blocking, patience)
-            yield claim
-        finally:
-            if claim is not None:
-                claim.release()
+        with contextlib.ExitStack() as held:
+            with _locked(self._file(lock + TURNSTILE), fcntl.LOCK_EX, pause):
+                file = held.enter_context(_locked(path, how, pause))
+            with contextlib.suppress(OSError):  # the disk is full: the lock holds without its note
+                file.truncate(0)
+                os.pwrite(file.fileno(), self.signature.encode(errors="replace"), 0)
+            yield
 
 
-class Reservation:
-    """Device memory that this process may allocate until the `with` block ends."""
-
-    def __init__(self, queue: ClaimQueue, claim: Claim, capacity_bytes: int):
-        self._queue = queue
-        self._claim = claim
-        self._capacity_bytes = capacity_bytes
-
-    def is_in_the_way(self) -> bool:
-        """Return whether a later claim waits for memory, without waiting; False if the folder cannot be read."""
-        try:
-            with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).report):
-                claims = _of(self._queue.places(), ClaimKind.MEMORY)
-        except (DeviceBusyError, MachineError, OSError):
-            return False
-        later = [number for number, place in enumerate(claims) if place.ticket > self._claim.place.ticket]
-        return not all(_fits(claims[:number], claims[number].need_bytes, self._capacity_bytes) for number in later)
+@contextlib.contextmanager
+def _locked(path: Path, how: int, pause: Callable[[], None]) -> Iterator[io.FileIO]:
+    """Lock a file for a `with` block; `pause` is called between two tries. Raises MachineError."""
+    while True:
+        with _opened(path) as file:
+            while not _try_lock(file, how):
+                pause()
+            if not _is_there(file, path):  # removed meanwhile: others lock another file of this name
+                continue
+            try:
+                yield file
+            finally:
+                # Unlock explicitly, since a child that is being started may have a copy of the descriptor.
+                fcntl.flock(file, fcntl.LOCK_UN)
+            return
 
 
-def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patience) -> None:
-    """Wait until no earlier claim blocks this one, or this one was withdrawn."""
-    while claim.is_there:
-        seen = queue.changed_ns()
-        with guarded(queue.folder, patience.report):
-            ahead = blocking([place for place in queue.places() if place.ticket < claim.place.ticket])
-            if not ahead:
-                claim.admit()
-                return
-            holder = queue.describe(ahead)
-        patience.report(holder)
-        until = time.monotonic() + RECOUNT_S
-        while queue.changed_ns() == seen and (left_s := min(until - time.monotonic(), patience.left_s)) > 0:
-            time.sleep(min(max(POLL_SHARE * patience.waited_s, 0.001), POLL_S, left_s))
+def _opened(path: Path) -> io.FileIO:
+    """Open a file that every user may lock, and make it if missing. Raises MachineError, also for a link."""
+    _make_folder(path.parent)
+    try:
+        file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, OPEN_TO_ALL), "r+b")
+    except OSError as error:
+        raise _unusable(path.parent, error) from error
+    _open_to_all(file.fileno(), OPEN_TO_ALL & 0o666)
+    return file
 
 
-def _of(places: list[QueuePlace], *kinds: ClaimKind) -> list[QueuePlace]:
-    return [place for place in places if place.kind in kinds]
+def _make_folder(folder: Path) -> None:
+    """Make a folder that every user may write to, if it is missing. Raises MachineError, also for a link."""
+    try:
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    _open_to_all(opened, OPEN_TO_ALL)
+    os.close(opened)
 
 
-def _fits(others: list[QueuePlace], need_bytes: int, capacity_bytes: int) -> bool:
-    """Return whether a claim fits beside others. Without others it is admitted, and the device decides."""
-    return not others or sum(place.need_bytes for place in others) + need_bytes <= capacity_bytes
+def _open_to_all(opened: int, mode: int) -> None:
+    """Change the mode of an open file or folder, whatever the umask says, where that is allowed."""
+    if os.fstat(opened).st_mode & 0o7777 != mode:
+        with contextlib.suppress(OSError):
+            os.fchmod(opened, mode)
 
 
-def _refuse_deadlock(kind: ClaimKind) -> None:
-    """Raise InternalError if this process might wait for itself, or for a process that waits for it."""
-    held = {name: claim.place.kind for name, claim in list(_own.items()) if claim.is_live}
-    if "lock" in held:
-        raise InternalError(
-            f"asked for `{kind}` within `{held['lock']}`", "leave that first; memory comes before the lock"
-        )
-    if kind is ClaimKind.MEMORY and "memory" in held:
-        raise InternalError("asked for a second reservation within the first", "end it first")
+def _try_lock(file: io.FileIO, how: int) -> bool:
+    """Lock an open file, if no other process keeps it from that."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
-def _disown() -> None:
-    """Close the parent's claims in a forked child, which must neither release nor keep them."""
-    for claim in list(_own.values()):
-        claim.disown()
+def _is_locked(path: Path, how: int = fcntl.LOCK_EX) -> bool:
+    """Return whether a process keeps others from locking a file in this way; False where it cannot be opened."""
+    try:
+        with io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            return not _try_lock(file, how)
+    except OSError:
+        return False
 
 
-os.register_at_fork(after_in_child=_disown)
+def _is_there(file: io.FileIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except OSError:
+        return False
+
+
+def _note(path: Path) -> str:
+    """Return the name of a lock's last holder and the time that it has held, on one line of printable characters."""
+    try:
+        with io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            note = file.read(NOTE_CHARACTERS).decode(errors="replace").strip()
+            seconds = max(0, round(time.time() - os.fstat(file.fileno()).st_mtime))
+    except OSError:
+        return NO_NOTE
+    words = "".join(character if character.isprintable() else "?" for character in note)
+    return f"{words or NO_NOTE}, for {seconds} s"
+
+
+def _unusable(folder: Path, error: OSError) -> MachineError:
+    """Return the error for a folder that cannot be used, with a hint."""
+    hint = f"`ls -ld {folder.parent} {folder}` and `df -i {folder.parent}` show the cause"
+    if isinstance(error, PermissionError):
+        hint = f"every user must be able to change files there: `chmod -R a+rwX {folder}`"
+    return MachineError(f"the locks of the device in {folder} cannot be used: {error.strerror}", hint)

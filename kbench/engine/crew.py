@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbench.children.nursery import OF_EXTENSIONS
 from kbench.core.errors import MachineError
 from kbench.core.events import RunOptions
 from kbench.devices import peaks
@@ -85,7 +84,7 @@ class Crew:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
-        self._closing.enter_context(nursery_process.nursery(OF_EXTENSIONS))
+        self._closing.enter_context(nursery_process.nursery())
         shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
         self._closing.callback(shapes.close)
         context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)

@@ -15,11 +15,12 @@ from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Statu
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
+from kbench.engine.guard import Guard
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
-from kbench.host import builder, health, listing, sanitizer
-from kbench.host.builder import built, keep_manifest, keep_problem_manifest
+from kbench.host import builder, listing, sanitizer
+from kbench.host.builder import built, keep_manifest
 from kbench.host.context import RunContext
-from kbench.host.judge_process import JudgeProcess, OpenedCase, reference_build, spec_of
+from kbench.host.judge_process import Evaluated, JudgeProcess, OpenedCase, reference_build, spec_of
 from kbench.plugins import case_selection, registry, source
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -82,8 +83,8 @@ class Evaluator:
     Judges are forks of the present nursery. To be used within `nursery_process.nursery`, by one thread.
     """
 
-    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch):
-        self._device, self._rung, self._scratch, self.watch = device, rung, scratch, watch
+    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard):
+        self._device, self._rung, self._scratch, self.guard = device, rung, scratch, guard
         self.peaks = peaks.load_peaks(device, cache_dir())
         self._bench: Bench | None = None
 
@@ -93,7 +94,9 @@ class Evaluator:
         asked = problem, manifest.identity(problem.path), options
         if self._bench is None or self._bench.judges != asked:
             self.close()
-            self._bench = self._bench_for(*asked)
+            context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
+            looking = sanitizer.Sanitizer(problem, context)
+            self._bench = Bench(problem=problem, problem_sha256=asked[1], context=context, sanitizer=looking, files=[])
         bench = self._bench
         known, bench.files = bench.files, files
         if bench.judge is not None and not bench.judge.has_ended:
@@ -106,11 +109,6 @@ class Evaluator:
         bench.close()
         if not builder.problem_may_compile(bench.problem, bench.context):
             self._ready(solutions)
-
-    def _bench_for(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
-        context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
-        looking = sanitizer.Sanitizer(problem, context)
-        return Bench(problem=problem, problem_sha256=problem_sha256, context=context, sanitizer=looking, files=[])
 
     @property
     def problem_path(self) -> str:
@@ -175,30 +173,30 @@ class Evaluator:
         stage_s: dict[str, float] = {}
         found = yield from self._open(unit, [unit.solution, *following], stage_s)
         if isinstance(found, Failed):
-            self.watch.look(found.status)
+            self.guard.look(found.status)
             return self._result(found, None, stage_s)
         judge = self._ready([unit.solution])
         failed = yield from self._build_reference(judge, unit, stage_s)
         if failed is not None:
             return self._result(failed, None, stage_s)
-        yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=False)
-        if judge.unbuilt:
+        answer = yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=False)
+        if answer.unbuilt:
             failed = yield from self._build(unit.solution, unit, stage_s)
             if failed is None:
-                yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=True)
+                answer = yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=True)
             else:
-                judge.outcome = self.explain(failed, unit.solution, unit.case)
-        identity = keep_manifest(unit.solution, judge.solution_observed)
+                answer = replace(answer, outcome=self.explain(failed, unit.solution, unit.case))
+        identity = keep_manifest(unit.solution.path, unit.solution.variant, answer.observed)
         if left is not None:
             left.spend(stage_s, of_problem_s=judge.problem_s)
-        outcome = judge.outcome
+        outcome = answer.outcome
         self._look_after(outcome)
         self._present.units += 1
         if not isinstance(outcome, Failed):
             modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
-        result = self._result(outcome, found, stage_s, judge.weights)
-        return replace(result, judge_raised=judge.has_raised, source_sha256=identity)
+        result = self._result(outcome, found, stage_s, answer.weights)
+        return replace(result, judge_raised=answer.has_raised, source_sha256=identity)
 
     def _judged(
         self,
@@ -210,18 +208,23 @@ class Evaluator:
         stage_s: dict[str, float],
         *,
         rehearsed: bool,
-    ) -> Generator[StageEvent, None, None]:
-        """Have the judge evaluate a solution; yields the stages, and leaves the outcome in the judge."""
+    ) -> Generator[StageEvent, None, Evaluated]:
+        """Have the judge evaluate a solution; yields the stages, and returns its answer."""
         request = self._request(judge, unit, following, left, rehearsed=rehearsed)
         stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
-        for stage, ok, elapsed_s in stages:
+        while True:
+            try:
+                stage, ok, elapsed_s = next(stages)
+            except StopIteration as end:
+                answer: Evaluated = end.value
+                return answer
             if elapsed_s is not None:
                 stage_s[stage] = stage_s.get(stage, 0.0) + elapsed_s
                 yield unit.ended(stage, elapsed_s, ok=ok)
-                continue
-            if stage == "wait":
-                yield Waiting(device=self._device.name, holder=judge.holder)
-            yield unit.started(stage)
+            else:
+                if stage == "wait":
+                    yield Waiting(device=self._device.name, holder=judge.holder)
+                yield unit.started(stage)
 
     def _build_reference(
         self, judge: JudgeProcess, unit: Unit, stage_s: dict[str, float]
@@ -255,7 +258,7 @@ class Evaluator:
         )
         if source == "builtin":
             return OwnShare(share=0.0)
-        if source != "worker" or self.watch.quarantine is not None:
+        if source != "worker" or self.guard.quarantine is not None:
             return None
         opened = yield from self._open(unit, [unit.solution], {})
         bench = self._present
@@ -269,7 +272,7 @@ class Evaluator:
             bench.close()
             found = OwnShare(share=None, reason=error.reason, status=error.status)
         if found.status is not None:
-            self.watch.look(found.status)
+            self.guard.look(found.status)
         stage_s["profile"] = time.monotonic() - began
         yield unit.ended("profile", stage_s["profile"])
         return found
@@ -342,7 +345,7 @@ class Evaluator:
             self._note_stuck(judge, case, error.log)
             return Failed(status=error.status, reason=error.reason, log=error.log)
         bench.opened = (case, found)
-        bench.problem_sha256 = keep_problem_manifest(bench.problem, judge.observed)
+        bench.problem_sha256 = keep_manifest(bench.problem.path, "", judge.observed)
         return found
 
     def _note_stuck(self, judge: JudgeProcess, case: Case, log: str = "") -> None:
@@ -375,9 +378,9 @@ class Evaluator:
     def _look_after(self, outcome: Outcome) -> None:
         for finding in outcome.findings:
             if finding.kind is FindingKind.LEVEL and finding.status is not None:
-                self.watch.look(finding.status)
+                self.guard.look(finding.status)
         if isinstance(outcome, Failed):
-            self.watch.look(outcome.status)
+            self.guard.look(outcome.status)
 
     def _result(
         self, outcome: Outcome, opened: OpenedCase | None, stage_s: dict[str, float], weights: str = ""

@@ -1,4 +1,4 @@
-"""The health of one device during a sweep: checked after each crash, put back into service, or quarantined."""
+"""The health of one device while it is used: checked after each crash, put back into service, or quarantined."""
 
 import threading
 import time
@@ -8,22 +8,24 @@ from pathlib import Path
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Status
 from kbench.devices.selection import DeviceChoice
-from kbench.engine.evaluator import Evaluator
 from kbench.engine.task import DeviceState
 from kbench.host import health
-from kbench.host.health import Watch
 from kbench.storage import quarantine
+from kbench.storage.quarantine import Quarantine
 
 WAITS_S = (0.0, 5.0, 20.0)
 """Chosen. After the contexts of all judges and workers ended, a driver may take some seconds to recover the device."""
 
 
-class Guard(Watch):
-    """A Watch for lanes: a device that fails a probe is suspect until its lanes are empty, and is then probed again."""
+class Guard:
+    """Watches a device. One that fails a probe is suspect until its lanes are empty, and is then probed again."""
 
-    def __init__(self, device: DeviceChoice, cache_dir: Path, report: Callable[[DeviceState], None]):
-        super().__init__(device, cache_dir)
-        self.lanes: list[Evaluator] = []
+    def __init__(self, device: DeviceChoice, cache_dir: Path, report: Callable[[DeviceState], None] | None = None):
+        self.device, self._cache_dir = device, cache_dir
+        self._before = health.vitals(device)
+        self.quarantine: Quarantine | None = None
+        self.interrupts: list[Callable[[], None]] = []
+        """Kills of the judges of its lanes."""
         self.incidents = 0
         """Number of times that the device was suspect."""
         self.suspect = ""
@@ -49,8 +51,8 @@ class Guard(Watch):
 
     def interrupt(self) -> None:
         """Kill all judges of its lanes."""
-        for lane in self.lanes:
-            lane.interrupt()
+        for interrupt in self.interrupts:
+            interrupt()
 
     def _recover(self) -> None:
         """Probe again, with no process of kbench on the device: it is back in service, or quarantined."""
@@ -71,4 +73,5 @@ class Guard(Watch):
         self._say("quarantined", self.suspect)
 
     def _say(self, state: str, reason: str) -> None:
-        self._report(DeviceState(device=self.device.uuid, state=state, reason=reason))
+        if self._report is not None:
+            self._report(DeviceState(device=self.device.uuid, state=state, reason=reason))

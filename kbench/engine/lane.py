@@ -1,9 +1,13 @@
 """One lane of a device, the only loop over units: it judges tasks, and never lets one of them end the rest."""
 
+import contextlib
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from kbench.core.events import StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
@@ -15,12 +19,17 @@ from kbench.engine.dispatch import Dispatcher
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
 from kbench.engine.ladder import budget_s, does_not_fit, may_retry
-from kbench.engine.machine import NEEDS_ROOM, full_disk
 from kbench.engine.task import Budgets, Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, time_left
 from kbench.host.builder import MAYBE_THE_PROBLEM
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
+from kbench.storage.settings import cache_dir
+
+MIN_FREE_BYTES = 64 << 20
+"""Chosen. A build of an extension writes up to some ten MB, and one that lacks room leaves some behind."""
+NEEDS_ROOM = frozenset({Status.BUILD_FAILED, Status.IMPORT_FAILED, Status.INIT_FAILED, Status.RAISED})
+"""Statuses of a solution that could not write a file."""
 
 Judging = Generator[LaneEvent, None, UnitResult | None]
 """Yields events, and returns a result; None if the device is gone or nothing more is started."""
@@ -76,7 +85,7 @@ class Lane:
     """Time that the solutions of the batch have left, by path and variant."""
 
     def __post_init__(self) -> None:
-        self.guard.lanes.append(self.evaluator)
+        self.guard.interrupts.append(self.evaluator.interrupt)
 
     def serve(self) -> Iterator[LaneEvent]:
         """Take tasks until there are none, all is stopped or the device is gone."""
@@ -251,6 +260,16 @@ class Lane:
         if exceeded is not None and result.status is Status.HARNESS_ERROR:
             return replace(result, outcome=Failed(status=Status.TOTAL_TIMEOUT, reason=exceeded.reason))
         return result
+
+
+def full_disk() -> str:
+    """Name a folder of the machine, of the cache or of temporary files, whose disk has no room left; empty for none."""
+    for folder in (cache_dir(), Path(tempfile.gettempdir())):
+        with contextlib.suppress(OSError):  # a folder that is not there yet
+            free_bytes = shutil.disk_usage(folder).free
+            if free_bytes < MIN_FREE_BYTES:
+                return f"no room is left on the disk of {folder} ({free_bytes >> 20} MB are free)"
+    return ""
 
 
 def _smaller(task: Task) -> Case | None:

@@ -9,7 +9,7 @@ from typing import Any
 from kbench.build import manifest
 from kbench.core import roofline
 from kbench.core.events import RunOptions
-from kbench.core.model import SCHEMA_VERSION, Case, Failed, Outcome, Passed, ResultRow, Timing
+from kbench.core.model import SCHEMA_VERSION, Case, Cost, Failed, Outcome, Passed, ResultRow, Timing
 from kbench.core.version import __version__
 from kbench.engine.unit import UnitResult
 from kbench.plugins.registry import Entry
@@ -93,10 +93,7 @@ def make_row(
         contract=errors.contract if errors else "",
         **_fields(result, ("isolation", "tensors", "weights"), ""),
         tf32=options.allow_tf32,
-        dram_bytes=cost.dram_bytes if cost else None,
-        flops=cost.flops if cost else None,
-        gb_per_s=cost.dram_bytes / median_ns if cost and median_ns > 0 else None,
-        tflop_per_s=cost.flops / median_ns / 1e3 if cost and median_ns > 0 else None,
+        **_work(cost, median_ns),
         peak_bytes=outcome.peak_bytes if isinstance(outcome, Passed) else None,
         limit_ns=round(bound.limit_ns) if bound else None,
         limit_rate=bound.rate if bound else "",
@@ -111,6 +108,15 @@ def make_row(
 
 def _fields(record: object, names: Sequence[str], absent: object) -> dict[str, Any]:
     return {name: getattr(record, name, absent) for name in names}
+
+
+def _work(cost: Cost | None, median_ns: int) -> dict[str, Any]:
+    """Return what a call moves and computes, and its rates."""
+    dram_bytes, flops = (None, None) if cost is None else (cost.dram_bytes, cost.flops)
+    gb_per_s, tflop_per_s = None, None
+    if cost is not None and median_ns > 0:
+        gb_per_s, tflop_per_s = cost.dram_bytes / median_ns, cost.flops / median_ns / 1e3
+    return {"dram_bytes": dram_bytes, "flops": flops, "gb_per_s": gb_per_s, "tflop_per_s": tflop_per_s}
 
 
 def _whole(ns: float | None) -> int | None:

@@ -25,7 +25,7 @@ from kbench.core.events import (
 from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Failed, Finding, FindingKind, Passed, ResultRow, Status
 from kbench.devices import monitor, peaks, selection
-from kbench.devices.admission import in_use
+from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.engine.builds import Builds, default_jobs
 from kbench.engine.derived_shapes import DerivedShapes
@@ -132,7 +132,7 @@ def other_processes(context: RunContext) -> tuple[Finding, ...]:
     if not context.options.wait_for_device or context.options.verify_only:
         return ()
     found = monitor.foreign_processes(device)
-    if not found or in_use(device.uuid):
+    if not found or Admission(uuid=device.uuid).is_in_use():
         return ()
     message = f"other processes computed on the device when the run began: {', '.join(found)}"
     return (Finding(code="interference", kind=FindingKind.TIMING, message=message),)
@@ -233,7 +233,7 @@ class Session:
         self._tasks, self._context, self._files, self._stack = tasks, context, files, stack
         self._options, self._device = context.options, context.device
         self._solutions = list(dict.fromkeys(task.solution for task in tasks))
-        self._guard = Guard(self._device, cache_dir(), lambda _state: None)
+        self._guard = Guard(self._device, cache_dir())
         self._dispatcher = Dispatcher(max_failures=None, write=files.write, lanes=1, batch=len(tasks))
         self._shapes = DerivedShapes()
         self.lane = Lane(

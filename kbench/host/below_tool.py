@@ -44,12 +44,14 @@ class BelowTool(Builder):
             orders = {
                 "command": [*command],
                 "rung": self._context.rung,
-                "folder": str(home),
+                "writable": [str(home)],
                 "temporary": around.temporary,
                 "hidden": [str(path) for path in hidden],
+                "allow_exec": True,
             }
-            told = {TOOL_ORDERS: json.dumps(orders), **environment}
-            child = Child(self._launch("kbench.worker.under_tool", told, home, around))
+            child = Child(
+                self._launch("kbench.worker.under_tool", {TOOL_ORDERS: json.dumps(orders), **environment}, home, around)
+            )
             try:
                 yield child
             finally:

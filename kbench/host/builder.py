@@ -12,7 +12,7 @@ from typing import Any, Self
 from kbench.build import cache, hints, interpreter, manifest
 from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
-from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
+from kbench.children.worker_start import SETUP_TIMEOUT_S, at_most_available, setup_request, worker_environment
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.devices import admission
@@ -46,7 +46,7 @@ MAYBE_THE_PROBLEM = frozenset({Status.INIT_FAILED, Status.IMPORT_TIMEOUT})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """What a builder's process says that it compiled so far."""
+    """A report of a builder's process about what it compiled so far."""
 
     extensions: int
     compiler: str
@@ -90,9 +90,9 @@ class Builder:
         """Rehearse the solution for every case, by its key: it may start programs, and what it compiles is kept.
 
         It is constructed, and called unless its construction compiled all that it seems to need; with `calls` in any
-        case. What it read becomes its manifest. Publishes on success and returns the failure otherwise. Only failures
-        to compile or to end in time are failures of a build: a judge finds the others. Where the problem fails before,
-        nothing is published. Raises MachineError if the cache cannot be written.
+        case. The files that it read become its manifest. Publishes on success and returns the failure otherwise. Only
+        failures to compile or to end in time are failures of a build: a judge finds the others. Where the problem fails
+        before, nothing is published. Raises MachineError if the cache cannot be written.
         """
         device_key = device_key or self._context.device.key
         cached = cache.entry_for(entry.path, entry.variant, device_key, cache_dir())
@@ -118,12 +118,12 @@ class Builder:
             self._set_up(child, writable, around.temporary, closed)
             compiler = self._go_through(child, entry, cases, turns, done, calls=calls)
         except ChildError as error:
-            keep_manifest(entry, child.observed)
+            keep_manifest(entry.path, entry.variant, child.observed)
             return describe(error)
         else:
             child.kill()
             namespaces.clear(around)
-            keep_manifest(entry, child.observed)
+            keep_manifest(entry.path, entry.variant, child.observed)
             cached, before = cache.entry_for(entry.path, entry.variant, device_key, cache_dir()), cached
             try:
                 if compiler is not None:
@@ -194,7 +194,7 @@ class Builder:
             environment={**worker_environment(home), **environment, **self._context.device.environment},
             folder=home,
             rung=rungs.Rung(self._context.rung),
-            memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            memory_limit_bytes=at_most_available(MEMORY_LIMIT_BYTES),
             surroundings=around,
         )
 
@@ -214,19 +214,10 @@ class Builder:
         **other: Any,
     ) -> None:
         """Have the worker lock itself in and open the device, with `other` than the usual fields of its setup."""
-        setup = {
-            "op": "setup",
-            "caller": str(Path.cwd()),
-            "device": self._context.device.kind,
-            "rung": self._context.rung,
-            "writable": [str(path) for path in writable],
-            "temporary": temporary,
-            "hidden": [str(path) for path in closed],
-            "allow_exec": True,
-            "threads": 2,
-            "niceness": self._niceness,
-        }
-        child.request(setup | other, timeout_s=limit_s)
+        device, rung = self._context.device.kind, self._context.rung
+        setup = setup_request(device, rung, writable=writable, temporary=temporary, hidden=closed)
+        setup |= {"allow_exec": True, "threads": 2, "niceness": self._niceness, **other}
+        child.request(setup, timeout_s=limit_s)
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
     def _case(self, overrides: Mapping[str, Any]) -> Message:
@@ -292,17 +283,8 @@ def describe(error: ChildError) -> Failed:
     return Failed(status=error.status, reason=printable(first or error.reason), log=error.log)
 
 
-def keep_manifest(entry: Entry, observed: Observed) -> str:
+def keep_manifest(path: Path, variant: str, observed: Observed) -> str:
     """Keep what processes of a file read; return its identity, empty where the file is gone."""
-    return _kept(entry.path, entry.variant, observed)
-
-
-def keep_problem_manifest(problem: Entry, observed: Observed) -> str:
-    """Keep what the judge read of a problem; return its identity, empty where the file is gone."""
-    return _kept(problem.path, "", observed)
-
-
-def _kept(path: Path, variant: str, observed: Observed) -> str:
     try:
         return manifest.record(path, variant, observed.files, observed.folders).digest(path, variant)
     except OSError:
@@ -319,7 +301,7 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to build, as far as its words suggest that it has anything to build."""
+        """True if nothing is left to build, as far as its words suggest that it has anything to build."""
         if not self.cached.is_built:
             return not hints.may_compile(self.entry.path, self.entry.builtin)
         return not self.rehearsals

@@ -22,7 +22,7 @@ STAMP = "trimmed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheUse:
-    """What a cache holds, or what was removed from it."""
+    """Number and size of the entries of a cache, or of those that were removed."""
 
     entries: int
     size_bytes: int

@@ -1,4 +1,4 @@
-"""What all processes that a run starts have in common."""
+"""Settings that all processes of a run share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,6 @@ class RunContext:
     options: RunOptions
     device: DeviceChoice
     rung: int
-    """Of the sandbox."""
+    """The rung of the sandbox."""
     scratch: Path
     """Temporary folder, which its processes cannot read except for their own parts."""

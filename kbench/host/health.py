@@ -4,39 +4,16 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from kbench.build import interpreter
-from kbench.core.health import PROBED_AFTER, ProbeAnswer, Vitals, diagnose
-from kbench.core.model import Status
+from kbench.core.health import ProbeAnswer, Vitals, diagnose
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import DriverError
 from kbench.devices.nvml import NvmlDevice
 from kbench.devices.selection import DeviceChoice
 from kbench.sandbox import rung_probe
-from kbench.storage import quarantine
-from kbench.storage.quarantine import Quarantine
 
 PROBE_LIMIT_S = 30.0
-
-
-class Watch:
-    """Watches a device during a run: reads its vitals at the start and probes it after each crash."""
-
-    def __init__(self, device: DeviceChoice, cache_dir: Path):
-        self.device = device
-        self._cache_dir = cache_dir
-        self._before = vitals(device)
-        self.quarantine: Quarantine | None = None
-
-    def look(self, status: Status) -> None:
-        """Probe the device after a status that may have damaged it; quarantine it if it fails."""
-        if status not in PROBED_AFTER or self.quarantine is not None:
-            return
-        reason = examine(self.device, self._before)
-        if reason is not None:
-            uuid, name = self.device.uuid, self.device.name
-            self.quarantine = quarantine.impose(self._cache_dir, uuid=uuid, name=name, reason=reason)
 
 
 def examine(device: DeviceChoice, before: Vitals | None = None) -> str | None:

@@ -5,8 +5,8 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from kbench.build import cache, interpreter
 from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
-from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError
+from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError, reported
 from kbench.children.worker_start import STEADY_HOST
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare
@@ -30,7 +30,7 @@ from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import removal, rungs
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
+from kbench.wire.channel import Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.wire.observed import Observed
 from kbench.wire.options import encode_options
 
@@ -68,24 +68,34 @@ class OpenedCase:
     """Time until the device, or memory on it, was free."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """A judge's answer about a solution."""
+
+    outcome: Outcome
+    weights: str = ""
+    unbuilt: str = ""
+    """Words for what the solution tried that only a build may do; empty for nothing."""
+    observed: Observed = field(default_factory=Observed)
+    """Files that workers of the solution read."""
+    has_raised: bool = False
+    """True if the evaluation ended with an exception of the judge's own, other than a lack of memory."""
+
+
+Evaluating = Generator[tuple[str, bool, float | None], None, Evaluated]
+"""Yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over."""
+
+
 class JudgeProcess:
     """A judge child."""
 
     def __init__(self, context: RunContext, *, problem: Entry, files: Sequence[Path], expected: Sequence[Entry]):
         self._context = context
         self._home = Path(tempfile.mkdtemp(prefix="judge-", dir=context.scratch))
-        self.unbuilt = ""
-        """What the last solution tried that only a build may do, in words; empty for nothing."""
-        self.solution_observed = Observed()
-        """What workers of the last solution read."""
-        self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
-        self.weights = ""
-        self.has_raised = False
-        """Whether the last evaluation ended with an exception of the judge's own, other than a lack of memory."""
         self.stuck = ""
         """Why the last request had no answer, where the problem's own code took too long with the constants of it."""
         self.is_overdue = False
-        self._own_time = OwnTime()
+        self._problem_time = OwnTime()
         self.holder = ""
         launch = Launch(
             module=JUDGE,
@@ -102,12 +112,12 @@ class JudgeProcess:
         config = self._worker_config(files, expected)
         config |= {"home": str(self._home), "reference_artefacts": reference_build(problem, context)["artefacts"]}
         with contextlib.suppress(PeerGoneError):  # the first request says why
-            told = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}
-            self._child.channel.send(told)
+            settings = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}
+            self._child.channel.send(settings)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the judge has ended."""
+        """True once the judge has ended."""
         return self._child.has_ended
 
     @property
@@ -118,11 +128,11 @@ class JudgeProcess:
     @property
     def problem_s(self) -> float:
         """Seconds of the last evaluation in which the problem's own code ran within time limits of its own."""
-        return self._own_time.seconds
+        return self._problem_time.seconds
 
     @property
     def observed(self) -> Observed:
-        """What the problem's own code read in the judge, and what it started."""
+        """Record of the files that the problem's own code read in the judge, and of the programs that it started."""
         return self._child.observed
 
     def close(self) -> None:
@@ -157,7 +167,7 @@ class JudgeProcess:
         self._within_limits({"op": "start"})
 
     def admit(self, files: Sequence[Path]) -> None:
-        """Tell the judge about further solutions of the same problem. Raises ChildError."""
+        """Have the judge take further solutions of the same problem. Raises ChildError."""
         self._child.request({"op": "admit", "files": [str(path) for path in files]}, timeout_s=OPEN_TIMEOUT_S)
 
     def open(self, problem: Entry, case: Case) -> OpenedCase:
@@ -200,21 +210,32 @@ class JudgeProcess:
         return answer["bytes"] or None, answer["memory_bytes"]
 
     def _within_limits(self, message: Message, total_s: float = math.inf) -> Message:
-        """Return the answer to a request that runs the problem's code; a judge that gives none in time is killed.
+        """Return the answer to a request that runs the problem's code. Raises ChildError."""
+        *_, (_, answer) = self._follow(message, OPEN_TIMEOUT_S, blamed=OPENING, total_s=total_s)
+        if "error" in answer:
+            raise reported(answer, self._child.log)
+        return answer
 
-        Waits for the device count against the total only. A judge that ends before the problem's code is a harness
-        error.
+    def _follow(
+        self, message: Message, least_s: float, *, blamed: Collection[Step], total_s: float = math.inf
+    ) -> Iterator[tuple[Step | None, Message]]:
+        """Send a request; yield the reports of its progress, each with the step of the problem's code, and the answer.
+
+        A judge that is silent for too long is killed; `blamed` are the steps at which that is the problem's fault.
+        Waits for the device count against the total only. Raises ChildError: a harness error for a judge that ends
+        before the problem's code begins.
         """
-        began = time.monotonic()
+        began, limit_s, where = time.monotonic(), min(least_s, total_s), ""
         steps: list[Step | None] = [None]
         self.stuck = ""
-
-        def extend(told: Message) -> float:
-            steps.append(Step(told["step"]) if "step" in told else None)
-            return min(self._limit_s(steps[-1]), began + total_s - time.monotonic())
-
         try:
-            return self._child.request(message, timeout_s=min(OPEN_TIMEOUT_S, total_s), extend=extend)
+            self._child.post(message)
+            while "progress" in (received := self._child.receive(limit_s)):
+                steps.append(Step(received["step"]) if "step" in received else None)
+                where = received.get("where", "")
+                yield steps[-1], received
+                limit_s = min(self._limit_s(steps[-1], least_s), began + total_s - time.monotonic())
+            yield None, received
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
                 if not any(steps) and self._child.has_ended:
@@ -224,18 +245,19 @@ class JudgeProcess:
             self.close()  # its late answer would be taken for that to the next request
             if time.monotonic() - began >= total_s:
                 raise ChildError(error.status, f"no answer within {total_s:g} s", error.log) from error
-            if steps[-1] is None:
+            step = steps[-1]
+            if step is None or step not in blamed:
                 raise ChildError(Status.HARNESS_ERROR, error.reason, error.log) from error
-            reason = self._overrun(steps[-1])
+            reason = self._overrun(step, where)
             if message["op"] != "derive" or steps.count(Step.IMPORT) == 1:  # else with other constants
                 self.stuck = reason
             raise ChildError(error.status, reason, error.log) from error
 
-    def _limit_s(self, step: Step | None) -> float:
+    def _limit_s(self, step: Step | None, least_s: float = OPEN_TIMEOUT_S) -> float:
         limit_s = OPENING[step] * self._context.options.limits.import_s if step is not None else 0.0
-        return limit_s if step in BOUNDED else max(limit_s, OPEN_TIMEOUT_S)
+        return limit_s if step in BOUNDED else max(limit_s, least_s)
 
-    def _overrun(self, step: Step, where: str = "") -> str:
+    def _overrun(self, step: Step, where: str) -> str:
         """Return why a problem whose step took too long is given up; `where` has constants that it was tried with."""
         limit_s = self._limit_s(step)
         import_s, at = math.ceil(2 * limit_s / OPENING[step]), f" at {where}" if where else ""
@@ -255,54 +277,29 @@ class JudgeProcess:
         count = AHEAD if backend(self._context.device.kind).queues_calls else 1 - busy
         return [built(entry, self._context).compiler for entry in expected[:count]]
 
-    def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
-        """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.
-
-        Then `outcome`, `weights` and `has_raised` hold the answer. A judge that breaks is a harness error.
-        """
-        self.has_raised, self.unbuilt, self.solution_observed = False, "", Observed()
-        self._own_time = OwnTime()
-        stage, started, where = "", time.monotonic(), ""
-        answer: Message | None = None
-        step: Step | None = None
+    def evaluate(self, message: Message) -> Evaluating:
+        """Evaluate a solution; yields stages. A judge that breaks is a harness error."""
+        self._problem_time = OwnTime()
+        stage, started = "", time.monotonic()
         try:
-            self._child.channel.send({**message, "n": 0})
-            while answer is None:
-                limit_s = self._limit_s(step) if step in BOUNDED else SILENCE_TIMEOUT_S
-                received = self._child.channel.receive(limit_s)
-                step = Step(received["step"]) if "step" in received else None
-                where = received.get("where", "")
-                self._own_time.note(step)
-                if "progress" not in received:
-                    answer = received
-                elif step is None and received["stage"] != stage:
+            for step, received in self._follow(message, SILENCE_TIMEOUT_S, blamed=BOUNDED):
+                self._problem_time.note(step)
+                if "progress" in received and step is None and received["stage"] != stage:
                     now = time.monotonic()
                     if stage:
                         yield stage, True, now - started
                     stage, started = received["stage"], now
                     self.holder = received.get("holder", "")
                     yield stage, True, None
-        except (PeerGoneError, DeadlineError, WireError) as error:
-            status, reason = Status.HARNESS_ERROR, f"the judge does not answer: {error}"
-            if isinstance(error, PeerGoneError):
-                reason = self._child.death().reason
-            elif isinstance(error, DeadlineError) and step in BOUNDED:
-                self.close()
-                reason = f"the problem fails: {self._overrun(step, where)}"
-                status = Status.REFERENCE_FAILED
-            self.outcome = Failed(status=status, reason=reason, log=self._child.log)
-            return
-        self._child.observed.add(answer.get("observed", Observed().to_json()))
-        self.solution_observed.add(answer.get("solution_observed", Observed().to_json()))
-        self.unbuilt = answer.get("unbuilt", "")
-        if self.unbuilt:
-            self.outcome = Failed(status=Status.NOT_VERIFIED, reason=f"not built: it {self.unbuilt}")
-            return
-        self.outcome, self.weights = decode(answer, self._child.log)
-        is_of_kbench = isinstance(self.outcome, Failed) and self.outcome.status is Status.HARNESS_ERROR
-        self.has_raised = is_of_kbench and bool(answer.get("error", {}).get("type"))
-        if stage:
-            yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
+            found = evaluated(received, self._child.log)
+        except ChildError as error:
+            status, reason = Status.HARNESS_ERROR, error.reason
+            if self.stuck:
+                status, reason = Status.REFERENCE_FAILED, f"the problem fails: {self.stuck}"
+            return Evaluated(outcome=Failed(status=status, reason=reason, log=error.log))
+        if stage and not found.unbuilt:
+            yield stage, isinstance(found.outcome, Passed), time.monotonic() - started
+        return found
 
 
 def about(op: str, problem: Entry, overrides: Mapping[str, Any]) -> Message:
@@ -330,17 +327,27 @@ def reference_build(problem: Entry, context: RunContext) -> Message:
     return {"artefacts": str(build.folder) if build.is_built else "", "compiler": build.compiler}
 
 
-def decode(answer: Message, log: str) -> tuple[Outcome, str]:
-    """Rebuild the outcome from a judge's answer; an error of the judge is a harness error or a lack of memory."""
-    if "error" in answer:
-        error = answer["error"]
-        reason = f"{error['type']}: {error['message']}" if error["type"] else error["message"]
-        if error["stage"] == "reference":
-            status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
-        elif OUT_OF_MEMORY.search(reason):
-            status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
-        else:
-            status = Status.HARNESS_ERROR
-        trace = "\n".join(part for part in (log, error["traceback"]) if part)
-        return Failed(status=status, reason=reason[:500], log=trace), ""
-    return OUTCOME.validate_python(answer["outcome"]), answer["weights"]
+def evaluated(answer: Message, log: str) -> Evaluated:
+    """Read a judge's answer; an error of the judge is a harness error or a lack of memory. Raises ChildError."""
+    observed = Observed()
+    try:
+        observed.add(answer.get("solution_observed", observed.to_json()))
+    except WireError as error:
+        raise ChildError(Status.PROTOCOL_ERROR, f"the judge answered nonsense: {error}", log) from error
+    if unbuilt := answer.get("unbuilt", ""):
+        failed = Failed(status=Status.NOT_VERIFIED, reason=f"not built: it {unbuilt}")
+        return Evaluated(outcome=failed, unbuilt=unbuilt, observed=observed)
+    if "error" not in answer:
+        outcome = OUTCOME.validate_python(answer["outcome"])
+        return Evaluated(outcome=outcome, weights=answer["weights"], observed=observed)
+    raised = answer["error"]
+    reason = f"{raised['type']}: {raised['message']}" if raised["type"] else raised["message"]
+    status = Status.HARNESS_ERROR
+    if raised["stage"] == "reference":
+        status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
+    elif OUT_OF_MEMORY.search(reason):
+        status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
+    trace = "\n".join(part for part in (log, raised["traceback"]) if part)
+    has_raised = status is Status.HARNESS_ERROR and bool(raised["type"])
+    failed = Failed(status=status, reason=reason[:500], log=trace)
+    return Evaluated(outcome=failed, observed=observed, has_raised=has_raised)

@@ -5,7 +5,8 @@ import importlib.util
 import os
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.build import interpreter
@@ -14,93 +15,83 @@ from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
 from kbench.sandbox import rungs
 
-Key = frozenset[tuple[str, str]]
-"""The environment of a nursery."""
-_lock = threading.Lock()
-_open: dict[Key, "Nursery"] = {}
-_keepers = 0
+
+@dataclass(slots=True)
+class _Shared:
+    """The nursery of this process, and the blocks that need it."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    users: int = 0
+    """Blocks of `kept` and `nursery`."""
+    runs: int = 0
+    """Blocks of `nursery`."""
+    child: Child | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def end(self) -> None:
+        """End the nursery, if there is one."""
+        if self.child is not None:
+            self.child.kill()
+        self.child = None
 
 
-class Nursery:
-    """A process that has imported torch and forks; started when it is first needed, and again where it has ended."""
-
-    def __init__(self, environment: dict[str, str], ahead: Sequence[str]):
-        module, folder = "kbench.children.nursery", Path("/")
-        self._launch = Launch(
-            module=module, environment=environment, folder=folder, rung=rungs.Rung.NONE, arguments=tuple(ahead)
-        )
-        self._lock = threading.Lock()
-        self._child: Child | None = None
-        self.users = 0
-
-    def child(self) -> Child:
-        """Return the process."""
-        with self._lock:
-            if self._child is None or self._child.has_ended:
-                self._child = Child(self._launch)
-            return self._child
-
-    def close(self) -> None:
-        """End the process."""
-        if self._child is not None:
-            self._child.kill()
+_shared = _Shared()
 
 
 @contextlib.contextmanager
-def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
-    """Start a nursery with the modules `ahead` for a `with` block; runs with equal environments share one.
+def kept() -> Iterator[None]:
+    """Let consecutive runs within a `with` block share a nursery, and end it with the last block."""
+    with _shared.lock:
+        _shared.users += 1
+    try:
+        yield
+    finally:
+        with _shared.lock:
+            _shared.users -= 1
+            if not _shared.users:
+                _shared.end()
+
+
+@contextlib.contextmanager
+def nursery() -> Iterator[None]:
+    """Start a nursery for a `with` block, unless there is one that this environment or another run needs.
 
     Raises ModuleNotFoundError without torch, which this process does not import itself.
     """
     if importlib.util.find_spec("torch") is None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
-    environment = _environment()
-    with _lock:
-        one = _open.setdefault(Key(environment.items()), Nursery(environment, ahead))
-        one.users += 1
-        _close_idle(but=one)
-    try:
-        one.child()
-        yield one
-    finally:
-        with _lock:
-            one.users -= 1
-            _close_idle(but=one if _keepers else None)
-
-
-@contextlib.contextmanager
-def kept() -> Iterator[None]:
-    """Let consecutive runs within a `with` block share a nursery."""
-    global _keepers  # noqa: PLW0603 - of this process
-    with _lock:
-        _keepers += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _keepers -= 1
-            if not _keepers:
-                _close_idle(but=None)
+    with kept():
+        with _shared.lock:
+            if not _shared.runs and _shared.environment != _environment():
+                _shared.end()
+            _shared.runs += 1
+        try:
+            present()
+            yield
+        finally:
+            with _shared.lock:
+                _shared.runs -= 1
 
 
 def present() -> Child:
-    """Return the process to fork from, within `nursery`: the one of this environment, else the newest."""
-    with _lock:
-        if not _open:
+    """Return the process to fork from, within `nursery`; another one where it has ended."""
+    with _shared.lock:
+        if not _shared.users:
             raise InternalError("judges and builders must be started within `nursery`")
-        one = _open.get(Key(_environment().items())) or list(_open.values())[-1]
-    return one.child()
-
-
-def _close_idle(but: Nursery | None) -> None:
-    for key, one in list(_open.items()):
-        if not one.users and one is not but:
-            del _open[key]
-            one.close()
+        if _shared.child is None or _shared.child.has_ended:
+            _shared.environment = _environment()
+            launch = Launch(
+                module="kbench.children.nursery",
+                environment=_shared.environment,
+                folder=Path("/"),
+                rung=rungs.Rung.NONE,
+            )
+            _shared.child = Child(launch)
+        return _shared.child
 
 
 def _environment() -> dict[str, str]:
-    """Return a worker's environment; what a nursery imports is compiled once for all, where that must be."""
+    """Return a worker's environment. Modules that a nursery imports are compiled once for all, if they have to be."""
     folder = Path(tempfile.gettempdir())
     path = os.pathsep.join(os.path.abspath(part) for part in interpreter.search_path().split(os.pathsep))  # noqa: PTH100
     return {**worker_environment(folder), **interpreter.bytecode(writes=True), "PYTHONPATH": path}

@@ -1,4 +1,4 @@
-"""Calls of a solution under a profiler, in a sandboxed worker; of its answer only sizes and types are checked."""
+"""Calls of a solution under a profiler, in a sandboxed worker. Only the sizes and types of its answer are checked."""
 
 import json
 import os
@@ -58,7 +58,7 @@ class Profiler(BelowTool):
             with self.furnished(home, entry, artefacts) as (hidden, around):
                 child = self._start(cache.compiler_environment(home / "cache"), home, around)
                 try:
-                    threads = len(os.sched_getaffinity(0))  # as in a worker that is timed
+                    threads = len(os.sched_getaffinity(0))  # a timed worker has as many
                     self._set_up(child, [home], around.temporary, hidden, threads=threads)
                     self._construct(child, entry, case.overrides, built=True)
                     answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
 from kbench.build import cache, hints, manifest, toolkit
@@ -22,7 +22,7 @@ from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import Builder, built, keep_manifest
 from kbench.host.context import RunContext
-from kbench.host.judge_process import JudgeProcess
+from kbench.host.judge_process import Evaluated, Evaluating, JudgeProcess
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
@@ -80,27 +80,24 @@ class Sanitizer:
         self._options, self._device = context.options, context.device
         self._known: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
-    def around(
-        self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int
-    ) -> Iterator[tuple[str, bool, float | None]]:
+    def around(self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int) -> Evaluating:
         """Have the judge evaluate; with `--sanitize`, after memcheck, whose findings may end the solution.
 
-        Without it memcheck looks for the line of an illegal access; that never makes a failure a pass. Yields stages as
-        JudgeProcess.evaluate does, and leaves the outcome in the same place.
+        Without it memcheck looks for the line of an illegal access; that never makes a failure a pass.
         """
         alarms: tuple[Finding, ...] = ()
         if self._options.sanitize and request["assignment"]["process"] == 0:
             alarms = yield from self._stage(entry, case, case_bytes)
             if (fatal := next((finding for finding in alarms if finding.fatal), None)) is not None:
                 status = fatal.status or Status.ILLEGAL_ACCESS
-                judge.outcome = Failed(status=status, reason=fatal.message, findings=alarms)
-                return
-        yield from judge.evaluate(request)
-        outcome = judge.outcome
+                return Evaluated(outcome=Failed(status=status, reason=fatal.message, findings=alarms))
+        found = yield from judge.evaluate(request)
+        outcome = found.outcome
         if isinstance(outcome, Failed) and self._is_asked_after(outcome):
             yield from self._stage(entry, case, case_bytes)
             outcome = self.explain(outcome, entry, case, case_bytes)
-        judge.outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *alarms))
+        outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *alarms))
+        return dataclasses.replace(found, outcome=outcome)
 
     def explain(self, failed: Failed, entry: Entry, case: Case, case_bytes: int | None = None) -> Failed:
         """Add memcheck's result on an illegal access or a failed launch to reason and findings."""
@@ -184,7 +181,7 @@ class Watched(BelowTool):
                     complaint = f"{error.status.value}: {error.reason}"
                 ended = child.finish(END_LIMIT_S)
                 child.kill()
-                keep_manifest(entry, child.observed)
+                keep_manifest(entry.path, entry.variant, child.observed)
                 text = head_of(report, MOST_TEXT) or child.log
         except cache.UnfitArtefactsError as error:
             return parse(""), str(error)

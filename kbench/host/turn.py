@@ -1,4 +1,4 @@
-"""Who may compute on a device while compiling: one thread at a time, and whoever times goes first."""
+"""Turns of builders that compute on a device: one thread at a time, and processes that time go first."""
 
 import contextlib
 import threading
@@ -15,7 +15,7 @@ GOES_ON_S = 2.0
 DRAIN_S = 0.2
 """Chosen. Seconds for the queued work of a stopped process to end on the device, unless a call takes longer itself."""
 LOOKS_EVERY_S = 0.5
-"""Chosen. Who waits to go on looks this often whether it still has to."""
+"""Chosen. Seconds between two checks whether a stopped build still has to go on."""
 
 
 class Turn:
@@ -26,14 +26,14 @@ class Turn:
 
     def __init__(self, admission: Admission | None = None, *, whole: bool = False):
         self.whole = whole
-        """Whether compiling disturbs timing as computing does: on a CPU they share processors."""
+        """True if compiling disturbs timing as computing does: on a CPU they share processors."""
         self._admission = admission
         self.taken = threading.RLock()
         self._is_computing = False
 
     @contextlib.contextmanager
     def computing(self, child: Child) -> Iterator[None]:
-        """Let a child compute on the device, within `taken`. Raises MachineError where the queue cannot be used."""
+        """Let a child compute on the device, within `taken`. Raises MachineError for unusable locks."""
         if self._admission is None or self._is_computing:
             yield
             return

@@ -44,7 +44,7 @@ from kbench.wire.channel import (
 from kbench.wire.options import decode_options
 
 IDLE_S = 1.0
-"""Chosen. Poll interval, in seconds, of an idle judge that checks whether others wait for its reserved memory."""
+"""Chosen. Poll interval, in seconds, of an idle judge that checks whether others wait for the device's memory."""
 PROFILE_S = 60.0
 """Chosen. Seconds for a profile that only the column `own_share` needs, from the worker's start to its answer."""
 
@@ -80,19 +80,16 @@ class JudgeService(JudgeState):
         for child in (self._spare, self._nursery):
             if child is not None:
                 child.kill()
-        self._room.close()
+        if self._memory is not None:
+            self._memory.close()
 
     def _receive(self) -> Message:
         """Receive the next request; meanwhile, free the open case if others wait for its memory."""
-        while self._reservation is not None:
+        while self._memory is not None:
             try:
                 return self._channel.receive(IDLE_S)
             except DeadlineError:
-                if self._reservation.is_in_the_way():
-                    self._free_case()
-                    compilers = [worker.compiler for worker in self._ahead]
-                    self._start_ahead([])  # the first worker may have opened the device, which takes its memory
-                    self._start_ahead(compilers)
+                self._give_memory_way()
         return self._channel.receive()
 
     def do_start(self, _: Message) -> Message:
@@ -122,7 +119,7 @@ class JudgeService(JudgeState):
         self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
         torch.set_num_threads(self._config.threads)
         self._free_case()
-        self._least_bytes, self._waited_s = 0, 0.0
+        self._is_alone, self._waited_s = False, 0.0
         self._open_case()
         self._config = dataclasses.replace(self._config, case_bytes=self.reference.cost.dram_bytes)
         return {
@@ -147,18 +144,19 @@ class JudgeService(JudgeState):
             try:
                 outcome, weights = self._evaluated(spec, config, assignment)
             except NO_ROOM:
-                if self._requests_whole_device():
+                if self._can_retry_alone():
                     continue
                 raise
             except UnbuiltError as error:
                 return {"unbuilt": str(error), "solution_observed": self._observed.to_json()}
-            if not (ran_out_of_memory(outcome) and self._requests_whole_device()):
+            if not (ran_out_of_memory(outcome) and self._can_retry_alone()):
                 answer = {"outcome": plain(outcome), "weights": weights}
                 return {**answer, "solution_observed": self._observed.to_json()}
 
     def _evaluated(self, spec: SolutionSpec, config: WorkerConfig, assignment: Assignment) -> tuple[Outcome, str]:
         """Judge a solution; return its outcome, and the way in which parameters matched."""
         self._stage = "open"
+        self._give_memory_way()
         self._open_case()
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         self._observed = candidate.observed

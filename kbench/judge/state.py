@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -23,8 +23,7 @@ from kbench.children.worker_start import (
     memory_limit_bytes,
     start_nursery,
 )
-from kbench.core.device_room import needed_bytes
-from kbench.devices.admission import Admission, Reservation, Wait
+from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.load_request import ReferenceBuild, SolutionSpec
@@ -36,14 +35,10 @@ from kbench.plugins.problem import OwnTime
 from kbench.wire.channel import Channel
 from kbench.wire.observed import Observed
 
-SMALL_BYTES = 32 << 20
-"""Largest inputs and parameters of a small problem, whose outputs need at most `device_room.QUEUE_BYTES`."""
 NO_ROOM = (torch.OutOfMemoryError, MemoryError)
 """Errors of torch, and of the driver for shared memory, when the device has no room."""
 HEARTBEAT_S = 5.0
 """Interval between reports of a judge that waits for the device, so that the parent knows it is alive."""
-
-Entered = TypeVar("Entered")
 
 
 class JudgeState:
@@ -69,11 +64,10 @@ class JudgeState:
         self._problem = Path()
         self._overrides: dict[str, Any] = {}
         self._others: dict[str, Reference] = {}
-        self._room = contextlib.ExitStack()
-        self._reservation: Reservation | None = None
-        self._reserved_bytes: int | None = None
-        self._least_bytes = 0
-        """Least device memory that the open case was seen to need."""
+        self._memory: contextlib.ExitStack | None = None
+        """Holds the lock of the device's memory while a case is open."""
+        self._is_alone = False
+        """True if the open case ran out of memory beside other processes, and no other may have memory meanwhile."""
         self._lease: contextlib.ExitStack | None = None
         """Holds the device's lock within `shared`."""
         self._stage = "open"
@@ -138,56 +132,46 @@ class JudgeState:
         self.afterwards.close()
         self._reference, self._others = None, {}
         self._end_reference_worker()
-        if self._reservation is not None:
+        if self._memory is not None:
             backend(self.device).release_cached()
-        self._room.close()
-        self._reservation = self._reserved_bytes = None
+            self._memory.close()
+        self._memory = None
 
     def _open_case(self) -> None:
-        """Make the reference of the open case, unless it exists, when the device has room for it.
-
-        If a call takes more than was reserved, or memory ran out beside others, the case queues for more.
-        """
+        """Make the reference of the open case, unless it exists; once more, alone, if memory ran out beside others."""
         while self._reference is None:
-            self._reserve()
+            self._take_memory()
             try:
                 with self.shared(), self.next_worker_opens():
                     self._report_resumed()
-                    made = self._make_reference(self._overrides)
+                    self._reference = self._make_reference(self._overrides)
             except NO_ROOM:
-                if not self._requests_whole_device():
+                if not self._can_retry_alone():
                     raise
-                continue
-            needs = needed_bytes(made.cost.dram_bytes, made.between_bytes)
-            if self._reserved_bytes is not None:
-                self._least_bytes = max(self._least_bytes, min(needs, self._capacity_bytes))
-            if self._reserved_bytes is None or self._least_bytes <= self._reserved_bytes:
-                self._reference = made
-            else:
-                del made  # before its memory is given back
-                self._free_case()
 
-    def _requests_whole_device(self) -> bool:
-        """Free the open case, and reserve the whole device for it; False if it has that, or if nothing is reserved."""
-        if self._reserved_bytes is None or self._reserved_bytes >= self._capacity_bytes:
+    def _can_retry_alone(self) -> bool:
+        """Free the open case, which opens alone from now on; False if it was alone, or has no memory of the device."""
+        if self._memory is None or self._is_alone:
             return False
         self._free_case()
-        self._least_bytes = self._capacity_bytes
+        self._is_alone = True
         return True
 
-    @property
-    def _capacity_bytes(self) -> int:
-        return backend(self.device).identify().memory_bytes or 0
-
-    def _reserve(self) -> None:
-        if not self._config.uuid or not backend(self.device).has_own_memory:
+    def _take_memory(self) -> None:
+        if self._memory is not None or not self._config.uuid or not backend(self.device).has_own_memory:
             return
         backend(self.device).release_cached()  # also memory that an exception's frames held until now
-        case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES, self.report_step)
-        self._reserved_bytes = max(needed_bytes(case_bytes), self._least_bytes)
-        capacity_bytes = self._capacity_bytes or self._reserved_bytes
-        reservation = self._admission.reserve(self._reserved_bytes, capacity_bytes, self._wait)
-        self._reservation = self._entered(self._room, reservation)
+        self._memory = contextlib.ExitStack()
+        self._entered(self._memory, self._admission.memory(self._wait, alone=self._is_alone))
+
+    def _give_memory_way(self) -> None:
+        """Free the open case, and the workers that opened the device, if another process waits for its memory."""
+        if self._memory is None or not self._admission.is_memory_wanted():
+            return
+        self._free_case()
+        compilers = [worker.compiler for worker in self._ahead]
+        self._start_ahead([])
+        self._start_ahead(compilers)
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
@@ -242,13 +226,13 @@ class JudgeState:
                 self._entered(lease, self._admission.exclusive(self._wait))
             yield
 
-    def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[Entered]) -> Entered:
+    def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[None]) -> None:
         """Enter a context for which others may have to end first; count the waiting time."""
         if self._opens is not None:
             self._opens.join()
         began = time.monotonic()
         try:
-            return stack.enter_context(admitted)
+            stack.enter_context(admitted)
         finally:
             if self._is_waiting:
                 self._waited_s += time.monotonic() - began

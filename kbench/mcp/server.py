@@ -46,7 +46,7 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
             options["cases"] = case
         if level is not None:
             options["level"] = level
-        with _told_to_the_agent():
+        with _tool_errors():
             return [answer_of(one) for one in await judge.evaluate_async(problem, solution, **options)]
 
     @server.tool()
@@ -75,7 +75,7 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
     @server.tool()
     def compare(old: str, new: str) -> Answers:
         """Compare two saved runs by name, path or @latest: t_new / t_old of each case, with bounds and a verdict."""
-        with _told_to_the_agent():
+        with _tool_errors():
             runs = [find_run(name, settings.results) for name in (old, new)]
             return [_line(case) for case in comparing.compare(runs).cases[:MOST_ENTRIES]]
 
@@ -99,7 +99,7 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
 
 
 @contextmanager
-def _told_to_the_agent() -> Iterator[None]:
+def _tool_errors() -> Iterator[None]:
     """Turn kbench's own errors into tool errors; the SDK hides all others."""
     try:
         yield
@@ -109,7 +109,7 @@ def _told_to_the_agent() -> Iterator[None]:
 
 def _line(case: comparing.ComparedCase) -> dict[str, Any]:
     verdict = case.verdict
-    told: dict[str, Any] = {"problem": case.problem, "solution": case.solution, "case": case.case}
+    line: dict[str, Any] = {"problem": case.problem, "solution": case.solution, "case": case.case}
     if verdict is not None:
-        told |= {"verdict": verdict.status.value, "ratio": verdict.ratio, "low": verdict.low, "high": verdict.high}
-    return told
+        line |= {"verdict": verdict.status.value, "ratio": verdict.ratio, "low": verdict.low, "high": verdict.high}
+    return line

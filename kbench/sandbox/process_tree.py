@@ -130,7 +130,7 @@ class StoppedTree:
     def _times(self) -> Times:
         found = ((pid, read_process(pid)) for pid in self._pids)
         living = [pid for pid, process in found if process is not None and not process.dead]
-        return {(pid, thread): _time(pid, thread) for pid in living for thread in _threads(pid)}
+        return {(pid, thread): _time(pid, thread) for pid in living for thread in threads(pid)}
 
     def _computed_ns(self) -> int:
         return sum(map(_computed_ns, self._pids))
@@ -215,10 +215,11 @@ def _computed_ns(pid: int) -> int:
 
 def _rests(pid: int) -> bool:
     """Return whether no thread of a process runs."""
-    return all(is_at_rest(f"/proc/{pid}/task/{thread}/stat") for thread in _threads(pid))
+    return all(is_at_rest(f"/proc/{pid}/task/{thread}/stat") for thread in threads(pid))
 
 
-def _threads(pid: int) -> list[int]:
+def threads(pid: int) -> list[int]:
+    """Return the threads of a process; none of one that has ended."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - around every timed call
     except OSError:

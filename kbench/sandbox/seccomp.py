@@ -88,10 +88,10 @@ def supported() -> bool:
 def install(*, allow_exec: bool, signals: bool, others: bool, truncate: bool, connect: bool = False) -> None:
     """Filter the system calls of this thread and all that it starts, until they end. The caller has set no_new_privs.
 
-    Denied are: without `allow_exec` new programs and processes (threads stay); without `signals` signals to
-    any process but this one; without `others` changes of other processes' priorities and limits; without
-    `truncate` the call of that name, which early versions of Landlock overlook; without `connect` connections to
-    local sockets. Raises OSError.
+    Denied are: without `allow_exec` new programs and processes (threads stay); without `signals` signals to any process
+    but this one; without `others` changes of other processes' priorities and limits, and with them those of process 1,
+    which leads the namespaces; without `truncate` the call of that name, which early versions of Landlock overlook;
+    without `connect` connections to local sockets. Raises OSError.
     """
     chosen = rules(allow_exec=allow_exec, signals=signals, others=others, truncate=truncate, connect=connect)
     instructions = list(assemble(chosen, platform.machine()))
@@ -125,8 +125,7 @@ def rules(*, allow_exec: bool, signals: bool, others: bool, truncate: bool, conn
         chosen.append(Rule(call="truncate"))
     if not signals:
         chosen += _signals_to(os.getpid())
-    if not others:
-        chosen += _no_other_processes()
+    chosen += _no_changes_of(1, when=True) if others else _no_changes_of(0, when=False)
     return chosen
 
 
@@ -139,14 +138,14 @@ def _signals_to(own: int) -> Iterator[Rule]:
             yield Rule(call=call, argument=1, value=value)
 
 
-def _no_other_processes() -> Iterator[Rule]:
+def _no_changes_of(process: int, *, when: bool) -> Iterator[Rule]:
+    """Deny changes of one process's priority and limits, or, if `when` is False, of all but one; 0 is the caller."""
     scheduling = ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr")
     for call in ("prlimit64", "migrate_pages", "move_pages", *scheduling):
-        yield Rule(call=call, argument=0, value=0, when=False)
-    yield Rule(call="setpriority", argument=0, value=PRIO_PROCESS, when=False)
-    yield Rule(call="setpriority", argument=1, value=0, when=False)
-    yield Rule(call="ioprio_set", argument=0, value=IOPRIO_WHO_PROCESS, when=False)
-    yield Rule(call="ioprio_set", argument=1, value=0, when=False)
+        yield Rule(call=call, argument=0, value=process, when=when)
+    for call, kind in (("setpriority", PRIO_PROCESS), ("ioprio_set", IOPRIO_WHO_PROCESS)):
+        yield Rule(call=call, argument=0, value=kind, when=False)
+        yield Rule(call=call, argument=1, value=process, when=when)
 
 
 def assemble(chosen: list[Rule], machine: str) -> Iterator[tuple[int, int, int, int]]:

@@ -76,10 +76,10 @@ def failed(code: str, reason: str, *, retryable: bool = False) -> dict[str, Any]
     }
 
 
-def moved_on(answer: EvaluationResponse, told: dict[str, Any]) -> EvaluationResponse:
+def moved_on(answer: EvaluationResponse, fields: dict[str, Any]) -> EvaluationResponse:
     """Return an answer with more fields set."""
-    metadata = {**answer.metadata, **told.get("metadata", {})}
-    return EvaluationResponse.model_validate({**answer.model_dump(), **told, "metadata": metadata})
+    metadata = {**answer.metadata, **fields.get("metadata", {})}
+    return EvaluationResponse.model_validate({**answer.model_dump(), **fields, "metadata": metadata})
 
 
 def _ms(time_ns: int | None) -> float | None:

@@ -27,13 +27,13 @@ class ClientRequest(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _is_unicode(cls, told: Any) -> Any:
+    def _is_unicode(cls, given: Any) -> Any:
         """Refuse halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
         try:
-            json.dumps(told, ensure_ascii=False, default=str).encode()
+            json.dumps(given, ensure_ascii=False, default=str).encode()
         except UnicodeEncodeError:
             raise ValueError("it has a text that is not Unicode") from None
-        return told
+        return given
 
 
 class EvaluationRequest(ClientRequest):
@@ -65,11 +65,11 @@ class EvaluationRequest(ClientRequest):
 
     @model_validator(mode="before")
     @classmethod
-    def _set_apart(cls, told: Any) -> Any:
-        if not isinstance(told, dict):
-            return told
-        unused = [name for name in NOT_USED if name in told]
-        return {**{name: value for name, value in told.items() if name not in NOT_USED}, "not_used": unused}
+    def _set_apart(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        unused = [name for name in NOT_USED if name in given]
+        return {**{name: value for name, value in given.items() if name not in NOT_USED}, "not_used": unused}
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "EvaluationRequest":
@@ -81,7 +81,7 @@ class EvaluationRequest(ClientRequest):
 
     @property
     def verify_only(self) -> bool:
-        """Whether the request asks for no time."""
+        """True if the request asks for no time."""
         wanted = self.run_performance if self.run_performance is not None else self.measure_performance
         return wanted is False
 

@@ -26,12 +26,12 @@ def choose_token(given: str | None, host: str) -> tuple[str, bool]:
     """Return the token, and whether it was generated here. Raises UsageError for none off loopback, or a short one."""
     if given is None:
         if not is_loopback(host):
-            told = f"other machines can reach {host}, and there is no token"
-            raise UsageError(told, "give one with `--token-file FILE` or KBENCH_TOKEN")
+            message = f"other machines can reach {host}, and there is no token"
+            raise UsageError(message, "give one with `--token-file FILE` or KBENCH_TOKEN")
         return secrets.token_urlsafe(24), True
     if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
-        told = f"the token needs {SHORTEST_TOKEN} or more printable ASCII characters"
-        raise UsageError(told, "`openssl rand -hex 24`")
+        message = f"the token needs {SHORTEST_TOKEN} or more printable ASCII characters"
+        raise UsageError(message, "`openssl rand -hex 24`")
     return given, False
 
 

@@ -61,7 +61,7 @@ class ServerOptions:
     most_pending: int = 1000
     most_bytes: int = 8 << 20
     references: bool = False
-    """Whether clients may send problem sources, which the trusted judge runs."""
+    """True if clients may send problem sources, which the trusted judge runs."""
     keep: timedelta = timedelta(days=30)
 
 
@@ -125,8 +125,8 @@ class Service:
             try:
                 self._admit(stored)
             except ValidationError:
-                told = failed("harness_error", "stored by a server that took other requests", retryable=True)
-                answer = moved_on(self._current(stored), told | {"completed_at": _now()})
+                fields = failed("harness_error", "stored by a server that took other requests", retryable=True)
+                answer = moved_on(self._current(stored), fields | {"completed_at": _now()})
                 self._store.finish(stored.task_id, answer.model_dump_json())
                 continue
             if stored.starts >= MOST_STARTS:
@@ -157,8 +157,8 @@ class Service:
             digest = hashlib.sha256(request.model_dump_json(exclude={"task_id"}).encode()).hexdigest()
             stored = fresh.get(task_id) or self._store.get(task_id)
             if stored is None:
-                told: dict[str, Any] = {"submitted_at": _now(), "metadata": {"not_used": request.not_used}}
-                answer = EvaluationResponse(task_id=task_id, status="pending", **told).model_dump_json()
+                fields: dict[str, Any] = {"submitted_at": _now(), "metadata": {"not_used": request.not_used}}
+                answer = EvaluationResponse(task_id=task_id, status="pending", **fields).model_dump_json()
                 asked = request.model_dump_json()
                 stored = fresh[task_id] = StoredTask(task_id=task_id, digest=digest, request=asked, answer=answer)
             elif stored.digest != digest:
@@ -235,8 +235,8 @@ class Service:
             try:
                 await self._answer(task_id, one)
             except Exception as error:  # noqa: BLE001 - an answer that cannot be given must not end the queue
-                told = failed("harness_error", f"no answer: {type(error).__name__}", retryable=True)
-                await self._finished(task_id, told)
+                fields = failed("harness_error", f"no answer: {type(error).__name__}", retryable=True)
+                await self._finished(task_id, fields)
 
     async def _answer(self, task_id: str, one: _Open) -> None:
         began_s = time.monotonic()
@@ -244,15 +244,15 @@ class Service:
         self.metrics.queue_seconds.observe(queued_s)
         one.answer = moved_on(one.answer, {"status": "processing", "queue_time": queued_s})
         await self._stored(lambda: self._store.begin(task_id, one.answer.model_dump_json()))
-        told = await self._judged(one.request)
+        fields = await self._judged(one.request)
         spent_s = time.monotonic() - began_s
         self._mean_s += (spent_s - self._mean_s) / 8
         self.metrics.execution_seconds.observe(spent_s)
-        await self._finished(task_id, told | {"processing_time": spent_s})
+        await self._finished(task_id, fields | {"processing_time": spent_s})
 
-    async def _finished(self, task_id: str, told: dict[str, Any]) -> None:
+    async def _finished(self, task_id: str, fields: dict[str, Any]) -> None:
         """Give a task its answer, unless it has one."""
-        await self._stored(lambda: self._finish(task_id, told) if task_id in self._open else None)
+        await self._stored(lambda: self._finish(task_id, fields) if task_id in self._open else None)
 
     async def _stored(self, write: Callable[[], None]) -> None:
         """Write to the store; while its disk has no room, wait: an answer that is not stored would be lost."""
@@ -272,16 +272,16 @@ class Service:
         try:
             found = await self._judge.evaluate_async(problem, solution, entry=request.entry, **_options(request))
         except UsageError as error:
-            return failed("usage", _told(error))
+            return failed("usage", _message_of(error))
         except KbenchError as error:
-            return failed("harness_error", _told(error), retryable=True)
+            return failed("harness_error", _message_of(error), retryable=True)
         except Exception as error:  # noqa: BLE001 - a defect is reported to the client, and the server continues
             return failed("harness_error", f"{type(error).__name__}: {error}", retryable=True)
         return answer_of(found[0])
 
-    def _finish(self, task_id: str, told: dict[str, Any]) -> None:
+    def _finish(self, task_id: str, fields: dict[str, Any]) -> None:
         one = self._open[task_id]
-        answer = moved_on(one.answer, {**told, "completed_at": _now()})
+        answer = moved_on(one.answer, {**fields, "completed_at": _now()})
         self._store.finish(task_id, answer.model_dump_json())
         del self._open[task_id]
         one.answer = answer
@@ -290,7 +290,7 @@ class Service:
         one.done.set_result(one.answer)
 
 
-def _told(error: KbenchError) -> str:
+def _message_of(error: KbenchError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
@@ -300,11 +300,11 @@ def _now(earlier: timedelta = timedelta()) -> str:
 
 def _options(request: EvaluationRequest) -> dict[str, Any]:
     """Return the options of a request that differ from those of the pool."""
-    told = {
+    fields = {
         "verify_only": request.verify_only,
         "level": request.level,
         "accept": tuple(request.accept),
         "cases": request.case,
         "overrides": request.overrides,
     }
-    return {"limits": TimeLimits(total_s=request.timeout), **{name: value for name, value in told.items() if value}}
+    return {"limits": TimeLimits(total_s=request.timeout), **{name: value for name, value in fields.items() if value}}

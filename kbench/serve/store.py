@@ -29,11 +29,11 @@ class StoredTask:
 
     task_id: str
     digest: str
-    """Hash of the request, which tells a repeated request from another one with the same id."""
+    """Hash of the request, by which a repeated request differs from another one with the same id."""
     request: str
     answer: str
     starts: int = 0
-    """How often it was started: a started task without an answer may have ended the server."""
+    """Number of times that it was started: a started task without an answer may have ended the server."""
 
 
 def unusable(path: Path, error: Exception) -> MachineError:

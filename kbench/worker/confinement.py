@@ -7,8 +7,8 @@ from kbench.sandbox import rungs
 from kbench.wire.channel import Message
 
 
-def restrict(message: Message) -> None:
-    """Apply the sandbox of the given rung to this process."""
+def restrict(message: Message, *, then_exec: bool = False) -> None:
+    """Apply the sandbox of the given rung to this process, or to the program that it executes next."""
     rungs.restrict_self(
         rungs.Rung(message["rung"]),
         writable=[Path(path) for path in message["writable"]],
@@ -16,4 +16,5 @@ def restrict(message: Message) -> None:
         hidden=[Path(path) for path in message.get("hidden", ())],
         readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
         allow_exec=message["allow_exec"],
+        then_exec=then_exec,
     )

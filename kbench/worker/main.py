@@ -19,13 +19,12 @@ from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
 from kbench.plugins.script import set_caller_folder
-from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
 from kbench.worker.confinement import restrict
-from kbench.worker.delivery import bytes_of, deliver, places_of
+from kbench.worker.delivery import bytes_of, deliver, deliver_gradients, places_of
 from kbench.worker.observed_solution import ObservedSolution
 from kbench.worker.queued_calls import CallQueue, queue_calls
 from kbench.worker.stages import Stage, describe
@@ -366,29 +365,10 @@ class Worker:
 
     def do_backward(self, message: Message) -> Message:
         """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""
-        import torch
-
-        slot = message["slot"]
-        arguments = [
-            a.detach().clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
-            for a in self._inputs[slot]
-        ]
-        parameters = dict(self._state)
-        wanted = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
-        wanted += [parameters[name] for name in message["names"]]
-        for parameter in wanted:
-            parameter.grad = None
-        with torch.enable_grad(), Stage("forward"):
-            pairs = differentiable(self._model(*owned(arguments)), self._outputs[slot][: message["first_gradient"]])
-            if pairs:
-                torch.autograd.backward([output for output, _ in pairs], [seed.clone() for _, seed in pairs])
-        given = []
-        for leaf, target in zip(wanted, self._outputs[slot][message["first_gradient"] :], strict=True):
-            gradient: Any = leaf.grad
-            leaf.grad = None
-            given.append(gradient is not None and gradient.shape == target.shape)
-            if given[-1]:
-                target.copy_(gradient)
+        held, outputs, first = dict(self._state), self._outputs[message["slot"]], message["first_gradient"]
+        parameters = [held[name] for name in message["names"]]
+        inputs = self._inputs[message["slot"]]
+        given = deliver_gradients(self._model, inputs, parameters, seeds=outputs[:first], targets=outputs[first:])
         backend(self._device).synchronize()
         return {"given": given}
 

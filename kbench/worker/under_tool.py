@@ -9,28 +9,23 @@ import json
 import os
 import socket
 import sys
-from pathlib import Path
 
 from kbench.children.child import TOOL_ORDERS
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel
+from kbench.worker.confinement import restrict
 from kbench.worker.main import Worker
 
 
 def main(descriptor: str, step: str = "front") -> None:
     """Take one step, on the channel with the given descriptor; the first two never return. Raises OSError."""
     orders = json.loads(os.environ[TOOL_ORDERS])
-    rung = rungs.Rung(orders["rung"])
     again = [sys.executable, "-P", "-m", "kbench.worker.under_tool", descriptor]
     if step == "front":
-        rungs.restrict_tool(rung)
+        rungs.restrict_tool(rungs.Rung(orders["rung"]))
         _become([*orders["command"], *again, "lock"])
     elif step == "lock":
-        hidden = [Path(path) for path in orders["hidden"]]
-        folder, temporary = Path(orders["folder"]), Path(orders["temporary"])
-        rungs.restrict_self(
-            rung, writable=[folder], temporary=temporary, hidden=hidden, allow_exec=True, then_exec=True
-        )
+        restrict(orders, then_exec=True)
         _become([*again, "work"])
     Worker(Channel(socket.socket(fileno=int(descriptor)))).serve()
 

@@ -13,7 +13,7 @@ import pytest
 from waiting import PATIENCE_S, wait_until
 
 from kbench.children import child as processes
-from kbench.children.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, Launch
+from kbench.children.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, ChildState, Launch
 from kbench.children.child_error import ChildError, classify, explain_exit, reported
 from kbench.core.model import Status
 from kbench.sandbox import process_tree
@@ -218,6 +218,14 @@ def test_too_much_memory(start) -> None:
     assert "0.1 GiB" in error.reason
 
 
+def test_too_many_threads(start, monkeypatch) -> None:
+    monkeypatch.setattr(processes, "MAX_TASKS", 50)
+    text = "import threading\nhear()\nfor _ in range(60): threading.Thread(target=time.sleep, args=(60,)).start()\n"
+    error = failure(start(text, memory_limit_bytes=8 << 30))
+    assert error.status is Status.OUT_OF_MEMORY
+    assert "more than 50 processes and threads" in error.reason
+
+
 def test_a_kill_reaches_everything_that_was_started(start) -> None:
     """Also what left the session and ignores signals."""
     grandchild = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
@@ -232,6 +240,22 @@ def test_a_kill_reaches_everything_that_was_started(start) -> None:
     assert not is_running(pid)
     assert not is_running(child.pid)
     child.kill()
+
+
+def test_a_child_has_one_state_at_a_time(start) -> None:
+    child = start("while True:\n    say(n=hear()['n'])\n")
+    states = [child.state]
+    with child.stopped():
+        states.append(child.state)
+        with pytest.raises(AssertionError, match="stopped already"), child.stopped():
+            pass
+    states.append(child.state)
+    child.request({}, timeout_s=PATIENCE_S)
+    states.append(child.state)
+    with child.stopped():
+        child.kill()
+    states.append(child.state)
+    assert states == ["starting", "stopped", "starting", "ready", "gone"]
 
 
 def test_a_stopped_child_answers_only_afterwards(start) -> None:
@@ -288,7 +312,7 @@ def test_who_is_killed_for_its_memory_while_it_is_being_stopped_is_told_of_its_m
     child.request({}, timeout_s=PATIENCE_S)
 
     def kill_for_memory() -> None:
-        child._stopped = False
+        child.state = ChildState.READY
         child.watch_memory(1)
         wait_until(lambda: not is_running(child.pid))
 

@@ -384,28 +384,3 @@ def test_no_module_imported_ahead_looks_for_a_device(tmp_path: Path, after_torch
     """A fork of a process that has looked could open none."""
     (tmp_path / "asks.py").write_text("import torch\n\nANSWER = torch.cuda.is_available()\n")
     after_torch_process.run(LOOKS.format(folder=str(tmp_path)))
-
-
-BEGINS_AGAIN = """
-import os
-import sys
-from kbench.children import nursery
-sys.path.insert(0, {folder!r})
-nursery.has_opened_a_device = lambda: "opens" in sys.modules
-def begin_again(program, arguments):
-    print(program == sys.executable, *arguments[2:4], *arguments[5:], os.get_inheritable(link := int(arguments[4])))
-    raise InterruptedError(link)
-os.execv = begin_again
-link = os.open("/dev/null", os.O_RDONLY)
-try:
-    nursery.import_all(["harmless", "opens", "after"], link)
-except InterruptedError as begun:
-    assert begun.args == (link,)
-"""
-
-
-def test_a_nursery_that_opened_a_device_begins_again_without_what_did(tmp_path: Path, after_torch_process) -> None:
-    for name in ("harmless", "opens", "after"):
-        (tmp_path / f"{name}.py").write_text("")
-    told = after_torch_process.run(BEGINS_AGAIN.format(folder=str(tmp_path)))
-    assert told.split() == ["True", "-m", "kbench.children.nursery", "harmless", "after", "True"]

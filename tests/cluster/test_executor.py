@@ -11,7 +11,7 @@ from sweeping import OPTIONS, failed, passed, task
 from kbench.build.interpreter import PACKAGE
 from kbench.cluster import executor
 from kbench.cluster.executor import Cluster, RemoteDevice
-from kbench.cluster.membership import Member, Versions
+from kbench.cluster.membership import Member
 from kbench.cluster.supervisor import Over, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Passed, Status
@@ -20,7 +20,7 @@ from kbench.engine.crew import SweepOptions
 from kbench.engine.task import DeviceState, Finished, Retried, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 
-VERSIONS = Versions(kbench="1", python="3", torch="2", driver="")
+VERSIONS = {"kbench": "1", "Python": "3", "torch": "2"}
 
 
 class DiedError(Exception):

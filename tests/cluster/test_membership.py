@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 
 from kbench.cluster.executor import require_same
-from kbench.cluster.membership import Member, Versions, differences, here
+from kbench.cluster.membership import DRIVER, Member, differences, here
 from kbench.core.errors import UsageError
 from kbench.core.version import __version__
 from kbench.devices import selection
 
-VERSIONS = Versions(kbench="0.1.0", python="3.12.3", torch="2.11.0+cu130", driver="580.1")
+VERSIONS = {"kbench": "0.1.0", "Python": "3.12.3", "torch": "2.11.0+cu130", DRIVER: "580.1"}
 FIRST = Member(host="a", device=selection.cpu(), versions=VERSIONS)
 
 
 def member(**versions: str) -> Member:
-    return replace(FIRST, host="b", versions=replace(VERSIONS, **versions))
+    return replace(FIRST, host="b", versions={**VERSIONS, **versions})
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ def member(**versions: str) -> Member:
     [
         (member(), []),
         (member(kbench="0.2.0"), ["kbench is 0.2.0 on b and 0.1.0 on a"]),
-        (member(python="3.11.7"), ["Python is 3.11.7 on b and 3.12.3 on a"]),
+        (member(Python="3.11.7"), ["Python is 3.11.7 on b and 3.12.3 on a"]),
         (member(torch="2.11.0+cu128"), ["torch is 2.11.0+cu128 on b and 2.11.0+cu130 on a"]),
-        (member(driver=""), ["the NVIDIA driver is missing on b and 580.1 on a"]),
+        (member(**{DRIVER: ""}), ["the NVIDIA driver is missing on b and 580.1 on a"]),
         (
             replace(FIRST, host="b", device=replace(FIRST.device, name="H100")),
             [f"the device is H100 on b and {FIRST.device.name} on a"],
@@ -38,18 +38,18 @@ def test_differences_are_named(other: Member, told: list[str]) -> None:
 
 def test_versions_are_known_without_importing_torch() -> None:
     found = here("")
-    assert found.kbench.startswith(f"{__version__} (files ")
-    assert found.torch
+    assert found["kbench"].startswith(f"{__version__} (files ")
+    assert found["torch"]
 
 
 def test_a_member_must_have_the_software_of_this_host_and_is_told_what_to_type() -> None:
     same = replace(FIRST, versions=here(""))
     require_same([same, replace(same, host="b")])
-    other = replace(same, host="b", versions=replace(same.versions, torch="2.9.1+cu128"))
+    other = replace(same, host="b", versions={**same.versions, "torch": "2.9.1+cu128"})
     with pytest.raises(UsageError, match=r"torch is 2\.9\.1\+cu128 on b and ") as refused:
         require_same([same, other])
-    assert f"pip install torch=={same.versions.torch.partition('+')[0]}" in refused.value.hint
+    assert f"pip install torch=={same.versions['torch'].partition('+')[0]}" in refused.value.hint
     assert "ray stop" in refused.value.hint
-    alone = replace(same, versions=replace(same.versions, kbench="0.1.0 (files of another commit)"))
+    alone = replace(same, versions={**same.versions, "kbench": "0.1.0 (files of another commit)"})
     with pytest.raises(UsageError, match=r"kbench is .* on .* \(this host\)"):
         require_same([alone])

@@ -1,11 +1,17 @@
 """Memory that judging a case takes of a device."""
 
-from kbench.core.device_room import needed_bytes
+import pytest
+
+from kbench.core.device_room import steps_take_most
 
 GIB = 1 << 30
 
 
-def test_a_small_case_needs_contexts_and_a_queue_and_a_large_one_three_times_its_size_and_what_calls_take():
-    assert needed_bytes(1 << 20) == 9 * GIB
-    assert needed_bytes(10 * GIB) == 33 * GIB
-    assert needed_bytes(10 * GIB, 2 * GIB) == 41 * GIB
+@pytest.mark.parametrize(
+    ("between_bytes", "memory_bytes", "expected"),
+    [(11 * GIB, 80 * GIB, True), (10 * GIB, 80 * GIB, False), (11 * GIB, None, False)],
+)
+def test_steps_take_most_of_a_device_when_four_calls_together_need_more_than_half(
+    between_bytes: int, memory_bytes: int | None, expected: bool
+) -> None:
+    assert steps_take_most(between_bytes, memory_bytes) is expected

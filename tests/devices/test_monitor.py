@@ -10,7 +10,8 @@ import pytest
 
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
-from kbench.devices import admission, monitor, peaks, selection
+from kbench.devices import monitor, peaks, selection
+from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor, DeviceReading
 
@@ -140,7 +141,7 @@ def test_unknown_peaks_of_a_gpu_are_measured_once_and_alone_on_it(nvml, tmp_path
     measured = []
 
     def run(*_, **__):
-        measured.append(admission.in_use(GPU.uuid))
+        measured.append(Admission(uuid=GPU.uuid).is_in_use())
         return SimpleNamespace(stdout=json.dumps(dataclasses.asdict(PEAKS)) + "\n")
 
     monkeypatch.setattr(peaks.subprocess, "run", run)

@@ -10,7 +10,7 @@ from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case
 from kbench.devices.selection import cpu
 from kbench.engine.derived_shapes import DerivedShapes
-from kbench.host.health import Watch
+from kbench.engine.guard import Guard
 from kbench.plugins.shapes import Derived
 
 
@@ -28,7 +28,7 @@ def drained(events: Generator[StageEvent, None, Derived], told: list[StageEvent]
 def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) -> None:
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
     second = replace(first, case=Case(name="default", overrides={"n": 7}))
-    judge = FakeJudge({}, Watch(cpu(), tmp_path))
+    judge = FakeJudge({}, Guard(cpu(), tmp_path))
     told: list[StageEvent] = []
     shapes = DerivedShapes(judge)
     found = [drained(shapes.by_builder(one), told).cases for one in (first, second, first)]
@@ -42,7 +42,7 @@ def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) 
 def test_cases_of_one_problem_share_the_shapes_of_the_first(tmp_path: Path) -> None:
     cases = tuple(Case(name=name, overrides={"m": number}) for number, name in enumerate(("default", "small")))
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"), case=cases[0], cases=cases)
-    judge = FakeJudge({}, Watch(cpu(), tmp_path))
+    judge = FakeJudge({}, Guard(cpu(), tmp_path))
     shapes = DerivedShapes(judge)
     found = [drained(shapes.by_builder(one)).cases for one in (first, replace(first, case=cases[1]))]
     assert found == [[{"n": 5, "m": 0}]] * 2
@@ -51,7 +51,7 @@ def test_cases_of_one_problem_share_the_shapes_of_the_first(tmp_path: Path) -> N
 
 def test_the_judge_of_a_lane_finds_the_shapes_of_its_problem(tmp_path: Path) -> None:
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
-    nobody, lane = (FakeJudge({}, Watch(cpu(), tmp_path)) for _ in range(2))
+    nobody, lane = (FakeJudge({}, Guard(cpu(), tmp_path)) for _ in range(2))
     lane.turn_to(first.problem, [first.solution], first.options)
     shapes = DerivedShapes(nobody)
     assert drained(shapes.by_lane(first, lane)).cases == drained(shapes.by_builder(first)).cases == [{"n": 5}]

@@ -14,15 +14,14 @@ import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
 
-from kbench.children import nursery
 from kbench.core.events import RunOptions, StageStarted, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
 from kbench.devices import selection
 from kbench.engine.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
+from kbench.engine.guard import Guard
 from kbench.engine.unit import Unit, UnitResult, task_key
-from kbench.host import health, nursery_process
-from kbench.host.nursery_process import Nursery
+from kbench.host import nursery_process
 from kbench.plugins import registry
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.json_values import plain, reader_of
@@ -175,13 +174,13 @@ def test_the_worker_of_the_last_unit_is_no_growth_of_its_judge() -> None:
 
 
 @pytest.fixture
-def lane(tmp_path, monkeypatch) -> Iterator[tuple[Evaluator, Nursery]]:
+def lane(tmp_path, monkeypatch) -> Iterator[Evaluator]:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SECRET_OF_THE_CALLER", "SECRET_OF_THE_CALLER=1")
     device = selection.cpu()
-    with nursery_process.nursery() as own:
-        evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
-        yield evaluator, own
+    with nursery_process.nursery():
+        evaluator = Evaluator(device, 0, tmp_path, Guard(device, cache_dir()))
+        yield evaluator
         evaluator.close()
 
 
@@ -215,18 +214,18 @@ def finish(evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None) -> 
 
 
 def test_a_problem_leaves_nothing_for_the_next(tmp_path, lane) -> None:
-    evaluator, own = lane
+    evaluator = lane
     first = finish(evaluator, begin(evaluator, tmp_path, "rebel", REBEL))
     assert first.cost is not None, "its module ran"
     parent = parent_of(evaluator)
     second = finish(evaluator, begin(evaluator, tmp_path, "looks", LOOKS))
     assert isinstance(second.outcome, Passed), second.outcome
-    assert parent_of(evaluator) == parent == own.child().pid, "both judges are forks of one nursery"
+    assert parent_of(evaluator) == parent == nursery_process.present().pid, "both judges are forks of one nursery"
     assert second.stage_s["open"] > 0
 
 
 def test_another_problem_ends_the_judge_and_an_edited_file_is_another_problem(tmp_path, lane) -> None:
-    evaluator, _ = lane
+    evaluator = lane
     judges = []
     for name, text in (("one", PROBLEM), ("one", PROBLEM + "\n\nlater = 1\n"), ("two", PROBLEM)):
         assert isinstance(finish(evaluator, begin(evaluator, tmp_path, name, text)).outcome, Passed)
@@ -239,7 +238,7 @@ def test_another_problem_ends_the_judge_and_an_edited_file_is_another_problem(tm
 
 def test_a_worker_finds_nothing_of_the_caller(tmp_path, lane) -> None:
     (tmp_path / "searches.py").write_text(SEARCHES)
-    evaluator, _ = lane
+    evaluator = lane
     result = finish(evaluator, begin(evaluator, tmp_path, "doubles", PROBLEM, str(tmp_path / "searches.py")))
     assert isinstance(result.outcome, Passed), result.outcome
 
@@ -257,7 +256,7 @@ HANGS = {
 
 @pytest.mark.parametrize("told", HANGS, ids=["import", "construct"])
 def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, lane, told) -> None:
-    evaluator, _ = lane
+    evaluator = lane
     hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
     one = begin(evaluator, tmp_path, "hangs", HANGS[told], options=hurried)
     first = finish(evaluator, one)
@@ -271,7 +270,7 @@ def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, la
 
 
 def test_examining_a_problem_that_hangs_is_given_up_too(tmp_path, lane) -> None:
-    evaluator, _ = lane
+    evaluator = lane
     hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
     told, text = next(iter(HANGS.items()))
     one = begin(evaluator, tmp_path, "hangs", text, options=hurried)
@@ -281,7 +280,7 @@ def test_examining_a_problem_that_hangs_is_given_up_too(tmp_path, lane) -> None:
 
 def test_steps_that_go_on_are_no_hang(tmp_path, lane) -> None:
     """Import and construction take as long as the limit of the import each: together longer."""
-    evaluator, _ = lane
+    evaluator = lane
     text = PROBLEM.replace("import torch", "import time\n\nimport torch\n\ntime.sleep(0.7)")
     text = text.replace("def get_init_inputs():", "def get_init_inputs():\n    time.sleep(1.2)")
     one = begin(evaluator, tmp_path, "slow", text, options=replace(CPU, limits=TimeLimits(import_s=1.0)))
@@ -289,7 +288,7 @@ def test_steps_that_go_on_are_no_hang(tmp_path, lane) -> None:
 
 
 def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lane) -> None:
-    evaluator, _ = lane
+    evaluator = lane
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
 
     def kill() -> None:
@@ -302,7 +301,7 @@ def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lan
 
 
 def test_a_judge_that_raises_is_the_harnesss_fault_and_says_so(tmp_path, lane, monkeypatch) -> None:
-    evaluator, _ = lane
+    evaluator = lane
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
     request = Evaluator._request
 
@@ -322,28 +321,12 @@ def test_a_judge_that_raises_is_the_harnesss_fault_and_says_so(tmp_path, lane, m
 
 
 def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane) -> None:
-    evaluator, own = lane
+    evaluator = lane
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
     assert isinstance(finish(evaluator, one).outcome, Passed)
     judge = evaluator._bench.judge._child.pid
-    before = own.child().pid
+    before = nursery_process.present().pid
     os.kill(before, signal.SIGKILL)
     assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
-    assert own.child().pid != before
+    assert nursery_process.present().pid != before
     assert not [process for process in members(judge) if not process.dead]
-
-
-def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    with nursery_process.nursery(["no_such_module", "colorsys"]):
-        device = selection.cpu()
-        evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
-        one = begin(evaluator, tmp_path, "doubles", PROBLEM)
-        assert isinstance(finish(evaluator, one).outcome, Passed)
-        evaluator.close()
-
-
-def test_a_device_that_is_open_shows(monkeypatch) -> None:
-    assert not nursery.has_opened_a_device()
-    monkeypatch.setattr(os.path, "realpath", lambda _: "/dev/nvidiactl")
-    assert nursery.has_opened_a_device()

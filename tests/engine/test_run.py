@@ -22,7 +22,7 @@ from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
 from kbench.engine import builds, evaluator, journal
 from kbench.engine import run as verb
-from kbench.host.judge_process import OpenedCase
+from kbench.host.judge_process import Evaluated, Evaluating, OpenedCase
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -51,10 +51,9 @@ class FakeJudge:
 
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
-        self.has_ended = self.closed = self.has_raised = False
-        self.holder = self.weights = self.stuck = self.unbuilt = ""
-        self.observed = self.solution_observed = Observed()
-        self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
+        self.has_ended = self.closed = False
+        self.holder = self.stuck = ""
+        self.observed = Observed()
         self.number = len(FakeJudge.every)
         FakeJudge.every = (*FakeJudge.every, self)
 
@@ -80,12 +79,13 @@ class FakeJudge:
     def ahead(self, following: Sequence[Entry], _busy: int) -> list[str]:
         return [entry.name for entry in following]
 
-    def evaluate(self, message: Any) -> Iterator[tuple[str, bool, float | None]]:
+    def evaluate(self, message: Any) -> Evaluating:
         name, process = message["solution"]["name"], message["assignment"]["process"]
         self.note(name, process, message)
         yield "time", True, None
-        self.outcome = FakeJudge.answer(self, name, process)
-        yield "time", isinstance(self.outcome, Passed), 0.5
+        outcome = FakeJudge.answer(self, name, process)
+        yield "time", isinstance(outcome, Passed), 0.5
+        return Evaluated(outcome=outcome)
 
     def own_share(self, _problem: Entry, entry: Entry, _artefacts: Path) -> OwnShare:
         self.note(entry.name, "own share")
@@ -179,7 +179,7 @@ def test_strangers_on_the_device_are_named_that_were_there_before_this_run(
         return (f"8 judge of {len(FakeJudge.every)}",) if FakeJudge.every else ("7 train.py",)
 
     monkeypatch.setattr(verb, "monitor", SimpleNamespace(foreign_processes=found))
-    monkeypatch.setattr(verb, "in_use", lambda _: others)
+    monkeypatch.setattr(verb.Admission, "is_in_use", lambda _: others)
     monkeypatch.setattr(verb, "peaks", SimpleNamespace(known_or_measured=lambda *_: None))
     (judged,) = judge(tmp_path, "eager", **asked)
     assert isinstance(judged.outcome, Passed)

@@ -18,7 +18,8 @@ from kbench.core.model import Case, Failed, Status
 from kbench.devices import selection
 from kbench.devices.admission import signature
 from kbench.engine import guard as guards
-from kbench.engine import journal, machine
+from kbench.engine import journal
+from kbench.engine import lane as lanes
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.dispatch import MOST_BATCHES, Dispatcher
 from kbench.engine.journal import Header
@@ -337,9 +338,9 @@ def test_another_device_goes_on(stage, monkeypatch) -> None:
 
     class Crashes(FakeJudge):
         def evaluate(self, unit, following=(), left=None):
-            if self.watch.device.uuid == CPU.uuid:
+            if self.guard.device.uuid == CPU.uuid:
                 crashed.set()
-                self.watch.look(S.CRASHED)
+                self.guard.look(S.CRASHED)
                 yield from ()
                 return failed(S.CRASHED)
             crashed.wait(10)
@@ -403,7 +404,7 @@ def disk(monkeypatch) -> dict[str, int]:
         state["looks"] += 1
         return SimpleNamespace(free=state["free"])
 
-    monkeypatch.setattr(machine.shutil, "disk_usage", usage)
+    monkeypatch.setattr(lanes.shutil, "disk_usage", usage)
     return state
 
 

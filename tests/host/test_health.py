@@ -9,8 +9,8 @@ from kbench.core.errors import MachineError
 from kbench.core.health import PROBED_AFTER, ProbeAnswer, Vitals, diagnose
 from kbench.core.model import Status
 from kbench.devices import selection
+from kbench.engine import guard
 from kbench.host import health
-from kbench.host.health import Watch
 from kbench.storage import quarantine
 
 PATIENCE_S = 60.0
@@ -91,16 +91,17 @@ def test_a_processor_answers_by_running() -> None:
 
 def test_a_sick_device_is_marked_once_and_lifted(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(health, "probe", lambda _device: (ProbeAnswer.SILENT, "nothing within 30 s"))
-    watch = Watch(CPU, tmp_path)
-    watch.look(Status.WRONG_VALUE)
-    assert watch.quarantine is None
+    monkeypatch.setattr(guard, "WAITS_S", (0.0,))
+    watching = guard.Guard(CPU, tmp_path)
+    watching.look(Status.WRONG_VALUE)
+    assert watching.is_fit()
     quarantine.refuse(tmp_path, CPU.uuid)
 
-    watch.look(Status.CRASHED)
-    assert watch.quarantine is not None
-    assert quarantine.read(tmp_path, CPU.uuid) == watch.quarantine
+    watching.look(Status.CRASHED)
+    assert not watching.is_fit()
+    assert quarantine.read(tmp_path, CPU.uuid) == watching.quarantine
     again = quarantine.impose(tmp_path, uuid=CPU.uuid, name=CPU.name, reason="another")
-    assert again == watch.quarantine
+    assert again == watching.quarantine
 
     with pytest.raises(MachineError, match="nothing within 30 s") as caught:
         quarantine.refuse(tmp_path, CPU.uuid)

@@ -6,33 +6,40 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import CORRECT
 
 from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions, TimeLimits
-from kbench.core.model import Case, Status
+from kbench.core.model import Case, Failed, Passed, Status
 from kbench.devices import selection
 from kbench.host import judge_process
 from kbench.host.context import RunContext
-from kbench.host.judge_process import JudgeProcess
+from kbench.host.judge_process import Evaluated, JudgeProcess
 from kbench.plugins.problem import Step
+from kbench.storage.json_values import plain
 
 WAIT = {"progress": True, "stage": "wait"}
 PROBLEM = SimpleNamespace(path=Path("problem.py"))
 
 
 class Child:
-    """Tells what it is given, and then nothing more."""
+    """Sends the messages that it is given, and then nothing more."""
 
     log = ""
 
     def __init__(self, *_: object):
         self.channel = SimpleNamespace(send=lambda _: None)
-        self.told: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self.limits_s: list[float] = []
         self.killed = self.has_ended = False
 
-    def request(self, _message, *, timeout_s, extend) -> dict[str, Any]:
-        self.limits_s = [timeout_s, *(extend(message) for message in self.told)]
+    def post(self, _message) -> None:
+        self.limits_s = []
+
+    def receive(self, timeout_s) -> dict[str, Any]:
+        self.limits_s.append(timeout_s)
+        if len(self.limits_s) <= len(self.messages):
+            return self.messages[len(self.limits_s) - 1]
         if self.has_ended:
             raise ChildError(Status.EXITED, "the process exited with code 1 before it answered", "ImportError: numpy")
         raise ChildError(Status.CALL_TIMEOUT, "no answer within 600 s")
@@ -82,28 +89,28 @@ SEEN = (
 )
 
 
-@pytest.mark.parametrize(("import_s", "told", "reason", "limits_s"), SEEN)
-def test_each_step_has_its_limit_and_who_waits_has_time(judge, import_s, told, reason, limits_s) -> None:
+@pytest.mark.parametrize(("import_s", "messages", "reason", "limits_s"), SEEN)
+def test_each_step_has_its_limit_and_who_waits_has_time(judge, import_s, messages, reason, limits_s) -> None:
     one = judge(import_s)
-    one._child.told = told
+    one._child.messages = messages
     with pytest.raises(ChildError) as error:
         one.open(PROBLEM, Case(name="default"))
     assert one._child.limits_s[-len(limits_s) :] == limits_s
     assert one._child.killed
     assert error.value.reason.endswith(reason)
-    assert error.value.status is (Status.REFERENCE_FAILED if told else Status.HARNESS_ERROR)
-    assert bool(one.stuck) == bool(told)
+    assert error.value.status is (Status.REFERENCE_FAILED if messages else Status.HARNESS_ERROR)
+    assert bool(one.stuck) == bool(messages)
 
 
 def test_other_constants_that_hang_say_nothing_of_the_case(judge) -> None:
     one = judge(60.0)
-    one._child.told = [step(Step.IMPORT), step(Step.CALL), step(Step.IMPORT)]
+    one._child.messages = [step(Step.IMPORT), step(Step.CALL), step(Step.IMPORT)]
     assert "was not imported within 60 s" in one.derive(PROBLEM, {}).reason
     assert (one.stuck, one.is_overdue) == ("", True)
 
 
 @pytest.mark.parametrize(
-    ("told", "status"),
+    ("messages", "status"),
     [
         ([], Status.HARNESS_ERROR),
         ([WAIT], Status.HARNESS_ERROR),
@@ -111,9 +118,9 @@ def test_other_constants_that_hang_say_nothing_of_the_case(judge) -> None:
         ([step(Step.CONSTRUCT), step(Step.CALL)], Status.REFERENCE_FAILED),
     ],
 )
-def test_a_judge_that_ends_before_the_problem_has_run_is_no_fault_of_the_problem(judge, told, status) -> None:
+def test_a_judge_that_ends_before_the_problem_has_run_is_no_fault_of_the_problem(judge, messages, status) -> None:
     one = judge(60.0)
-    one._child.told = told
+    one._child.messages = messages
     one._child.has_ended = True
     with pytest.raises(ChildError, match="exited with code 1") as error:
         one.open(PROBLEM, Case(name="default"))
@@ -131,3 +138,44 @@ def test_a_judge_beside_others_leaves_them_processors(monkeypatch, tmp_path, kin
     device = replace(selection.cpu(), kind=kind)
     context = RunContext(options=RunOptions(wait_for_device=waits), device=device, rung=0, scratch=tmp_path)
     assert JudgeProcess(context, problem=PROBLEM, files=[], expected=[])._worker_config([], [])["threads"] == threads
+
+
+def stages_of(evaluating) -> tuple[list[tuple[str, bool]], Evaluated]:
+    """Return the stages of an evaluation, and the answer."""
+    stages = []
+    while True:
+        try:
+            stage, ok, _elapsed_s = next(evaluating)
+        except StopIteration as end:
+            return stages, end.value
+        stages.append((stage, ok))
+
+
+VERIFIES = {"progress": True, "stage": "verify"}
+LATE = {"progress": True, "step": Step.CONSTRUCT.value, "where": "n=3"}
+PASS = {"outcome": plain(Passed(correctness=CORRECT, timings=())), "weights": "name"}
+RAISED = {"error": {"stage": "judge", "type": "KeyError", "message": "x", "traceback": "here"}}
+ANSWERS = (
+    ([VERIFIES, VERIFIES, PASS], "passed", "", False, [("verify", True), ("verify", True)]),
+    ([VERIFIES, RAISED], "harness_error", "KeyError: x", True, [("verify", True), ("verify", False)]),
+    ([{"unbuilt": "starts nvcc"}], "not_verified", "not built: it starts nvcc", False, []),
+    ([VERIFIES], "harness_error", "no answer within 600 s", False, [("verify", True)]),
+    ([VERIFIES, step(Step.CALL)], "harness_error", "no answer within 600 s", False, [("verify", True)]),
+    ([LATE], "reference_failed", "the problem fails: its `Model` was not constructed at n=3 within", False, []),
+    ([{"solution_observed": {"files": 3}, **PASS}], "harness_error", "the judge answered nonsense", False, []),
+)
+
+
+@pytest.mark.parametrize(("messages", "status", "reason", "has_raised", "stages"), ANSWERS)
+def test_an_evaluation_ends_in_one_answer(judge, messages, status, reason, has_raised, stages) -> None:
+    one = judge(60.0)
+    one._child.messages = messages
+    seen, found = stages_of(one.evaluate({"op": "evaluate"}))
+    assert seen == stages
+    if isinstance(found.outcome, Failed):
+        assert found.outcome.status.value == status
+        assert found.outcome.reason.startswith(reason)
+    else:
+        assert (status, found.weights) == ("passed", "name")
+    assert found.has_raised is has_raised
+    assert bool(found.unbuilt) == ("unbuilt" in messages[-1])

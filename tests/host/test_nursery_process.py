@@ -30,8 +30,7 @@ class Started:
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(nurseries, "Child", Started)
-    monkeypatch.setattr(nurseries, "_open", {})
-    monkeypatch.setattr(nurseries, "_keepers", 0)
+    monkeypatch.setattr(nurseries, "_shared", nurseries._Shared())
     monkeypatch.setattr(Started, "every", [])
     return
 
@@ -87,7 +86,7 @@ def test_one_that_has_ended_is_replaced() -> None:
     assert [one.has_ended for one in Started.every] == [True, True]
 
 
-def test_another_environment_has_another_and_the_idle_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_run_in_another_environment_has_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with nurseries.kept():
         with nurseries.nursery():
             first = nurseries.present()
@@ -97,7 +96,8 @@ def test_another_environment_has_another_and_the_idle_one_ends(monkeypatch: pyte
             assert second.environment["LD_LIBRARY_PATH"] == "/elsewhere"
             assert (first.has_ended, second.has_ended) == (True, False)
             monkeypatch.setenv("LD_LIBRARY_PATH", "/later")
-            assert nurseries.present() is second, "changed within a run: what there is must do"
+            with nurseries.nursery():
+                assert nurseries.present() is second, "another run needs it"
 
 
 def test_it_has_nothing_of_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,4 +116,4 @@ def test_a_folder_on_the_python_path_is_meant_from_here(monkeypatch: pytest.Monk
 
 def test_it_is_told_nothing_of_a_judge() -> None:
     launch = Launch(module=JUDGE, environment={"SECRET": "1"}, folder=Path("/secret"), rung=Rung.NONE)
-    assert launch.told() == {"module": JUDGE}
+    assert launch.order() == {"module": JUDGE}

@@ -126,7 +126,7 @@ def test_a_solution_that_does_not_run_has_no_profile(tmp_path, body, status, rea
 @pytest.mark.slow
 @pytest.mark.parametrize("holder", ["pid 7 (ann): kbench run gelu, for 3 s", ""])
 def test_whom_a_profile_waits_for_is_told(tmp_path, monkeypatch, holder):
-    monkeypatch.setattr("kbench.profile.others_using", lambda _: holder)
+    monkeypatch.setattr("kbench.profile.Admission.others", lambda _: holder)
     problem, entry = entries(tmp_path, "return 2 * torch.tanh(x @ x)")
     events = list(profile(problem, [entry], OPTIONS))
     assert [event.holder for event in events if isinstance(event, Waiting)] == [holder] * bool(holder)

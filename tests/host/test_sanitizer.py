@@ -18,6 +18,7 @@ from kbench.devices import selection
 from kbench.engine.run import run
 from kbench.host import sanitizer
 from kbench.host.context import RunContext
+from kbench.host.judge_process import Evaluated
 from kbench.host.sanitizer import Sanitizer, small_case, source_lines
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
@@ -243,13 +244,23 @@ class FakeJudge:
     """A judge whose verdict is known."""
 
     def __init__(self, outcome):
-        self.answer = outcome
-        self.outcome = None
+        self.outcome = outcome
 
     def evaluate(self, _request):
         yield "verify", True, None
-        self.outcome = self.answer
         yield "verify", False, 1.0
+        return Evaluated(outcome=self.outcome)
+
+
+def answer_of(below: Sanitizer, outcome, entry: Entry) -> tuple[list[str], Failed]:
+    """Return the stages of an evaluation that ends in an outcome, and what is made of that."""
+    around = below.around(FakeJudge(outcome), {"assignment": {"process": 0}}, entry, Case(name="c"), 1)
+    stages = []
+    while True:
+        try:
+            stages.append(next(around)[0])
+        except StopIteration as end:
+            return stages, end.value.outcome
 
 
 CRASH = Failed(status=Status.ILLEGAL_ACCESS, reason="CUDA error: an illegal memory access")
@@ -275,26 +286,24 @@ def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device
         return sanitizer.findings(parse(WILD), {})
 
     monkeypatch.setattr(below, "_run", answer)
-    judge = FakeJudge(outcome)
-    stages = [stage for stage, _, _ in below.around(judge, {"assignment": {"process": 0}}, entry, Case(name="c"), 1)]
+    stages, found = answer_of(below, outcome, entry)
     assert calls == (["mine"] if expected else [])
     assert ("sanitize" in stages) == expected
-    assert judge.outcome.status is outcome.status
-    assert judge.outcome.reason.startswith(outcome.reason)
-    assert ("mine.cu:2" in judge.outcome.reason) == expected
-    assert [f.code for f in judge.outcome.findings] == (["memcheck"] if expected else [])
+    assert found.status is outcome.status
+    assert found.reason.startswith(outcome.reason)
+    assert ("mine.cu:2" in found.reason) == expected
+    assert [f.code for f in found.findings] == (["memcheck"] if expected else [])
     # A rehearsal in the build step can crash as a call does.
-    assert below.explain(outcome, entry, Case(name="c"), 1) == judge.outcome
+    assert below.explain(outcome, entry, Case(name="c"), 1) == found
     assert len(calls) == expected, "once for each solution and case"
 
 
 def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sanitizer.toolkit, "find", lambda _: None)
     problem, entry = entries(tmp_path, "return x")
-    judge = FakeJudge(CRASH)
-    list(looking(problem, tmp_path, CUDA).around(judge, {"assignment": {"process": 0}}, entry, Case(name="c"), 1))
-    assert judge.outcome.reason == CRASH.reason
-    (found,) = judge.outcome.findings
+    _, outcome = answer_of(looking(problem, tmp_path, CUDA), CRASH, entry)
+    assert outcome.reason == CRASH.reason
+    (found,) = outcome.findings
     assert "not installed" in found.message
     assert found.kind is FindingKind.NOTE
 

@@ -95,7 +95,7 @@ def test_a_build_that_is_broken_off_does_not_wait_for_who_times(admission, timin
         assert timing.stdout.readline() == "has it\n"
         assert child.stopped_now.is_set()
     assert not child.stopped_now.is_set()
-    assert admission.is_wanted(), "the other one still times"
+    assert admission.is_in_use(), "the other one still times"
 
 
 def test_what_was_had_for_the_whole_build_is_had_in_its_calls(admission):

@@ -220,82 +220,71 @@ class Quiet:
         return {"op": "evaluate"}
 
 
+class Memory:
+    """The memory of a device whose first `short` references find no room, and the locks that a judge takes for it."""
+
+    def __init__(self, service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, *, short: int = 0):
+        self.taken: list[str] = []
+        self.short, self.is_wanted = short, False
+        monkeypatch.setattr(service, "_config", replace(service._config, uuid="GPU-1"))
+        device = SimpleNamespace(has_own_memory=True, queues_calls=False, release_cached=lambda: None)
+        monkeypatch.setattr(state, "backend", lambda _: device)
+        admission = SimpleNamespace(
+            memory=self.memory, is_memory_wanted=lambda: self.is_wanted, shared=lambda _: contextlib.nullcontext()
+        )
+        monkeypatch.setattr(main.JudgeService, "_admission", admission)
+        monkeypatch.setattr(service, "_make_reference", self.make)
+
+    def make(self, _: object) -> SimpleNamespace:
+        self.short -= 1
+        if self.short >= 0:
+            raise torch.OutOfMemoryError
+        return SimpleNamespace()
+
+    @contextlib.contextmanager
+    def memory(self, _wait: object, *, alone: bool) -> Iterator[None]:
+        self.taken.append("alone" if alone else "beside")
+        yield
+        self.taken.append("given back")
+
+
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_judge_without_a_request_gives_memory_to_those_who_wait_for_it(
+def test_a_judge_without_a_request_frees_its_case_for_a_process_that_waits_for_memory(
     service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, wanted: bool
 ) -> None:
-    made: list[dict[str, int]] = []
-    reserved = SimpleNamespace(is_in_the_way=lambda: wanted)
-    reference = SimpleNamespace(cost=SimpleNamespace(dram_bytes=0), between_bytes=0)
-
-    def reserve() -> None:
-        service._reservation = reserved
-        service._room.callback(lambda: made.append({"given back": 1}))
-
-    monkeypatch.setattr(service, "_reserve", reserve)
-    monkeypatch.setattr(service, "_make_reference", lambda overrides: made.append(overrides) or reference)
-    service._overrides = {"n": 3}
+    memory = Memory(service, monkeypatch)
     service._start_ahead(["", "graphs"])
     before = list(service._ahead)
     service._open_case()
+    memory.is_wanted = wanted
     service._channel = quiet = Quiet(2)
     assert service._receive() == {"op": "evaluate"}
     assert [worker.compiler for worker in service._ahead] == ["", "graphs"]
-    assert any(worker.alive for worker in before) is not wanted, "one that opened the device holds memory of it"
+    assert any(worker.alive for worker in before) is not wanted, "a worker that opened the device holds memory of it"
     assert quiet.waited == ([main.IDLE_S, None] if wanted else [main.IDLE_S] * 3)
     assert (service._reference is None) is wanted
     service._open_case()
     service._open_case()
-    assert service.reference is reference
-    assert made == ([{"n": 3}, {"given back": 1}, {"n": 3}] if wanted else [{"n": 3}])
+    assert memory.taken == (["beside", "given back", "beside"] if wanted else ["beside"])
 
 
-class Room:
-    """What a device is asked for: bytes, in this order; the first `short` references find no memory."""
-
-    def __init__(
-        self, service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, *, between: int = 0, short: int = 0
-    ):
-        self.asked: list[int] = []
-        self.short = short
-        monkeypatch.setattr(service, "_config", replace(service._config, uuid="GPU-1"))
-        device = SimpleNamespace(
-            has_own_memory=True,
-            queues_calls=False,
-            identify=lambda: SimpleNamespace(memory_bytes=80 << 30),
-            release_cached=lambda: None,
-        )
-        monkeypatch.setattr(state, "backend", lambda _: device)
-        monkeypatch.setattr(state.problems, "footprint_bytes", lambda *_: 2 << 30)
-        admission = SimpleNamespace(reserve=self.reserve, shared=lambda _: contextlib.nullcontext())
-        monkeypatch.setattr(main.JudgeService, "_admission", admission)
-        cost = SimpleNamespace(dram_bytes=2 << 30)
-
-        def made(_: object) -> SimpleNamespace:
-            self.short -= 1
-            if self.short >= 0:
-                raise torch.OutOfMemoryError
-            return SimpleNamespace(cost=cost, between_bytes=between)
-
-        monkeypatch.setattr(service, "_make_reference", made)
-
-    def reserve(self, need_bytes: int, capacity_bytes: int, _wait: object) -> contextlib.AbstractContextManager[object]:
-        assert capacity_bytes == 80 << 30
-        self.asked.append(need_bytes >> 30)
-        return contextlib.nullcontext(SimpleNamespace())
-
-
-@pytest.mark.parametrize(
-    ("between_gib", "short", "asked"),
-    [(0, 0, [9]), (1, 0, [9, 13]), (10, 0, [9, 49]), (0, 1, [9, 80]), (10, 1, [9, 80]), (100, 0, [9, 80])],
-)
-def test_a_case_queues_for_what_its_calls_turn_out_to_take(service, monkeypatch, between_gib, short, asked) -> None:
-    room = Room(service, monkeypatch, between=between_gib << 30, short=short)
+def test_a_case_that_runs_out_of_memory_beside_others_is_opened_once_more_alone(service, monkeypatch) -> None:
+    memory = Memory(service, monkeypatch, short=1)
     service._open_case()
-    assert room.asked == asked
+    assert memory.taken == ["beside", "given back", "alone"]
     service._free_case()
     service._open_case()
-    assert room.asked == [*asked, asked[-1]], "what is known is reserved at once"
+    assert memory.taken == ["beside", "given back", "alone", "given back", "alone"], "what is known is kept"
+
+
+def test_a_case_that_runs_out_of_memory_alone_fails(service, monkeypatch) -> None:
+    memory = Memory(service, monkeypatch, short=3)
+    with pytest.raises(torch.OutOfMemoryError):
+        service._open_case()
+    assert memory.taken == ["beside", "given back", "alone"]
+    with pytest.raises(torch.OutOfMemoryError):
+        service._open_case()
+    assert memory.taken == ["beside", "given back", "alone"], "it is not taken twice"
 
 
 def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch) -> None:
@@ -339,30 +328,26 @@ def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch)
     assert said == ["verify", "wait", "verify", "wait", "verify"]
 
 
-def test_a_case_that_does_not_fit_the_whole_device_raises(service, monkeypatch) -> None:
-    room = Room(service, monkeypatch, short=2)
-    with pytest.raises(torch.OutOfMemoryError):
-        service._open_case()
-    assert room.asked == [9, 80]
-
-
 RAN_OUT = Failed(status=Status.OUT_OF_MEMORY, reason="CUDA out of memory")
 OF_THE_REFERENCE = Failed(status=Status.NOT_VERIFIED, reason="the reference's own process failed: OutOfMemoryError")
 WRONG = Failed(status=Status.WRONG_VALUE, reason="wrong")
+BESIDE_THEN_ALONE = ["beside", "given back", "alone"]
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "told", "asked"),
+    ("outcomes", "status", "taken"),
     [
-        ([RAN_OUT, WRONG], "wrong_value", [9, 80]),
-        ([OF_THE_REFERENCE, RAN_OUT], "out_of_memory", [9, 80]),
-        ([torch.OutOfMemoryError(), WRONG], "wrong_value", [9, 80]),
-        ([MemoryError(), WRONG], "wrong_value", [9, 80]),
-        ([WRONG], "wrong_value", [9]),
+        ([RAN_OUT, WRONG], "wrong_value", BESIDE_THEN_ALONE),
+        ([OF_THE_REFERENCE, RAN_OUT], "out_of_memory", BESIDE_THEN_ALONE),
+        ([torch.OutOfMemoryError(), WRONG], "wrong_value", BESIDE_THEN_ALONE),
+        ([MemoryError(), WRONG], "wrong_value", BESIDE_THEN_ALONE),
+        ([WRONG], "wrong_value", ["beside"]),
     ],
 )
-def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monkeypatch, outcomes, told, asked) -> None:
-    room = Room(service, monkeypatch)
+def test_a_solution_that_ran_out_of_memory_is_judged_once_more_alone(
+    service, monkeypatch, outcomes, status, taken
+) -> None:
+    memory = Memory(service, monkeypatch)
     coming = iter(outcomes)
 
     def evaluated(*_: object) -> tuple[Failed, str]:
@@ -377,8 +362,8 @@ def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monk
     assignment = {"process": 0, "verify": True, "options": {}, "follows": False, "other_cases": [], "derived_cases": []}
     request = {"solution": SPEC, "assignment": assignment | {"underived": "", "next_compilers": []}, "left_s": None}
     request |= {"reference": {"artefacts": "", "compiler": ""}}
-    assert service.do_evaluate(request)["outcome"]["status"] == told
-    assert room.asked == asked
+    assert service.do_evaluate(request)["outcome"]["status"] == status
+    assert memory.taken == taken
 
 
 def test_those_still_expected_go_on_getting_ready(service: main.JudgeService) -> None:

@@ -54,6 +54,19 @@ def test_connections_are_closed_to_all_but_the_tool_that_needs_them(connect, ans
     assert evaluate(program, 101, audit, ()) == seccomp.FAIL  # ptrace, all the same
 
 
+@pytest.mark.parametrize(
+    ("call", "arguments"), [("prlimit64", ()), ("sched_setaffinity", ()), ("setpriority", (0,)), ("ioprio_set", (1,))]
+)
+def test_only_the_process_itself_or_all_but_the_leader_of_its_namespaces_can_be_limited(call, arguments):
+    audit, column = seccomp.MACHINES["x86_64"]
+    number = next(int(entry.split(":")[column]) for entry in seccomp.CONDITIONAL.split() if entry.startswith(call))
+    for others, allowed in ((False, [True, False, False]), (True, [True, False, True])):
+        rules = seccomp.rules(allow_exec=True, signals=True, others=others, truncate=True)
+        program = list(seccomp.assemble(rules, "x86_64"))
+        answers = [evaluate(program, number, audit, (*arguments, process)) for process in (0, 1, 77)]
+        assert [answer == seccomp.ALLOW for answer in answers] == allowed
+
+
 def evaluate(program, number, arch, arguments):
     """Run a classic BPF program over one call."""
     memory = {0: number, 4: arch} | {16 + 8 * i: a & 0xFFFFFFFF for i, a in enumerate((*arguments, *[0] * 6)[:6])}
