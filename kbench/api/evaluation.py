@@ -58,14 +58,11 @@ class EvaluationResult(OutcomeProperties, Judged):
         """Return the reward for a training loop; None if there is none: leave this sample out.
 
         Policies are `correct` (1 or 0), `speedup` (the measured one, 0 for a failure) and `speedup_low` (the lower end
-        of its 95 % interval, 0 for a failure). Failures that are not the solution's fault give None, and so do times
-        that the judge's clock does not confirm.
-
-        Raises UsageError: an unknown policy.
+        of its 95 % interval, 0 for a failure). Failures that are not the solution's fault, and times that the judge's
+        clock does not confirm, give None. Raises UsageError: an unknown policy.
         """
-        held = all(row.attestation == "held" for row in self.rows)
-        low = self.interval[0] if self.interval is not None else None
-        return reward(policy, self.status, self.speedup if held else None, low if held else None)
+        held, interval = all(row.attestation == "held" for row in self.rows), self.interval or (None, None)
+        return reward(policy, self.status, self.speedup if held else None, interval[0] if held else None)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the rows as a pandas DataFrame: one line for each process, the columns of a results file."""

@@ -69,14 +69,13 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that verification or timing noticed, e.g. `code="mean_offset_30"`."""
+    """Something that verification or timing noticed, e.g. `code="mean_offset_30"`; a fatal one gives its `status`."""
 
     code: str
     kind: FindingKind
     message: str
     fatal: bool = False
     status: Status | None = None
-    """The status that a fatal finding gives the solution."""
 
     @classmethod
     def note(cls, code: str, message: str) -> Self:
@@ -86,12 +85,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One shape or parameter set of a problem: a name and the module constants it overrides."""
+    """A name and the module constants that it overrides; it counts `weight` times in means over several cases."""
 
     name: str
     overrides: dict[str, Any] = field(default_factory=dict)
     weight: float = 1.0
-    """Number of times that it counts in means over several cases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +166,7 @@ class Timing:
 
     samples: tuple[Sample, ...] = field(repr=False)
     timer: str
-    """Clock of the samples: `events` (worker), `gate` or `wall` (judge); on a CPU `host` (worker) or `judge`."""
+    """Clock of the samples: `events` or `host` (the worker's), `judge`, or `wall` (plain loops)."""
     l2: str
     """`flushed` before each round, whose calls have inputs and outputs of their own; `warm`; or `none` on a CPU."""
     attested_ns: float | None = None
@@ -181,7 +179,6 @@ class Timing:
     """Time per call of a plain loop, the host's work included."""
     ref_wall_ns: float | None = None
     flags: tuple[str, ...] = ()
-    """`not_settled`, `throttled`, `resolution_limited`, `interference`, `drift`, `bimodal`, `outliers`, ..."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,11 +193,9 @@ class Passed:
     lacks: tuple[str, ...] = ()
     """Keys of `levels.PROPERTIES`, sorted."""
     own_share: float | None = None
-    """Share of a call's time in the solution's own kernels, from 0 to 1."""
     peak_bytes: int | None = None
     """Memory of a call at its peak beyond inputs and outputs; None on a CPU."""
     log: str = ""
-    """The tail of what the solution printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

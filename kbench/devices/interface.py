@@ -50,6 +50,9 @@ class Backend:
     def open_ahead(self) -> None:
         """Open the device in this process before torch does, in a thread that does not hold Python's lock."""
 
+    def settle(self) -> None:
+        """Make first calls of the host's libraries, once torch is there, that two threads must not make at once."""
+
     def identify(self) -> Environment:
         """Describe the first such device that torch sees, and the software around it. Imports torch."""
         raise NotImplementedError

@@ -55,6 +55,7 @@ class JudgeState:
         self._beside: Candidate | None = None
         """The worker that runs the reference beside the present candidate."""
         self._opening: Future[None] | None = None
+        backend(config.device).settle()
         self._opens = opens
         self._is_taken = False
         """True if the reference ran in its worker, which is then not fresh."""

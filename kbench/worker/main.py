@@ -92,6 +92,7 @@ class Worker:
         self._device = message["device"]
         self._observed.set_up([Path(path) for path in message["writable"]], may_start=message["allow_exec"])
         torch.set_num_threads(message["threads"])
+        backend(self._device).settle()
         for name in message.get("imports", ()):
             # One that is missing or broken is the solution's to complain of.
             with contextlib.suppress(Exception):
