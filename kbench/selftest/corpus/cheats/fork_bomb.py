@@ -7,7 +7,7 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "survivor"
-EXPECT = ("passed", "raised", "import_failed", "crashed", "out_of_memory", "exited", "call_timeout")
+EXPECT = ("passed", "raised", "import_failed", "crashed", "out_of_memory", "exited", "call_timeout", "protocol_error")
 EFFECTS = ("process kbench-selftest-bomb",)
 CATALOGUE = "rigor 16"
 
