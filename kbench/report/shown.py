@@ -16,7 +16,7 @@ from kbench.report.units import TimeUnit
 from kbench.storage.runfiles import LATEST
 
 WORST_FIRST = (
-    *("beats_limit", "limit_too_low", "fallback", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
+    *("beats_limit", "fallback", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
     *("interference", "attestation_weak", "throttled", "unstable"),
 )
 """Flags by how much they change the use of a result; others come last."""

@@ -11,7 +11,7 @@ from kbench.storage.settings import Settings
 ROOT = Path(__file__).parents[3]
 PAGES = {
     "results/h200/group_norm.csv": ("Speed-up", "single_pass", "2.474×", "Samples", "process 0", "NVIDIA H200", "97 %"),
-    "results/h200/conv2d_group_norm_scale_max_pool_clamp.csv": ("Roofline", "TFLOP/s", "fused_wgmma", "307 %"),
+    "results/h200/conv2d_group_norm_scale_max_pool_clamp.csv": ("Roofline", "TFLOP/s", "fused_wgmma", "77 %"),
     "results/published/cuda_l1_h100.csv": (
         "Claimed and measured",
         "as claimed",
