@@ -16,7 +16,6 @@ from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, table
 from kbench.report.terminal import failures
 
-ON_CPU = "CPU timing: measured with the host's clock, no GPU took part."
 TWO_TIMES = (
     "Device time is the GPU's alone; wall time includes the host's work.",
     "On a CPU both are times of a call: device time from the samples, wall time from a plain loop.",
@@ -43,9 +42,10 @@ def render_run(
     if pivot is not None:
         grid = [("table", pivot.table(pivot.run.solutions))]
         grid += [("plane", speed.over_cases(pivot))] if pivot.wins else []
+    rows = [{name: text for name, text in row.items() if "wall" not in name} for row in rows_of(run, walls_apart=True)]
     sections = [
         Section(heading="Cases and solutions", about=pivot.title if pivot is not None else "", parts=grid),
-        Section(heading="Results", parts=[("table", table(rows_of(run, walls_apart=True))), ("small", _means(run))]),
+        Section(heading="Results", parts=[("table", table(rows)), ("small", _means(run))]),
         Section(heading="What does not pass", parts=[("lines", text) for text in failures(run, 0)]),
         Section(
             heading="Speed-up",
@@ -72,7 +72,11 @@ def render_run(
         "run",
         title=run.problem,
         headline=pivot.sentence() if pivot is not None and pivot.wins else headline(run),
-        lead=[stack_line(first), ON_CPU if on_cpu else "", *(constants if few else ())],
+        lead=[
+            stack_line(first),
+            "Timed by the host's clock; no GPU took part." if on_cpu else "",
+            *(constants if few else ()),
+        ],
         sections=sections,
         source=source,
     )
