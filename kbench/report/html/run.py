@@ -72,11 +72,7 @@ def render_run(
         "run",
         title=run.problem,
         headline=pivot.sentence() if pivot is not None and pivot.wins else headline(run),
-        lead=[
-            stack_line(first),
-            "Timed by the host's clock; no GPU took part." if on_cpu else "",
-            *(constants if few else ()),
-        ],
+        lead=[stack_line(first), "Timed by the host's clock." if on_cpu else "", *(constants if few else ())],
         sections=sections,
         source=source,
     )
