@@ -180,7 +180,7 @@ def commands() -> str:
     intro = (
         "`kbench COMMAND --help` prints the options of a command (`--help-all` for `run`, `verify` and `sweep`). "
         "Options of several commands are at the [end](#options-of-several-commands). [Exit codes](exit-codes.md) are "
-        "the same for all."
+        "the same for every command."
     )
     return page("Commands", intro, *alone, "## Options of several commands", *shared)
 

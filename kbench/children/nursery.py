@@ -1,9 +1,9 @@
 """A process that has imported torch and forks: judges, builders and each worker of a judge are forks of one.
 
 Importing torch costs two seconds of a processor; a run pays it once. Its nursery is started before anything of a
-problem is known, with a worker's environment. It holds what an interpreter holds that has imported torch, runs nothing
-of a solution, and learns of a worker its folder and its rung, and of a judge nothing. So a fork inherits no secret, and
-the same as all others.
+problem is known, with a worker's environment. It holds what an interpreter holds that has imported torch, and runs
+nothing of a solution. It knows a worker's folder and rung, and nothing about a judge. So a fork inherits no secret, and
+every fork inherits the same.
 
 A judge's first act is to fork a nursery of its own for its workers, which end with it. Only then it hears, on a
 channel that it alone holds, of its environment and its run.

@@ -191,7 +191,7 @@ def request_overhead(
 def attest_requests(times_ns: Sequence[float], overhead: RequestOverhead) -> Attested:
     """Return the time per call of a candidate's requests on a CPU, less the overhead of the reference's.
 
-    What a candidate may save of that is part of the half-width. Raises ValueError for no request.
+    The half-width has the part of it that a candidate may save. Raises ValueError for no request.
     """
     half_width_ns = median_half_width(times_ns) + overhead.half_width_ns + overhead.saved_ns
     return Attested(ns=max(1.0, median(times_ns) - overhead.ns), half_width_ns=half_width_ns)

@@ -45,7 +45,7 @@ class Cpu(Backend):
         """Call each vector function of MKL once, in one thread.
 
         The first call chooses the code for this processor. If two threads make it at once, one of them may get code
-        with half the digits: 10 of 800 first calls of `tanh`, and none after this (torch 2.13, MKL 2024.2, 2 threads).
+        with half the digits (torch 2.13, MKL 2024.2; tests/devices/test_cpu.py has the figures).
         """
         import torch
 

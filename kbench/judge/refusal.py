@@ -42,7 +42,7 @@ class RefusalError(Exception):
         self.log = log
         self.diagnosis: Diagnosis | None = None
         self.excess = math.inf
-        """Largest error of wrong values in units of the allowed error; or the judge's time over a refuted claim."""
+        """Largest error of wrong values, in units of the allowed error."""
 
     @property
     def explained(self) -> str:

@@ -201,10 +201,7 @@ class DeviceClock:
 
     def slower_beside(self) -> bool:
         """Return whether the reference was slower beside the candidate than it is alone, afterwards."""
-        beside, alone = (
-            [per_call_ns(each, self._constant) for each in rounds] for rounds in (self._seen["reference"], self._after)
-        )
-        return is_slower_beside(beside, alone, "cuda")
+        return is_slower_beside(self._times_ns(self._seen["reference"]), self._times_ns(self._after), "cuda")
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -323,10 +320,10 @@ class DeviceClock:
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""
-        return self._per_call_ns([self._round("reference") for _ in range(REPEATS)])
+        return statistics.median(self._times_ns([self._round("reference").seen for _ in range(REPEATS)]))
 
-    def _per_call_ns(self, results: Sequence[RoundResult]) -> float:
-        return statistics.median(per_call_ns(each.seen, self._constant) for each in results)
+    def _times_ns(self, rounds: Sequence[Round]) -> list[float]:
+        return [per_call_ns(each, self._constant) for each in rounds]
 
     def _walls(self) -> dict[str, float]:
         """Return the time of a call in a plain loop, by arm."""
@@ -335,5 +332,4 @@ class DeviceClock:
 
     def _seen_ns(self) -> dict[str, float]:
         """Return the median time per call of all rounds so far, by arm."""
-        constant = self._constant
-        return {arm: statistics.median(per_call_ns(r, constant) for r in seen) for arm, seen in self._seen.items()}
+        return {arm: statistics.median(self._times_ns(seen)) for arm, seen in self._seen.items()}

@@ -17,7 +17,7 @@ class Reply:
     """Claimed time: the median of the calls."""
     submit_ns: int
     sum_ns: int
-    """Of all calls together."""
+    """Sum of the claimed times of all calls."""
     asked_ns: int
     """Time of the request on the judge's clock."""
     ended_ns: int

@@ -17,6 +17,7 @@ class hogs_device_between_calls(nn.Module):
     SPEEDUP_BELOW = 1.2
     DEVICES = ("cuda",)
     CATALOGUE = "harness 24, 27; rigor 20"
+    SHARE = 1.0
 
     def __init__(self, rounds):
         super().__init__()
@@ -28,10 +29,11 @@ class hogs_device_between_calls(nn.Module):
         y = x
         for _ in range(self.rounds):
             y = torch.sin(y + x)
-        self.side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.side):
-            for _ in range(100):
-                self.ballast.sin_()
+        if random.random() < self.SHARE:
+            self.side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.side):
+                for _ in range(100):
+                    self.ballast.sin_()
         return y
 
 
@@ -60,7 +62,7 @@ class spins_when_it_is_not_its_turn(nn.Module):
         return y
 
 
-class hogs_device_now_and_then(nn.Module):
+class hogs_device_now_and_then(hogs_device_between_calls):
     """Leaves a long kernel behind every second call: the reference's median is that of slowed calls, and its noise hides
     it.
     """
@@ -70,20 +72,4 @@ class hogs_device_now_and_then(nn.Module):
     SPEEDUP_BELOW = 1.03
     DEVICES = ("cuda",)
     CATALOGUE = "harness 24, 27; rigor 20"
-
-    def __init__(self, rounds):
-        super().__init__()
-        self.rounds = rounds
-        self.side = torch.cuda.Stream()
-        self.ballast = torch.rand(1 << 26, device="cuda")
-
-    def forward(self, x):
-        y = x
-        for _ in range(self.rounds):
-            y = torch.sin(y + x)
-        if random.random() < 0.55:
-            self.side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self.side):
-                for _ in range(100):
-                    self.ballast.sin_()
-        return y
+    SHARE = 0.55
