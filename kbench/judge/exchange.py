@@ -249,12 +249,13 @@ class Trial:
         wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
         found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
         is_cut = outputs is not None and not self.reference.is_small(expected)
-        worst = worst_of_entries(outputs or (), expected, [t for _, t in wanted]) if is_cut else None
+        tolerances, scales = [t for _, t in wanted], [scale for _, scale in found]
+        worst = worst_of_entries(outputs or (), expected, tolerances, scales) if is_cut else None
         pieces = self.reference.oracle(expected, worst)
         return Truth(
             pieces=pieces,
             vacuous=tuple(v for v, _ in found),
-            scales=tuple(scale for _, scale in found),
+            scales=tuple(scales),
             has_all_misses=pieces is not None and (worst is None or has_all_misses(pieces, worst)),
         )
 

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -118,14 +119,25 @@ def batch_size(expected: Expected) -> int | None:
 
 
 def worst_of_entries(
-    outputs: Sequence[Tensor], expected: Expected, tolerances: Sequence[elements.Tolerance]
+    outputs: Sequence[Tensor],
+    expected: Expected,
+    tolerances: Sequence[elements.Tolerance],
+    scales: Sequence[float],
 ) -> Tensor | None:
-    """Return the largest error of each entry of the batch, in tolerances; None without a batch."""
+    """Return the largest error of each entry of the batch, in tolerances, then at each output's own scale.
+
+    None without a batch. An output's `scale` is its root mean square: where that is large, its absolute tolerance is.
+    """
     wanted = list(expected.judged.values())
     if batch_size(expected) is None or len(wanted) > len(expected.tensors):
         return None
-    three = zip(outputs, wanted, tolerances, strict=True)
-    return torch.stack([elements.worst_of_entries(*each) for each in three]).amax(0)
+    scaled = [replace(t, atol=t.atol * max(1.0, scale)) for t, scale in zip(tolerances, scales, strict=True)]
+    return torch.stack(
+        [
+            torch.stack([elements.worst_of_entries(*each) for each in zip(outputs, wanted, of, strict=True)]).amax(0)
+            for of in (tolerances, scaled)
+        ]
+    )
 
 
 def entry_elements(expected: Expected) -> int:
@@ -139,14 +151,16 @@ def entry_elements(expected: Expected) -> int:
 def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_elements: int) -> list[int]:
     """Return the entries of a batch to compute: those with the largest misses, and as many others at random.
 
-    An element that misses the contract is judged by fp64; the others show the reference's own errors.
+    An element that misses the contract is judged by fp64; the others show the reference's own errors. Of two misses
+    that is larger which is larger at the output's scale: near zero each result of a long sum misses by much.
     """
     random = secrets.SystemRandom()
-    if worst is None or not bool((worst > 1).any()):
+    missing = 0 if worst is None else int((worst[0] > 1).sum().item())
+    if worst is None or not missing:
         return random.sample(range(batch), min(ORACLE_SAMPLES, batch))
     most = max(ORACLE_SAMPLES, min(MAX_MISSING_ENTRIES, most_elements // elements_each))
-    missing = int((worst > 1).sum().item())
-    first: list[int] = worst.sort(descending=True).indices[: min(most, missing)].tolist()
+    at_scale = torch.where(worst[0] > 1, worst[1], 0.0)
+    first: list[int] = at_scale.sort(descending=True).indices[: min(most, missing)].tolist()
     others = [entry for entry in random.sample(range(batch), min(2 * len(first), batch)) if entry not in first]
     return [*first, *others[: len(first)]]
 
@@ -197,10 +211,10 @@ def _of_part(
 
 def has_all_misses(pieces: Pieces, worst: Tensor) -> bool:
     """Return whether each entry with a miss was computed."""
-    computed = torch.zeros_like(worst, dtype=torch.bool)
+    computed = torch.zeros_like(worst[0], dtype=torch.bool)
     for index, _ in pieces:
         computed[index] = True
-    return bool((computed | ~(worst > 1)).all())
+    return bool((computed | ~(worst[0] > 1)).all())
 
 
 def inner_type(

@@ -420,9 +420,16 @@ def test_entries_of_a_large_batch_are_computed_in_fp64(tmp_path, forward, sizes,
     ],
 )
 def test_entries_with_the_largest_misses_are_computed_and_as_many_others(worst, room, chosen, number) -> None:
-    found = chosen_entries(len(worst), 10, torch.tensor(worst), room)
+    found = chosen_entries(len(worst), 10, torch.tensor([worst, worst]), room)
     assert found[: len(chosen)] == chosen
     assert len(found) == len(set(found)) == number
+
+
+def test_misses_near_zero_hide_no_entry_that_is_further_away_at_the_scale_of_its_output() -> None:
+    """Each entry of a long product misses by dozens of tolerances where it is zero; one is wrong where it is not."""
+    near_zero = [60.0 + n for n in range(100)]
+    worst = torch.tensor([[*near_zero, 30.0, 0.9], [*[0.6] * 100, 15.0, 20.0]])
+    assert chosen_entries(102, 10, worst, 30)[0] == 100
 
 
 def test_why_there_is_no_oracle(tmp_path) -> None:
