@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from kbench.catalog import registry
+from kbench.catalog.registry import Entry
 from kbench.compare import ComparedSide, measured
 from kbench.core.model import ResultRow, Status
 from kbench.core.stats import Interval
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
 from kbench.report import units
 from kbench.storage.results import Run, read_run
 from kbench.storage.runfiles import SAMPLES_SUFFIX

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from kbench.build import hints, toolkit
-from kbench.children.child_error import ChildError
+from kbench.catalog import case_selection
+from kbench.catalog.registry import Entry
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
 from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted, Waiting
@@ -29,8 +30,7 @@ from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
 from kbench.host.work_folder import work_folder
-from kbench.plugins import case_selection
-from kbench.plugins.registry import Entry
+from kbench.process.child_error import ChildError
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 

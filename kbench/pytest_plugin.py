@@ -124,7 +124,7 @@ def _require_speed(case: "CaseSummary", max_slowdown: float) -> None:
 
 def _place(request: pytest.FixtureRequest, given: str | Path) -> str | Path:
     """Find a relative path from the test's folder, then from pytest's root; names stay as they are."""
-    from kbench.plugins.places import provider_of
+    from kbench.catalog.places import provider_of
 
     file, function = provider_of(str(given))
     if function and file.endswith(".py"):

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbench.catalog import registry
 from kbench.core.bottleneck import Bottleneck
 from kbench.core.errors import KbenchError
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed
-from kbench.plugins import registry
 from kbench.profile import Explained, profile
 from kbench.report.table import Column, Table, one_line
 from kbench.storage.settings import Settings

@@ -26,6 +26,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from kbench.catalog import registry
 from kbench.compare import measurements
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed
@@ -33,7 +34,6 @@ from kbench.core.stats import needs_more_processes
 from kbench.core.verdict import Measurement
 from kbench.engine import run as running
 from kbench.gate.rule import Contest, GatedCase, GateOutcome, decide
-from kbench.plugins import registry
 from kbench.storage.results import CaseKey, Run, read_run
 from kbench.storage.settings import GateSettings, Settings
 

@@ -11,10 +11,10 @@ from typing import Any
 import after_torch
 import pytest
 
-from kbench.children.child import Child
+from kbench.catalog import script
 from kbench.devices import admission
 from kbench.host import nursery_process as nurseries
-from kbench.plugins import script
+from kbench.process.child import Child
 
 GOLDEN = Path(__file__).parent / "golden"
 

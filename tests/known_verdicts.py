@@ -19,11 +19,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from kbench.catalog import registry, shapes
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.model import Passed
 from kbench.engine import run as running
-from kbench.plugins import registry, shapes
 from kbench.storage.settings import Settings
 
 COLUMNS = ("problem", "solution", "status", "contract", "oracle_ratio", "findings", "reason")

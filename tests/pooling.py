@@ -7,11 +7,11 @@ from pathlib import Path
 from sweeping import PROBLEM, FakeJudge, failed, passed
 
 from kbench.api.judge import Judge
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core.events import StageEvent
 from kbench.core.model import Case, Status
 from kbench.engine.unit import TimeLeft, Unit, UnitResult
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 
 CASES = f"CASES = {{'default': {{}}, 'small': {{'n': 2}}, 'ragged': {{'n': 3}}}}\nn = 4\n{PROBLEM}"
 """A problem that lists its shapes, so that nobody has to look for them."""

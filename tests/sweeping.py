@@ -6,6 +6,8 @@ from pathlib import Path
 
 from fakes import CORRECT, ENVIRONMENT, timing
 
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
@@ -13,8 +15,6 @@ from kbench.devices.selection import cpu
 from kbench.engine.guard import Guard
 from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import TimeLeft, Unit, UnitResult
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 
 OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
 PROBLEM = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"

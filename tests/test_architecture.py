@@ -21,16 +21,16 @@ NO_NAMES = {"utils", "util", "helpers", "common", "misc", "eval"}
 MAY_CATCH_EVERYTHING = {
     "kbench/judge/main.py": "child main",
     "kbench/worker/main.py": "child main",
-    "kbench/children/nursery.py": "child main",
+    "kbench/process/nursery.py": "child main",
     "kbench/judge/reference/reference.py": "runs a problem's own code on inputs that it may refuse",
     "kbench/judge/why.py": "runs a problem's own code in forms it was not written for",
     "kbench/judge/verify/wrong_answers.py": "explains a refusal that stands without it",
     "kbench/judge/reference/oracle.py": "runs a problem's own code in a precision it was not written for",
     "kbench/cli/app.py": "the last line of the command line",
-    "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
-    "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
-    "kbench/plugins/problem_module.py": "imports a problem's file, which may raise anything",
-    "kbench/plugins/device_first.py": "tries a problem's or a solution's code on the CPU, whatever it raises",
+    "kbench/catalog/shapes.py": "asks a problem's own code about sizes it was not written for",
+    "kbench/catalog/problem.py": "runs a problem's own code, which may raise anything",
+    "kbench/catalog/problem_module.py": "imports a problem's file, which may raise anything",
+    "kbench/catalog/device_first.py": "tries a problem's or a solution's code on the CPU, whatever it raises",
     "kbench/api/judge.py": "carries what a thread raised to the one that asked",
     "kbench/serve/service.py": "tells a defect to the client that asked, and goes on",
     "kbench/cluster/executor.py": "carries what a thread raised to the one that asked",
@@ -46,10 +46,10 @@ MAY_PRINT = {
     "kbench/host/health.py": "child main",
     "kbench/sandbox/rung_probe.py": "child main",
     "kbench/sandbox/process_tree.py": "ends the process that it leads",
-    "kbench/children/nursery.py": "child main",
+    "kbench/process/nursery.py": "child main",
 }
 LIGHT = (
-    *(f"kbench/{room}/" for room in ("cli", "report", "gate", "plugins", "storage", "core")),
+    *(f"kbench/{room}/" for room in ("cli", "report", "gate", "catalog", "storage", "core")),
     "kbench/selftest/fixtures.py",
 )
 EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"}

@@ -8,9 +8,9 @@ import bottlenecks
 import pytest
 
 from kbench.build import hints, manifest
+from kbench.catalog import registry
 from kbench.core.bottleneck import Bottleneck
 from kbench.kernels import native
-from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
 SOURCES = sorted(path.stem for path in bottlenecks.FOLDER.glob("*.cu"))

@@ -6,9 +6,9 @@ import torch
 from calibration import PLANTED, ROWS, Deck, judge, render, solutions, write_plugins
 from records import make_run
 
+from kbench.catalog import registry
 from kbench.compare import measurements
 from kbench.core.events import RunOptions
-from kbench.plugins import registry
 from kbench.storage.settings import Settings
 from kbench.worker.solution import import_solution
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.catalog import registry
+from kbench.catalog.registry import Entry
 from kbench.core.events import Judged, RunOptions
 from kbench.engine.run import run
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
 
 

@@ -15,6 +15,7 @@ from typing import Any, Self, Unpack
 
 from kbench.api.evaluation import EvaluationResult, evaluation_of
 from kbench.api.options import POOL_OPTIONS, Options, make_options
+from kbench.catalog import registry
 from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
@@ -28,7 +29,6 @@ from kbench.engine.selection import SolutionPair, keep_text
 from kbench.engine.task import Budgets, Finished, Task, TaskVerdict
 from kbench.host import sanitizer
 from kbench.host.work_folder import work_folder
-from kbench.plugins import registry
 from kbench.storage import quarantine, settings
 from kbench.storage.results import RunWriter
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kbench.build import manifest
 from kbench.build.observation import SOURCE_SUFFIXES
-from kbench.plugins.source import MAX_SOURCE_BYTES, read_head
+from kbench.catalog.source import MAX_SOURCE_BYTES, read_head
 
 EXTENSION = r"cpp_extension|load_inline"
 IN_CALLS = re.compile(

@@ -16,11 +16,11 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from kbench.catalog import source
 from kbench.cli.command import Command, Group, completing
 from kbench.cli.output import Output, lost, missing_package, silence
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError, did_you_mean
 from kbench.core.version import __version__
-from kbench.plugins import source
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
 EXIT_CODES = (

@@ -5,12 +5,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kbench.catalog import registry
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Environment, Failed, Timing
-from kbench.plugins import registry
 from kbench.report import units
 from kbench.report.table import Table, table
 from kbench.storage.settings import Settings

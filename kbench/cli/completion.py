@@ -2,10 +2,10 @@
 
 import typer
 
+from kbench.catalog import places
 from kbench.cli.command import completing
 from kbench.core.errors import KbenchError
 from kbench.core.levels import PROPERTIES
-from kbench.plugins import places
 from kbench.storage import settings
 from kbench.storage.runfiles import run_files
 
@@ -23,7 +23,7 @@ def solutions(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def cases(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a case of the problem that stands before it."""
-    from kbench.plugins import registry
+    from kbench.catalog import registry
 
     problem = _problem(ctx)
     try:

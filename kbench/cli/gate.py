@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbench.catalog import registry
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.saved import find_run
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
-from kbench.plugins import registry
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import GateSettings, Settings

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kbench.catalog import registry
+from kbench.catalog.registry import Entry
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, PluginError
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
 from kbench.report.table import Table, one_line, table
 from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings

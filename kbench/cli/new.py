@@ -10,13 +10,13 @@ from typing import Literal
 
 import typer
 
+from kbench.catalog import registry
+from kbench.catalog.places import BUILTINS
+from kbench.catalog.registry import Entry
 from kbench.cli import shared_flags
 from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError, UsageError
-from kbench.plugins import registry
-from kbench.plugins.places import BUILTINS
-from kbench.plugins.registry import Entry
 from kbench.storage.runfiles import shown_path
 
 TEMPLATES = Path(__file__).with_name("templates")

@@ -4,12 +4,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbench.catalog import registry
+from kbench.catalog.constant_text import parse_overrides
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.run import code_of_statuses
 from kbench.core.model import Failed, Status
-from kbench.plugins import registry
-from kbench.plugins.constant_text import parse_overrides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

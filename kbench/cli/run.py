@@ -10,6 +10,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from kbench.catalog import registry
+from kbench.catalog.constant_text import grid_cases, parse_grid, parse_overrides
+from kbench.catalog.registry import Entry
 from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
@@ -19,9 +22,6 @@ from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, d
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
-from kbench.plugins import registry
-from kbench.plugins.constant_text import grid_cases, parse_grid, parse_overrides
-from kbench.plugins.registry import Entry
 from kbench.storage import journal_file
 from kbench.storage.settings import Settings
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from kbench.catalog import places
 from kbench.core.errors import UsageError
-from kbench.plugins import places
 from kbench.storage import saved_runs
 from kbench.storage.results import Run, read_run
 from kbench.storage.settings import Settings

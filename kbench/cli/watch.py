@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbench.catalog import registry
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import SettingsFlags, argument, command
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import Event, StageEvent, StageFinished
-from kbench.plugins import registry
 from kbench.report import units
 from kbench.report.table import one_line
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from kbench.build import manifest
 from kbench.build.interpreter import PACKAGE
 from kbench.build.observation import SOURCE_SUFFIXES
+from kbench.catalog.registry import Entry
 from kbench.engine.task import Task
-from kbench.plugins.registry import Entry
 
 MAX_FILES = 200
 """Files that are sent with a source whose manifest is not known yet."""

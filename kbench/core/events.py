@@ -48,7 +48,7 @@ class MeasuringOptions:
 class RunOptions(MeasuringOptions):
     """All options of `kbench run` and `kbench verify`, each declared once, here or in the base class.
 
-    Flags and settings fill this record (`engine.options.options_from`); judges receive it unchanged (`wire.options`).
+    Flags and settings fill this record (`engine.options.options_from`); judges get it unchanged (`process.options`).
     """
 
     cases: tuple[str, ...] = ()

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kbench.catalog.containers import fields_of
 from kbench.devices.poison import poison_floats
-from kbench.plugins.containers import fields_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,14 +6,14 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from kbench.build import manifest
+from kbench.catalog import case_selection
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.task import Task
 from kbench.engine.unit import key_of
-from kbench.plugins import case_selection
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 
 
 class DerivedShapes:

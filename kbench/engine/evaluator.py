@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kbench.build import manifest
-from kbench.children.child_error import ChildError
+from kbench.catalog import case_selection, registry, source
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
@@ -21,14 +23,12 @@ from kbench.host import builder, listing, sanitizer
 from kbench.host.builder import built, keep_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import Evaluated, JudgeProcess, OpenedCase, reference_build, spec_of
-from kbench.plugins import case_selection, registry, source
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
+from kbench.process.channel import Message, encode_constants
+from kbench.process.child_error import ChildError
+from kbench.process.options import encode_options
 from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import Message, encode_constants
-from kbench.wire.options import encode_options
 
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
 MOST_ATTEMPTS = 3

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kbench.children.child_error import KILLED, STARVED
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Failed, Status
 from kbench.engine.task import Budgets, Task, TaskVerdict
 from kbench.engine.unit import UnitResult, is_of
 from kbench.host.judge_process import TOO_LARGE
+from kbench.process.child_error import KILLED, STARVED
 
 MOST_ATTEMPTS = 3
 """A unit that breaks its judge three times is the cause itself."""

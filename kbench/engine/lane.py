@@ -9,6 +9,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kbench.catalog import case_selection
+from kbench.catalog.registry import Entry
 from kbench.core.events import StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Environment, Failed, Finding, Outcome, Passed, Status
@@ -22,8 +24,6 @@ from kbench.engine.ladder import budget_s, does_not_fit, may_retry
 from kbench.engine.task import Budgets, Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, time_left
 from kbench.host.builder import MAYBE_THE_PROBLEM
-from kbench.plugins import case_selection
-from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
 
 MIN_FREE_BYTES = 64 << 20

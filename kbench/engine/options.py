@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from kbench.catalog import registry
+from kbench.catalog.registry import Entry
 from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import UsageError
 from kbench.core.events import MeasuringOptions, RunOptions
@@ -11,8 +13,6 @@ from kbench.core.levels import Level, require_codes
 from kbench.devices import selection
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
 
 

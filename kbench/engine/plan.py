@@ -4,6 +4,9 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kbench.catalog import case_selection, registry
+from kbench.catalog.places import as_path
+from kbench.catalog.registry import Entry
 from kbench.core.errors import KbenchError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Status
@@ -12,9 +15,6 @@ from kbench.devices.selection import DeviceChoice
 from kbench.engine.selection import SolutionPair
 from kbench.engine.task import Task
 from kbench.engine.unit import Unit, task_key
-from kbench.plugins import case_selection, registry
-from kbench.plugins.places import as_path
-from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import manifest
+from kbench.catalog.registry import Entry
 from kbench.core import roofline
 from kbench.core.events import RunOptions
 from kbench.core.model import SCHEMA_VERSION, Case, Cost, Failed, Outcome, Passed, ResultRow, Timing
 from kbench.core.version import __version__
 from kbench.engine.unit import UnitResult
-from kbench.plugins.registry import Entry
 from kbench.storage.rows import figures, git_state
 
 ENVIRONMENT_COLUMNS = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")

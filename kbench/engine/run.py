@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from kbench.build import manifest
+from kbench.catalog import case_selection, registry
+from kbench.catalog.registry import Entry
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     REFERENCE_STAGES,
@@ -43,8 +45,6 @@ from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
 from kbench.host.work_folder import work_folder
-from kbench.plugins import case_selection, registry
-from kbench.plugins.registry import Entry
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker

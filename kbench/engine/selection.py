@@ -13,9 +13,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from kbench.catalog import registry
+from kbench.catalog.places import BUILTINS, provider_of
 from kbench.core.errors import NothingSelectedError, UsageError
-from kbench.plugins import registry
-from kbench.plugins.places import BUILTINS, provider_of
 from kbench.storage import csvfile
 from kbench.storage.settings import Settings
 

@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from kbench.build import hints
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
 from kbench.core.events import Estimated, Judged, RunOptions, StageEvent
@@ -17,8 +19,6 @@ from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passe
 from kbench.core.values import worst
 from kbench.engine.rows import make_row, provenance_of
 from kbench.engine.unit import Unit, UnitResult
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 from kbench.storage import rows as rowmaker
 
 NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kbench.build import manifest
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core.events import REFERENCE, REFERENCE_STAGES, RunOptions, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
-from kbench.wire.channel import encode_constants
+from kbench.process.channel import encode_constants
 
 OPTIONS_NOT_HASHED = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
 """Options that change no verdict: places of files, and those that the case and the device determine."""

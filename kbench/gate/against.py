@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kbench.catalog import registry
+from kbench.catalog.registry import Entry
 from kbench.compare import ComparedSide, measured, process_differences
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
@@ -18,8 +20,6 @@ from kbench.core.model import Time
 from kbench.engine import run as session
 from kbench.gate.rule import Contest, GateReport, decide, report
 from kbench.host.work_folder import work_folder
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
 from kbench.storage.results import CaseKey
 from kbench.storage.settings import GateSettings, Settings
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kbench.catalog import case_selection, registry
 from kbench.compare import measurements
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.events import Event
@@ -14,7 +15,6 @@ from kbench.core.verdict import Measurement
 from kbench.engine import run as session
 from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm
-from kbench.plugins import case_selection, registry
 from kbench.storage.results import CaseKey, Run, case_key
 from kbench.storage.rows import clocks_locked, constants_of, evaluates
 from kbench.storage.settings import Settings

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kbench.build import cache
-from kbench.children.child import TOOL_ORDERS, Child
+from kbench.catalog.registry import Entry
 from kbench.core.model import Case
 from kbench.host.builder import Builder
-from kbench.plugins.registry import Entry
+from kbench.process.child import TOOL_ORDERS, Child
 from kbench.sandbox import hidden_paths, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
 

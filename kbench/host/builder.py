@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from kbench.build import cache, hints, interpreter, manifest
-from kbench.children.child import WORKER, Child, Launch
-from kbench.children.child_error import ChildError
-from kbench.children.worker_start import SETUP_TIMEOUT_S, at_most_available, setup_request, worker_environment
+from kbench.catalog import case_selection, registry
+from kbench.catalog.case_selection import Rehearsal
+from kbench.catalog.registry import Entry
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.devices import admission
@@ -20,14 +20,14 @@ from kbench.devices.backend import backend
 from kbench.host import cache_bounds, nursery_process
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
-from kbench.plugins import case_selection, registry
-from kbench.plugins.case_selection import Rehearsal
-from kbench.plugins.registry import Entry
+from kbench.process.channel import Message, WireError, encode_constants, field
+from kbench.process.child import WORKER, Child, Launch
+from kbench.process.child_error import ChildError
+from kbench.process.observed import Observed
+from kbench.process.worker_start import SETUP_TIMEOUT_S, at_most_available, setup_request, worker_environment
 from kbench.sandbox import hidden_paths, namespaces, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import Message, WireError, encode_constants, field
-from kbench.wire.observed import Observed
 
 MEMORY_LIMIT_BYTES = 64 << 30
 LAYOUTS_S = 120.0

@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from kbench.build import cache, interpreter
-from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
-from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError, reported
-from kbench.children.worker_start import STEADY_HOST
+from kbench.catalog import registry
+from kbench.catalog.problem import BOUNDED, OPENING, OwnTime, Step
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
@@ -24,15 +25,14 @@ from kbench.devices.backend import backend
 from kbench.host import nursery_process
 from kbench.host.builder import built
 from kbench.host.context import RunContext
-from kbench.plugins import registry
-from kbench.plugins.problem import BOUNDED, OPENING, OwnTime, Step
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
+from kbench.process.channel import Message, PeerGoneError, WireError, decode_constants, encode_constants
+from kbench.process.child import JUDGE, Child, Launch, tree_rss_bytes
+from kbench.process.child_error import KILLED, OUT_OF_MEMORY, ChildError, reported
+from kbench.process.observed import Observed
+from kbench.process.options import encode_options
+from kbench.process.worker_start import STEADY_HOST
 from kbench.sandbox import removal, rungs
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import Message, PeerGoneError, WireError, decode_constants, encode_constants
-from kbench.wire.observed import Observed
-from kbench.wire.options import encode_options
 
 AHEAD = 2
 """Workers that start while one is judged: on the H200 machine a start takes longer than judging."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import cache, manifest
-from kbench.children.child import WORKER, Child
-from kbench.children.child_error import ChildError
+from kbench.catalog import registry
+from kbench.catalog.registry import Entry
 from kbench.core.errors import PluginError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
@@ -16,12 +16,12 @@ from kbench.host import nursery_process
 from kbench.host.builder import Builder
 from kbench.host.context import RunContext
 from kbench.host.work_folder import work_folder
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
+from kbench.process.channel import Message, WireError, decode_constants
+from kbench.process.child import WORKER, Child
+from kbench.process.child_error import ChildError
+from kbench.process.observed import Observed
 from kbench.sandbox import hidden_paths, rung_probe
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import Message, WireError, decode_constants
-from kbench.wire.observed import Observed
 
 VARIANT = "CASES"
 """Key of the manifest of what computes the cases, beside the manifest of what a judge reads."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.build import interpreter
-from kbench.children.child import Child, Launch
-from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
+from kbench.process.child import Child, Launch
+from kbench.process.worker_start import worker_environment
 from kbench.sandbox import rungs
 
 
@@ -81,7 +81,7 @@ def present() -> Child:
         if _shared.child is None or _shared.child.has_ended:
             _shared.environment = _environment()
             launch = Launch(
-                module="kbench.children.nursery",
+                module="kbench.process.nursery",
                 environment=_shared.environment,
                 folder=Path("/"),
                 rung=rungs.Rung.NONE,

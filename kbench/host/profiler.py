@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from kbench.build import cache
-from kbench.children.child_error import ChildError
+from kbench.catalog.registry import Entry
 from kbench.core import counters
 from kbench.core.counters import Counters
 from kbench.core.model import Case, Failed, Status
@@ -17,8 +17,8 @@ from kbench.core.printable import printable
 from kbench.core.trace import CallTrace
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import describe
-from kbench.plugins.registry import Entry
-from kbench.wire.channel import Message
+from kbench.process.channel import Message
+from kbench.process.child_error import ChildError
 
 NCU = "ncu"
 NCU_FIX = "install Nsight Compute and put `ncu` on PATH, or set CUDA_HOME, or leave out `--ncu`"

@@ -12,7 +12,8 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
 from kbench.build import cache, hints, manifest, toolkit
-from kbench.children.child_error import ChildError
+from kbench.catalog import case_selection
+from kbench.catalog.registry import Entry
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.model import Case, Failed, Finding, Status
@@ -23,10 +24,9 @@ from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import Builder, built, keep_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import Evaluated, Evaluating, JudgeProcess
-from kbench.plugins import case_selection
-from kbench.plugins.registry import Entry
+from kbench.process.channel import Message
+from kbench.process.child_error import ChildError
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import Message
 
 NAME = "compute-sanitizer"
 FIX = "install the CUDA toolkit's `compute-sanitizer` and put it on PATH, or set CUDA_HOME; else leave `--sanitize` out"

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from kbench.children.child import Child
-from kbench.children.child_error import ChildError
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
+from kbench.process.child import Child
+from kbench.process.child_error import ChildError
 
 GOES_ON_S = 2.0
 """Chosen. Seconds that a compiler runs before it is stopped for a timing; a quick timing takes about as long."""

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kbench.catalog.problem import STATISTICS
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import is_random
 from kbench.numerics.operators import OperatorMode
-from kbench.plugins.problem import STATISTICS
 
 MAX_OPERANDS, MAX_GROUPS, MAX_NAMES = 8, 24, 4
 """Operands that are changed one at a time, groups of weights that are kept, names in a sentence (chosen)."""

@@ -15,8 +15,8 @@ from kbench.devices.timer import tensor_leaves
 from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
-from kbench.wire.channel import Message, encode_tree, flatten
-from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, view
+from kbench.process.channel import Message, encode_tree, flatten
+from kbench.process.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, view
 
 SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16

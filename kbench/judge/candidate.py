@@ -10,20 +10,20 @@ from typing import Any
 import torch
 
 from kbench.build import cache
-from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
+from kbench.catalog.problem import OPENING, Step
 from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
+from kbench.judge.clock.readings import Reply, RoundOptions
 from kbench.judge.load_request import SolutionSpec, load_request
 from kbench.judge.matching import check_description, entries_of, scalar_outputs, synchronise, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
-from kbench.judge.timing.readings import Reply, RoundOptions
 from kbench.judge.worker_link import WorkerLink
-from kbench.plugins.problem import OPENING, Step
-from kbench.wire.channel import Message, list_of
-from kbench.wire.channel import field as wire_field
+from kbench.process.channel import Message, list_of
+from kbench.process.channel import field as wire_field
+from kbench.process.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0

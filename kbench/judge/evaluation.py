@@ -15,15 +15,15 @@ from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
+from kbench.judge.clock.fetched_results import UnfetchableError
+from kbench.judge.clock.gate_clock import DeviceClock, NotQueuedError
+from kbench.judge.clock.host_clock import HostClock
+from kbench.judge.clock.pairing import ArmClock, Pacing, Pairing
+from kbench.judge.clock.profile import take_profile
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.timing.fetched_results import UnfetchableError
-from kbench.judge.timing.gate_clock import DeviceClock, NotQueuedError
-from kbench.judge.timing.host_clock import HostClock
-from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
-from kbench.judge.timing.profile import take_profile
 from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels

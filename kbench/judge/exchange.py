@@ -17,6 +17,7 @@ from kbench.core.values import MAX_BOUNDARY_SHARE, Ratios, Ruling, may_be_chance
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
+from kbench.judge.clock.readings import Reply
 from kbench.judge.reference.boundaries import Boundaries
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
@@ -24,7 +25,6 @@ from kbench.judge.reference.oracle import has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError, describe_wrong, failed_launch
 from kbench.judge.tally import Tally
-from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
 from kbench.numerics import elements
 

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError
 from kbench.judge.arena import encoded
 from kbench.judge.reference.reference import Reference
-from kbench.wire.channel import encode_constants
-from kbench.wire.shared_memory import Block, lay_out, view
+from kbench.process.channel import encode_constants
+from kbench.process.shared_memory import Block, lay_out, view
+from kbench.process.worker_start import WorkerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

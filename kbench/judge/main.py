@@ -12,27 +12,22 @@ from pathlib import Path
 import torch
 
 from kbench.build import cache
-from kbench.children.child import Child
-from kbench.children.child_error import OUT_OF_MEMORY, ChildError
-from kbench.children.worker_start import Deadline, WorkerConfig
+from kbench.catalog import problem as problems
+from kbench.catalog import script, shapes
 from kbench.core import traces
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
+from kbench.judge.clock.profile import list_kernels
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import ReferenceBuild, SolutionSpec
 from kbench.judge.refusal import RefusalError, UnbuiltError
 from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
-from kbench.judge.timing.profile import list_kernels
 from kbench.judge.verify.battery import Battery
-from kbench.plugins import problem as problems
-from kbench.plugins import script, shapes
-from kbench.sandbox import process_tree
-from kbench.storage.json_values import plain
-from kbench.wire.channel import (
+from kbench.process.channel import (
     Channel,
     DeadlineError,
     Message,
@@ -41,7 +36,12 @@ from kbench.wire.channel import (
     decode_constants,
     encode_constants,
 )
-from kbench.wire.options import decode_options
+from kbench.process.child import Child
+from kbench.process.child_error import OUT_OF_MEMORY, ChildError
+from kbench.process.options import decode_options
+from kbench.process.worker_start import Deadline, WorkerConfig
+from kbench.sandbox import process_tree
+from kbench.storage.json_values import plain
 
 IDLE_S = 1.0
 """Chosen. Poll interval, in seconds, of an idle judge that checks whether others wait for the device's memory."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kbench.core.model import Status
 from kbench.judge.reference.expected import Expected
-from kbench.wire.channel import WireError, as_text
+from kbench.process.channel import WireError, as_text
 
 LONGEST_REASON = 500
 """Characters of a reason. Paths and type names come from the solution, and can have any length."""

@@ -11,7 +11,7 @@ from kbench.core.model import Correctness, Status
 from kbench.core.printable import printable
 from kbench.core.values import Ruling
 from kbench.numerics import elements
-from kbench.wire.channel import Message
+from kbench.process.channel import Message
 
 MAX_ERROR_LENGTH = 200
 """Largest number of characters of CUDA's error that are shown."""

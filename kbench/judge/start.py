@@ -7,11 +7,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
-from kbench.children.child import Child
 from kbench.core.errors import MachineError
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
 from kbench.devices.backend import backend
-from kbench.wire.channel import Channel, Message
+from kbench.process.channel import Channel, Message
+from kbench.process.child import Child
 
 
 class DeviceOpening:

@@ -12,9 +12,20 @@ import torch
 
 from kbench.build.extensions import ExtensionBuilds
 from kbench.build.observation import Observation
-from kbench.children.child import Child
-from kbench.children.child_error import ChildError, is_of_the_device
-from kbench.children.worker_start import (
+from kbench.catalog import problem as problems
+from kbench.catalog.problem import OwnTime
+from kbench.devices.admission import Admission, Wait
+from kbench.devices.backend import backend
+from kbench.judge.candidate import Candidate
+from kbench.judge.load_request import ReferenceBuild, SolutionSpec
+from kbench.judge.reference.reference import Reference
+from kbench.judge.start import DeviceOpening
+from kbench.judge.verify.fp64_errors import rehearse
+from kbench.process.channel import Channel
+from kbench.process.child import Child
+from kbench.process.child_error import ChildError, is_of_the_device
+from kbench.process.observed import Observed
+from kbench.process.worker_start import (
     SETUP_TIMEOUT_S,
     Deadline,
     StartedWorker,
@@ -23,17 +34,6 @@ from kbench.children.worker_start import (
     memory_limit_bytes,
     start_nursery,
 )
-from kbench.devices.admission import Admission, Wait
-from kbench.devices.backend import backend
-from kbench.judge.candidate import Candidate
-from kbench.judge.load_request import ReferenceBuild, SolutionSpec
-from kbench.judge.reference.reference import Reference
-from kbench.judge.start import DeviceOpening
-from kbench.judge.verify.fp64_errors import rehearse
-from kbench.plugins import problem as problems
-from kbench.plugins.problem import OwnTime
-from kbench.wire.channel import Channel
-from kbench.wire.observed import Observed
 
 NO_ROOM = (torch.OutOfMemoryError, MemoryError)
 """Errors of torch, and of the driver for shared memory, when the device has no room."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kbench.children.child_error import ChildError
-from kbench.children.worker_start import Deadline, StartedWorker, WorkerConfig
 from kbench.core.model import Status
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
-from kbench.wire.channel import Message, WireError
-from kbench.wire.gate_page import Gate
-from kbench.wire.observed import Observed
+from kbench.process.channel import Message, WireError
+from kbench.process.child_error import ChildError
+from kbench.process.gate_page import Gate
+from kbench.process.observed import Observed
+from kbench.process.worker_start import Deadline, StartedWorker, WorkerConfig
 
 REQUEST_TIMEOUT_S = 60.0
 

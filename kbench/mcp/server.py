@@ -11,11 +11,11 @@ from kbench import compare as comparing
 from kbench import doctor as checkup
 from kbench.api.judge import Judge
 from kbench.api.options import Options
+from kbench.catalog import registry
 from kbench.core.errors import KbenchError, did_you_mean
 from kbench.core.explain import EXPLANATIONS
 from kbench.core.explain import explain as explanation_of
 from kbench.core.version import __version__
-from kbench.plugins import registry
 from kbench.serve.answers import answer_of
 from kbench.storage.saved_runs import find_run
 from kbench.storage.settings import Settings, cache_dir

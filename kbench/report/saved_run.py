@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
+from kbench.catalog import case_selection, registry
+from kbench.catalog.constant_text import text_of
 from kbench.core.errors import KbenchError, NothingSelectedError, ResultsError
 from kbench.core.events import Judged
 from kbench.core.explain import explain
@@ -15,8 +17,6 @@ from kbench.core.values import worst
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.engine.rows import ENVIRONMENT_COLUMNS
-from kbench.plugins import case_selection, registry
-from kbench.plugins.constant_text import text_of
 from kbench.report.summary import CaseSummary, RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails

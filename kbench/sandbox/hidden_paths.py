@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kbench.build import interpreter
 from kbench.build.observation import SOURCE_SUFFIXES
-from kbench.plugins.script import python_path
+from kbench.catalog.script import python_path
 from kbench.sandbox import landlock, namespaces
 from kbench.sandbox.namespaces import Surroundings
 

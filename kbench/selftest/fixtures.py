@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbench.catalog import source
+from kbench.catalog.registry import DEFAULT_ENTRY
+from kbench.catalog.source import Source
 from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.core.levels import Level
 from kbench.core.model import Outcome, Status
-from kbench.plugins import source
-from kbench.plugins.registry import DEFAULT_ENTRY
-from kbench.plugins.source import Source
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
 FOLDERS = {"cheats": False, "honest": True}

@@ -15,6 +15,7 @@ from typing import Any
 
 from kbench.build import manifest
 from kbench.build.interpreter import package_sha256
+from kbench.catalog import case_selection, registry
 from kbench.core.errors import KbenchError, NothingSelectedError
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
@@ -30,7 +31,6 @@ from kbench.engine.run import NO_LIMITS, sandbox_rung
 from kbench.engine.task import Finished, Task
 from kbench.host import nursery_process, sanitizer
 from kbench.host.work_folder import work_folder
-from kbench.plugins import case_selection, registry
 from kbench.sandbox.rungs import Rung
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from kbench.process.channel import Message
 from kbench.sandbox import rungs
-from kbench.wire.channel import Message
 
 
 def restrict(message: Message, *, then_exec: bool = False) -> None:

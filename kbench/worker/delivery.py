@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import backend_of
 from kbench.devices.timer import tensor_leaves
-from kbench.wire.autograd import differentiable, owned
-from kbench.wire.channel import as_text, flatten
-from kbench.wire.shared_memory import layout_of
+from kbench.process.autograd import differentiable, owned
+from kbench.process.channel import as_text, flatten
+from kbench.process.shared_memory import layout_of
 from kbench.worker.stages import Stage
 
 if TYPE_CHECKING:

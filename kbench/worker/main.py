@@ -15,13 +15,13 @@ from statistics import median
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from kbench.catalog.script import set_caller_folder
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
-from kbench.plugins.script import set_caller_folder
-from kbench.wire.channel import Channel, Message, PeerGoneError, decode_tree
-from kbench.wire.layouts import layouts_of, misaligned
-from kbench.wire.shared_memory import Block, TensorSpec, view
+from kbench.process.channel import Channel, Message, PeerGoneError, decode_tree
+from kbench.process.layouts import layouts_of, misaligned
+from kbench.process.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
 from kbench.worker.confinement import restrict
 from kbench.worker.delivery import bytes_of, deliver, deliver_gradients, places_of
@@ -167,7 +167,7 @@ class Worker:
     def _construct(self, message: Message, arguments: list[Any], keywords: Message, *, seed: int) -> None:
         import torch
 
-        from kbench.plugins.problem import pin_precision
+        from kbench.catalog.problem import pin_precision
 
         pin_precision(message["allow_tf32"])
         if message["overrides"] != self._overrides:

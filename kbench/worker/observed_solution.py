@@ -8,7 +8,7 @@ from pathlib import Path
 from kbench.build import cache
 from kbench.build.extensions import ExtensionBuilds
 from kbench.build.observation import Observation, compiler_of
-from kbench.wire.channel import Message
+from kbench.process.channel import Message
 
 
 class ObservedSolution:

@@ -11,9 +11,9 @@ from typing import Any
 
 from kbench.devices.backend import backend_of
 from kbench.devices.cuda_driver import Driver, DriverError
-from kbench.wire.channel import flatten
-from kbench.wire.gate_page import DONE, OPEN, PAGE_BYTES
-from kbench.wire.shared_memory import layout_of
+from kbench.process.channel import flatten
+from kbench.process.gate_page import DONE, OPEN, PAGE_BYTES
+from kbench.process.shared_memory import layout_of
 
 
 class CallQueue:

@@ -13,12 +13,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbench.build.interpreter import kernels_of
+from kbench.catalog.constant_text import named_dtypes
+from kbench.catalog.device_first import device_first, moved
+from kbench.catalog.script import SourceLoader, begin, returning
 from kbench.core.errors import PluginError
-from kbench.plugins.constant_text import named_dtypes
-from kbench.plugins.device_first import device_first, moved
-from kbench.plugins.script import SourceLoader, begin, returning
-from kbench.wire.channel import Message, decode_constants, decode_tree, encode_constants
-from kbench.wire.shared_memory import TensorSpec, layout_of
+from kbench.process.channel import Message, decode_constants, decode_tree, encode_constants
+from kbench.process.shared_memory import TensorSpec, layout_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -196,7 +196,7 @@ def settled(model: "nn.Module", example: Sequence[Any], seed: int, device: str) 
     """
     import torch
 
-    from kbench.plugins.problem import is_lazy, materialise
+    from kbench.catalog.problem import is_lazy, materialise
 
     inner = getattr(model, "_orig_mod", model)
     if isinstance(inner, torch.nn.Module) and is_lazy(inner):
@@ -240,7 +240,7 @@ def problem_of(message: Message, device: str) -> Any:
 
 def cases_of(path: Path, device: str) -> Any:
     """Run a problem's file; return its `CASES` for a message, with dtypes by name. Raises PluginError."""
-    from kbench.plugins.problem import load
+    from kbench.catalog.problem import load
 
     table = named_dtypes(load(path, {}, device).module.CASES)
     for case, overrides in table.items() if isinstance(table, dict) else ():
@@ -255,6 +255,6 @@ def cases_of(path: Path, device: str) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _loaded(path: str, overrides: str, device: str) -> Any:
-    from kbench.plugins.problem import load
+    from kbench.catalog.problem import load
 
     return load(Path(path), decode_constants(json.loads(overrides)), device)

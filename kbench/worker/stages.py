@@ -6,9 +6,9 @@ import traceback
 from pathlib import Path
 
 from kbench.build.extensions import BuildError
+from kbench.catalog.script import exit_of, import_advice
 from kbench.core import traces
-from kbench.plugins.script import exit_of, import_advice
-from kbench.wire.channel import Message, both_ends
+from kbench.process.channel import Message, both_ends
 from kbench.worker.denied import why_denied
 
 LOADS = frozenset({"import", "init"})

@@ -10,9 +10,9 @@ import os
 import socket
 import sys
 
-from kbench.children.child import TOOL_ORDERS
+from kbench.process.channel import Channel
+from kbench.process.child import TOOL_ORDERS
 from kbench.sandbox import rungs
-from kbench.wire.channel import Channel
 from kbench.worker.confinement import restrict
 from kbench.worker.main import Worker
 

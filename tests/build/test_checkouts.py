@@ -6,7 +6,7 @@ import pytest
 
 import kbench.kernels
 from kbench.build import interpreter
-from kbench.plugins import script
+from kbench.catalog import script
 from kbench.worker.solution import constructor_of, import_solution
 
 SOLUTION = "from kbench.kernels.knob import VALUE\n\nclass ModelNew:\n    value = VALUE\n"

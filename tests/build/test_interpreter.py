@@ -9,9 +9,9 @@ import pytest
 from verdicts import verdicts
 
 from kbench.build import interpreter
-from kbench.children.worker_start import worker_environment
+from kbench.catalog import registry
 from kbench.core.model import Passed
-from kbench.plugins import registry
+from kbench.process.worker_start import worker_environment
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import settings

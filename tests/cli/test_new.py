@@ -8,9 +8,9 @@ from typing import get_args
 
 import pytest
 
+from kbench.catalog import registry
 from kbench.cli.app import COMMANDS
 from kbench.cli.new import Language
-from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
 

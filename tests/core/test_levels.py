@@ -24,7 +24,7 @@ from kbench.core.levels import (
 from kbench.core.model import Status
 from kbench.judge.verify.lacks import FATAL, REFUSED, lacking, weight_property
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
-from kbench.wire.layouts import layouts_of
+from kbench.process.layouts import layouts_of
 
 TASK, MODULE, GENERAL = Level
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from records import make_row, make_run
 
+from kbench.catalog import registry
 from kbench.compare import compare, measurements
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, Saved
@@ -15,7 +16,6 @@ from kbench.core.verdict import Answer
 from kbench.devices import monitor, selection
 from kbench.engine import run as running
 from kbench.gate.confirm import locked_clock_mhz
-from kbench.plugins import registry
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 

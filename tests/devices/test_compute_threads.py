@@ -8,9 +8,9 @@ import threading
 import pytest
 import torch
 
-from kbench.children.worker_start import STEADY_HOST
 from kbench.devices import compute_threads
 from kbench.devices.compute_threads import ComputeThreads, by_core
+from kbench.process.worker_start import STEADY_HOST
 
 IN_A_FRESH_PROCESS = """
 import os

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kbench.children.child_error import classify
 from kbench.core.model import Status
 from kbench.devices.cuda_driver import Driver, DriverError
+from kbench.process.child_error import classify
 
 TEXTS = {
     700: b"an illegal memory access was encountered",

@@ -7,10 +7,10 @@ import pytest
 import tiny_corpus
 from verdicts import verdicts, written
 
+from kbench.catalog import registry
 from kbench.core.errors import PluginError
 from kbench.core.events import Judged, TimeLimits
 from kbench.core.model import Failed, Passed, Status
-from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow(seconds=20)

@@ -9,6 +9,7 @@ import pytest
 import tiny_corpus
 
 import kbench
+from kbench.catalog import registry
 from kbench.core.errors import MachineError
 from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
 from kbench.core.health import ProbeAnswer
@@ -17,7 +18,6 @@ from kbench.core.model import Failed, Passed, Status
 from kbench.engine import guard
 from kbench.engine.run import run
 from kbench.host import health
-from kbench.plugins import registry
 from kbench.storage import settings
 from kbench.storage.results import read_run
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import tiny_corpus
 
+from kbench.catalog import registry
 from kbench.cli.app import main
 from kbench.cli.new import solution_text
-from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
 

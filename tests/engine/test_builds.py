@@ -13,6 +13,8 @@ import tiny_corpus
 from waiting import wait_until
 
 from kbench.build import cache
+from kbench.catalog import case_selection, registry
+from kbench.catalog.case_selection import Rehearsal
 from kbench.core.errors import MachineError
 from kbench.core.events import Judged, RunOptions, StageEvent
 from kbench.core.model import Case, Failed, Passed, Status
@@ -27,8 +29,6 @@ from kbench.host.builder import Builder
 from kbench.host.context import RunContext
 from kbench.host.nursery_process import nursery
 from kbench.host.turn import Turn
-from kbench.plugins import case_selection, registry
-from kbench.plugins.case_selection import Rehearsal
 from kbench.storage import settings
 from kbench.storage.settings import cache_dir
 

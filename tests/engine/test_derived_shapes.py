@@ -6,12 +6,12 @@ from pathlib import Path
 
 from sweeping import FakeJudge, entry, task
 
+from kbench.catalog.shapes import Derived
 from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case
 from kbench.devices.selection import cpu
 from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.guard import Guard
-from kbench.plugins.shapes import Derived
 
 
 def drained(events: Generator[StageEvent, None, Derived], told: list[StageEvent] | None = None) -> Derived:

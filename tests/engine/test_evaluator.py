@@ -14,6 +14,7 @@ import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
 
+from kbench.catalog import registry
 from kbench.core.events import RunOptions, StageStarted, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
@@ -22,7 +23,6 @@ from kbench.engine.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is
 from kbench.engine.guard import Guard
 from kbench.engine.unit import Unit, UnitResult, task_key
 from kbench.host import nursery_process
-from kbench.plugins import registry
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.json_values import plain, reader_of
 from kbench.storage.settings import Settings, cache_dir

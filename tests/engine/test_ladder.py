@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from sweeping import OPTIONS, failed, passed, task
 
-from kbench.children.child_error import KILLED, STARVED
 from kbench.core.model import Failed, Status
 from kbench.engine import ladder
 from kbench.engine.ladder import BATCH, MOST_ATTEMPTS, MOST_RAISED
 from kbench.engine.task import Budgets, TaskVerdict
+from kbench.process.child_error import KILLED, STARVED
 
 S = Status
 TIMED = replace(OPTIONS, verify_only=False, processes=3, max_processes=3)

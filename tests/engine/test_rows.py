@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from fakes import CORRECT, timing
 
+from kbench.catalog import registry
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Passed, Peaks
 from kbench.engine.rows import make_row, provenance_of
 from kbench.engine.unit import UnitResult
-from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
 MEMORY = Cost(dram_bytes=10**9, flops=1)

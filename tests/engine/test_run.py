@@ -14,7 +14,9 @@ import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 from verdicts import written
 
-from kbench.children.child_error import ChildError
+from kbench.catalog import registry
+from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import Derived
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
@@ -23,14 +25,12 @@ from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, 
 from kbench.engine import builds, evaluator, journal
 from kbench.engine import run as verb
 from kbench.host.judge_process import Evaluated, Evaluating, OpenedCase
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
+from kbench.process.channel import encode_constants
+from kbench.process.child_error import ChildError
+from kbench.process.observed import Observed
 from kbench.sandbox import rungs
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
-from kbench.wire.channel import encode_constants
-from kbench.wire.observed import Observed
 
 PROBLEM = tiny_corpus.problem(given="torch.rand(n)", constants='n = 4\nCASES = {"default": {}, "small": {"n": 2}}')
 SOLUTION = tiny_corpus.solution("return x + x")

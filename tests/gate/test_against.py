@@ -7,11 +7,11 @@ import pytest
 from records import make_row, make_samples
 from repositories import git, new_repository
 
+from kbench.catalog import registry
 from kbench.core.errors import ExitCode, NothingSelectedError, UsageError
 from kbench.core.events import Event, Planned, RunOptions
 from kbench.core.verdict import Answer
 from kbench.gate import against as verb
-from kbench.plugins import registry
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import GateSettings, Settings
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from records import make_row, make_run, make_samples
 
+from kbench.catalog.registry import Entry
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Planned, RunOptions
 from kbench.core.levels import Level
 from kbench.gate import confirm
-from kbench.plugins.registry import Entry
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import Settings
 

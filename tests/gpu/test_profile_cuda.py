@@ -8,7 +8,7 @@ from kbench.core import kernel_names
 from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Failed, Passed, Status
 from kbench.devices.profiler import profile
-from kbench.judge.timing.profile import activities
+from kbench.judge.clock.profile import activities
 from kbench.selftest.fixtures import CORPUS
 
 pytestmark = WITH_CUDA

@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from require import WITH_CUDA
 
+from kbench.catalog.problem import LoadedProblem
+from kbench.catalog.script import Script
 from kbench.judge.arena import Arena
+from kbench.judge.clock.recorded_draws import RecordedDraws
 from kbench.judge.exchange import secret_seed
 from kbench.judge.reference.drawing import Inputs
 from kbench.judge.reference.expected import Expected
-from kbench.judge.timing.recorded_draws import RecordedDraws
-from kbench.plugins.problem import LoadedProblem
-from kbench.plugins.script import Script
 
 pytestmark = WITH_CUDA
 SLOTS = 16

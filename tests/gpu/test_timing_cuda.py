@@ -33,8 +33,8 @@ from kbench.core.clocks import (
 from kbench.devices.cuda import CudaTimer, L2Cache
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.profiler import profile
-from kbench.judge.timing.gate_clock import TARGET_NS
-from kbench.wire.gate_page import Gate
+from kbench.judge.clock.gate_clock import TARGET_NS
+from kbench.process.gate_page import Gate
 from kbench.worker.queued_calls import CallQueue, queue_calls
 
 pytestmark = WITH_CUDA

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from fakes import CORRECT
 
-from kbench.children.child_error import ChildError
+from kbench.catalog.problem import Step
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.model import Case, Failed, Passed, Status
 from kbench.devices import selection
 from kbench.host import judge_process
 from kbench.host.context import RunContext
 from kbench.host.judge_process import Evaluated, JudgeProcess
-from kbench.plugins.problem import Step
+from kbench.process.child_error import ChildError
 from kbench.storage.json_values import plain
 
 WAIT = {"progress": True, "stage": "wait"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kbench.catalog import registry
 from kbench.core.errors import PluginError
 from kbench.host import listing
-from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
 FILE = """import torch
@@ -26,7 +26,7 @@ def get_inputs(): return [torch.randn(rows, 4, dtype=kind)]
 @pytest.fixture
 def problem(tmp_path, monkeypatch) -> Path:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("kbench.plugins.source.COMPUTE", [listing.computed])
+    monkeypatch.setattr("kbench.catalog.source.COMPUTE", [listing.computed])
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "shapes.py").write_text("ROWS = [1, 3]\n")
@@ -80,6 +80,6 @@ def test_a_file_that_does_not_end_is_stopped(problem, monkeypatch):
 def test_every_process_that_judges_can_compute_cases(module):
     if module.startswith("kbench.mcp"):
         pytest.importorskip("mcp")
-    code = f"import {module}; from kbench.plugins import source; print(source.COMPUTE[0].__module__)"
+    code = f"import {module}; from kbench.catalog import source; print(source.COMPUTE[0].__module__)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "kbench.host.listing"

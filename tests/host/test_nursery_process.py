@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pytest
 
-from kbench.children.child import JUDGE, Launch
 from kbench.core.errors import InternalError
 from kbench.host import nursery_process as nurseries
+from kbench.process.child import JUDGE, Launch
 from kbench.sandbox.rungs import Rung
 
 

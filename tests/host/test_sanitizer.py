@@ -10,6 +10,9 @@ import tiny_corpus
 from verdicts import verdicts, written
 
 from kbench.build import cache
+from kbench.catalog import registry
+from kbench.catalog.case_selection import Rehearsal
+from kbench.catalog.registry import Entry
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Judged, RunOptions, StageFinished
 from kbench.core.model import Case, Failed, FindingKind, Passed, Status
@@ -20,9 +23,6 @@ from kbench.host import sanitizer
 from kbench.host.context import RunContext
 from kbench.host.judge_process import Evaluated
 from kbench.host.sanitizer import Sanitizer, small_case, source_lines
-from kbench.plugins import registry
-from kbench.plugins.case_selection import Rehearsal
-from kbench.plugins.registry import Entry
 from kbench.sandbox import namespaces, rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings, cache_dir

@@ -9,11 +9,11 @@ import time
 import pytest
 from waiting import PATIENCE_S, wait_until
 
-from kbench.children.child_error import ChildError
 from kbench.core.model import Status
 from kbench.devices.admission import Admission
 from kbench.host import turn
 from kbench.host.turn import Turn
+from kbench.process.child_error import ChildError
 
 TIMES = """
 import sys, time

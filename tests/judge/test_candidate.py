@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kbench.children.child_error import ChildError
-from kbench.children.worker_start import WorkerConfig
 from kbench.core.model import Status
 from kbench.judge import candidate as module
 from kbench.judge.candidate import Candidate
 from kbench.judge.refusal import RefusalError
-from kbench.wire.observed import Observed
+from kbench.process.child_error import ChildError
+from kbench.process.observed import Observed
+from kbench.process.worker_start import WorkerConfig
 
 
 class Child:

@@ -12,10 +12,10 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
+from kbench.judge.clock.gate_clock import NotQueuedError
+from kbench.judge.clock.profile import Profile
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.refusal import WrongError
-from kbench.judge.timing.gate_clock import NotQueuedError
-from kbench.judge.timing.profile import Profile
 
 HALF = Profile(
     seen=tuple(DeviceActivity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")),

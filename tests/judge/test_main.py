@@ -13,19 +13,19 @@ import pytest
 import torch
 from fakes import CORRECT
 
-from kbench.children.child_error import ChildError
-from kbench.children.worker_start import WorkerConfig
+from kbench.catalog import problem
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.devices.admission import DeviceBusyError, Wait
 from kbench.judge import main, start, state
+from kbench.judge.clock.profile import Profile
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing.profile import Profile
-from kbench.plugins import problem
-from kbench.wire.channel import DeadlineError, PeerGoneError
-from kbench.wire.observed import Observed
+from kbench.process.channel import DeadlineError, PeerGoneError
+from kbench.process.child_error import ChildError
+from kbench.process.observed import Observed
+from kbench.process.worker_start import WorkerConfig
 
 
 class Worker:
@@ -583,7 +583,7 @@ def test_the_trace_of_a_problem_has_its_own_lines_alone(tmp_path, inputs, line) 
         problem.load(path, {}, "cpu").inputs(0)
     lines = str(main.describe(raised.value)["traceback"]).splitlines()
     assert lines[0] == f"{path}:{line}, in get_inputs: return {inputs}"
-    assert not any("plugins/problem.py" in each for each in lines), lines
+    assert not any("catalog/problem.py" in each for each in lines), lines
 
 
 def test_the_trace_of_an_import_is_the_problems(tmp_path) -> None:

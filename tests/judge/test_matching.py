@@ -10,7 +10,7 @@ from kbench.core.model import Status
 from kbench.judge.matching import StateEntry, check_description, scalar_outputs, synchronise, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import numbers
-from kbench.wire.channel import WireError, as_text
+from kbench.process.channel import WireError, as_text
 from kbench.worker.solution import descriptions, state_of
 
 

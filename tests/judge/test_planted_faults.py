@@ -6,11 +6,11 @@ import pytest
 import torch
 from planted import NAMELESS, OF_OUTPUTS, PROBLEMS, Planted, faults
 
+from kbench.catalog.problem import randomise, variable
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.verify.wrong_answers import earlier_answer, unwritten
 from kbench.judge.why import WrongAnswer, explain
 from kbench.numerics import elements
-from kbench.plugins.problem import randomise, variable
 
 MOST_WRONG = 0.05
 LEAST_RIGHT = 0.9

@@ -14,9 +14,9 @@ import pytest
 from require import require_rung
 
 import kbench.engine.run
+from kbench.catalog import registry
 from kbench.core.events import Judged, RunOptions, StageFinished
 from kbench.core.model import Failed, Passed, Status
-from kbench.plugins import registry
 from kbench.sandbox import hidden_paths, namespaces, rungs
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from waiting import wait_until
 
-from kbench.children.child import tree_rss_bytes
+from kbench.process.child import tree_rss_bytes
 from kbench.sandbox import process_table, process_tree
 
 OWN = os.getpid()

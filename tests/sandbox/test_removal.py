@@ -175,12 +175,12 @@ def test_children_do_not_import_from_the_folder_that_kbench_is_run_in(tmp_path):
     for name in ("secrets.py", "pynvml.py", "json.py"):
         (tmp_path / name).write_text("raise SystemExit('imported from here')\n")
     code = (
-        "from pathlib import Path; from kbench.children.child import Child, Launch\n"
+        "from pathlib import Path; from kbench.process.child import Child, Launch\n"
         "from kbench.host.nursery_process import nursery, present\n"
         "from kbench.sandbox.rungs import Rung; import os\n"
         "where = {'environment': dict(os.environ), 'folder': Path.cwd(), 'rung': Rung(0)}\n"
         "launch = Launch(module='kbench.judge.start', **where)\n"
-        "from kbench.core.events import RunOptions; from kbench.wire.options import encode_options\n"
+        "from kbench.core.events import RunOptions; from kbench.process.options import encode_options\n"
         "config = {'device': 'cpu', 'rung': 0, 'scratch': '.', 'options': encode_options(RunOptions()),\n"
         " 'home': '.', 'reference_artefacts': '', 'files': []}\n"
         "with nursery():\n"

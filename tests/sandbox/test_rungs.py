@@ -12,7 +12,7 @@ import pytest
 from require import require_rung
 from waiting import PATIENCE_S, wait_until
 
-from kbench.children import child as children_child
+from kbench.process import child as children_child
 from kbench.sandbox import landlock, process_table, process_tree, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
 

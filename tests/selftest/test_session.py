@@ -379,7 +379,7 @@ class TestCorpus:
     def test_what_cheats_look_for_in_messages_is_there(self) -> None:
         """A cheat that looks for a name which kbench has changed does nothing, and proves nothing."""
         package = CORPUS.parents[1]
-        rooms = [path for room in ("judge", "worker", "wire") for path in (package / room).rglob("*.py")]
+        rooms = [path for room in ("judge", "worker", "process") for path in (package / room).rglob("*.py")]
         names = set(re.findall(r"\w+", "\n".join(path.read_text() for path in rooms)))
         asked = r'message(?:\.get\(|\[)"(\w+)"|hasattr\(\w+, "(_[a-z]\w*)"\)'
         for path in (CORPUS / "cheats").glob("*.py"):

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kbench.catalog.containers import fields_of, with_fields
 from kbench.core.errors import PluginError
 from kbench.judge.reference import structure
 from kbench.judge.reference.structure import Structure
 from kbench.numerics import elements
-from kbench.plugins.containers import fields_of, with_fields
-from kbench.wire.channel import flatten
-from kbench.wire.shared_memory import layout_of
+from kbench.process.channel import flatten
+from kbench.process.shared_memory import layout_of
 
 Transform = Callable[[Any], Any]
 

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.children.child_error import is_of_the_device
 from kbench.core.traces import summary_of
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import fresh, over_tensors
 from kbench.judge.reference.expected import Expected, unlike
 from kbench.numerics import elements, tails
 from kbench.numerics.operators import OperatorMode
-from kbench.wire.channel import flatten
+from kbench.process.channel import flatten
+from kbench.process.child_error import is_of_the_device
 
 COARSE = (torch.bfloat16, torch.float16)
 """Types of 16 bits, the coarser one first."""

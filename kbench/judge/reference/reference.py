@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.children.child_error import is_of_the_device
+from kbench.catalog import problem as problems
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.devices.backend import backend
@@ -56,8 +56,8 @@ from kbench.judge.reference.oracle import (
     of_entries,
 )
 from kbench.numerics import elements
-from kbench.plugins import problem as problems
-from kbench.wire.channel import flatten
+from kbench.process.channel import flatten
+from kbench.process.child_error import is_of_the_device
 
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""

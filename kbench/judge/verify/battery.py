@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from kbench.catalog.problem import variable
 from kbench.core.levels import Level
 from kbench.core.model import Finding, Status
 from kbench.core.traces import summary_of
@@ -27,7 +28,6 @@ from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation
 from kbench.judge.verify.wrong_answers import explain
 from kbench.numerics import elements, tails
-from kbench.plugins.problem import variable
 
 SEEDS = 3
 REPEATS, FEW_REPEATS = 3, 2

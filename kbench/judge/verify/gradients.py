@@ -18,7 +18,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, describe_wrong
 from kbench.judge.verify.fp64_errors import against_oracle
 from kbench.numerics import elements
-from kbench.wire.autograd import differentiable, owned
+from kbench.process.autograd import differentiable, owned
 
 DRAWS = 3
 

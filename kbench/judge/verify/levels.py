@@ -33,7 +33,7 @@ from kbench.judge.verify.variations import (
     VARIATIONS,
     Variation,
 )
-from kbench.wire.layouts import MOST_BYTES, layouts_of
+from kbench.process.layouts import MOST_BYTES, layouts_of
 
 NARROW_DRAWS = 3
 """Number of draws in a row that have to miss by up to NARROW for a miss to count (docs/verification.md)."""

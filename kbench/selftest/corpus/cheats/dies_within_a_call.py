@@ -8,7 +8,7 @@ import os
 
 import torch
 from _worker import is_told
-from kbench.wire import shared_memory
+from kbench.process import shared_memory
 from torch import nn
 from torch.utils.cpp_extension import load_inline
 

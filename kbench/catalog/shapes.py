@@ -1,0 +1,277 @@
+"""Other shapes of a problem that lists none: its constants made smaller and larger, if the reference accepts them.
+
+Runs in a judge, on torch's `meta` device: no memory, no arithmetic (docs/adr/0007-levels.md).
+"""
+
+import functools
+import itertools
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.catalog import problem as problems
+from kbench.catalog import source
+
+MAX_CONSTANTS = 12
+"""Largest number of constants that are tried; each costs a few constructions without memory."""
+MAX_ELEMENTS = 1 << 25
+"""Largest number of elements of derived inputs, and of all parameters and outputs of a larger shape."""
+MAX_CALLED_ELEMENTS = 1 << 20
+"""Largest integer inputs of a call on the CPU, in elements. Others may have a sixteenth, and as many parameters."""
+CALLED_ELEMENTS = 1 << 12
+"""Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
+MAX_CALLS = 100
+MAX_LONG_ELEMENTS = 1 << 22
+"""Largest number of elements of the shape with one long size, which has most of the calls."""
+LONG = 1031
+"""A prime larger than the widest thread blocks, for a size that cannot be larger than the problem's own."""
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Address of an object in memory, which differs in each import of a file."""
+SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)
+"""Distinct primes, so that swapped dimensions show; none is a multiple of a vector or a warp."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """Overrides of the constants that make other shapes, or why there are none."""
+
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallShapes:
+    """The result of one set of constants: shapes of the inputs, arguments of the constructor."""
+
+    inputs: tuple[tuple[int, ...], ...]
+    arguments: str
+    integers: bool
+    """True if inputs have integers, which may be indices: on `meta` none can be found out of range."""
+
+    @property
+    def elements(self) -> int:
+        """Elements of all input tensors."""
+        return sum(math.prod(shape) for shape in self.inputs)
+
+
+def derive(path: Path, overrides: Mapping[str, Any], report: problems.TellStep = problems.unheard) -> Derived:
+    """Find up to four other shapes of a problem file beside its `overrides`.
+
+    The first changes what the constructor does not use: the largest size is larger than the problem's own, all others
+    are short. The second has all sizes short. The others make larger what the first does not.
+    """
+    probe = _Probe(path, overrides, report)
+    own = probe.own
+    if own is None:
+        return Derived(reason="its inputs cannot be described without making them")
+    of_call, of_model = _classify(probe, own)
+    if not of_call and not of_model:
+        return Derived(reason="no constant of the file changes the shape of its inputs")
+    short = probe.shorten(of_call)
+    shortest = probe.shorten({**of_call, **of_model}) if of_model else short
+    first = probe.with_a_long_one(short, of_call)
+    kept = [case for case in (first, shortest) if case and probe.fits(case, max(own.elements, MAX_LONG_ELEMENTS))]
+    left = [name for name, own in {**of_call, **of_model}.items() if not _is_larger(first.get(name, own), own)]
+    kept += probe.larger_ones(shortest, left)
+    unlike = [case for number, case in enumerate(kept) if case not in kept[:number]]
+    return Derived(cases=unlike, reason="" if unlike else "the reference accepts no other shape")
+
+
+def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the constants that change only the inputs, and those that also change the constructor's arguments."""
+    of_call: dict[str, Any] = {}
+    of_model: dict[str, Any] = {}
+    resizable = {name: value for name, value in probe.constants.items() if sizes_of(value)}
+    for name, value in list(resizable.items())[:MAX_CONSTANTS]:
+        seen = probe.look({name: next(smaller(value, SHORT[0]))})
+        if seen is not None and seen.inputs != own.inputs:
+            (of_call if seen.arguments == own.arguments else of_model)[name] = value
+    return of_call, of_model
+
+
+class _Probe:
+    """Evaluates a problem file with constants changed, on the meta device."""
+
+    def __init__(self, path: Path, overrides: Mapping[str, Any], report: problems.TellStep):
+        self._path = path
+        self._report = report
+        self._overrides = dict(overrides)
+        self.constants = {**source.parse(path).constants(), **self._overrides}
+        self.own = self.look({})
+
+    def look(self, changed: Mapping[str, Any]) -> CallShapes | None:
+        """Return the result of these constants; None if the file refuses them."""
+        try:
+            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._report)
+            inputs = loaded.inputs(seed=0)
+            arguments = ADDRESS.sub("", repr(loaded.init_inputs()))
+        except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
+            return None
+        tensors = problems.tensors(inputs)
+        return CallShapes(
+            inputs=tuple(tuple(t.shape) for t in tensors),
+            arguments=arguments,
+            integers=any("int" in str(t.dtype) for t in tensors),
+        )
+
+    def fits(self, changed: Mapping[str, Any], elements: int) -> bool:
+        """Return whether the inputs can be made and have at most `elements` elements."""
+        seen = self.look(changed)
+        return seen is not None and seen.elements <= elements
+
+    def runs(self, changed: Mapping[str, Any], most: float = math.inf) -> bool:
+        """Return whether the reference can be constructed and called with these constants, and returns something.
+
+        Its parameters and outputs may have `most` elements.
+        """
+        device, calls = self._trial(changed)
+        try:
+            loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._report)
+            outputs, state = _called(loaded, calls)
+        except Exception:  # noqa: BLE001 - as above
+            return False
+        sizes = [output.numel() for output in outputs if hasattr(output, "numel")]
+        return all(sizes) and sum(sizes) + sum(tensor.numel() for tensor in state) <= most
+
+    @functools.cached_property
+    def _runs_at_all(self) -> bool:
+        return self.runs({})
+
+    def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the device on which to call the reference, and the number of calls.
+
+        Small inputs with integers go to the CPU: an index out of range raises there, and ends the judge on a GPU. So do
+        small calls, because a first call without memory imports the compiler, which takes 1.3 s.
+        """
+        seen = self.look(changed)
+        if seen is None or not 0 < seen.elements <= MAX_CALLED_ELEMENTS:
+            return "meta", 1
+        if seen.integers:
+            return "cpu", min(1 + CALLED_ELEMENTS // seen.elements, MAX_CALLS)
+        is_small = 16 * seen.elements <= MAX_CALLED_ELEMENTS and self._has_small_model(changed)
+        return "cpu" if is_small else "meta", 1
+
+    def _has_small_model(self, changed: Mapping[str, Any]) -> bool:
+        try:
+            model = problems.load(self._path, {**self._overrides, **changed}, "meta", self._report).model(seed=0)
+        except Exception:  # noqa: BLE001 - as above
+            return False
+        return sum(parameter.numel() for parameter in model.parameters()) <= MAX_CALLED_ELEMENTS
+
+    @property
+    def holds_integers(self) -> bool:
+        """True if the problem's inputs have integers."""
+        return self.own is not None and self.own.integers
+
+    def shorten(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Return smaller values for as many of these constants as the reference accepts together.
+
+        It tries different values, then equal ones where they were equal (first for integers, which index something),
+        then one after the other. A reference that does not run on the meta device is called on the real one later.
+        """
+        different = {name: next(smaller(v, size)) for (name, v), size in zip(wanted.items(), SHORT, strict=False)}
+        sizes = dict(zip(dict.fromkeys(size for v in wanted.values() for size in sizes_of(v)), SHORT, strict=False))
+        alike = {name: next(smaller(v, sizes.get(max(sizes_of(v)), SHORT[0]))) for name, v in wanted.items()}
+        for attempt in (alike, different) if self.holds_integers else (different, alike):
+            if self.runs(attempt):
+                return attempt
+        if not self._runs_at_all:
+            return different
+        chosen: dict[str, Any] = {}
+        for (name, value), size in zip(wanted.items(), SHORT, strict=False):
+            attempts = ({**chosen, name: n} for n in smaller(value, size))
+            chosen = next((attempt for attempt in attempts if self.runs(attempt)), chosen)
+        return chosen
+
+    def with_a_long_one(self, short: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return short constants with the largest of their `values`, and what equals it, longer than it, or LONG."""
+
+        def size(value: Any) -> int:
+            return max(sizes_of(value), default=0)
+
+        largest = max(short, key=lambda name: size(values[name]), default=None)
+        if largest is None:
+            return {}
+        equal = (size(values[largest]), size(short[largest]))
+        alike = [name for name in short if (size(values[name]), size(short[name])) == equal]
+        for change in (larger, lambda value: next(smaller(value, LONG))):
+            attempt = {**short, **{name: change(values[name]) for name in alike}}
+            if self.fits(attempt, MAX_LONG_ELEMENTS) and (self.runs(attempt) or not self._runs_at_all):
+                return attempt
+        return dict(short)
+
+    def larger_ones(self, short: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return short constants with the named ones larger than they are: in one shape, or else in two."""
+        if together := self._lengthened(short, names):
+            return [together]
+        made: list[dict[str, Any]] = []
+        for _ in range(2):
+            shape: dict[str, Any] = {}
+            for name in names:
+                shape = self._lengthened(shape or short, [name]) or shape
+            names = [name for name in names if name not in shape or not _is_larger(shape[name], self.constants[name])]
+            made += [shape] if shape else []
+        return made
+
+    def _lengthened(self, short: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """Return short constants with the named ones larger than they are: odd, or doubled; empty if that fails."""
+        most = min(MAX_ELEMENTS, 2 * self.own.elements) if self.own is not None else 0
+        for change in (larger, doubled) if names else ():
+            attempt = {**short, **{name: change(self.constants[name]) for name in names}}
+            if self.fits(attempt, most) and (self.runs(attempt, MAX_ELEMENTS) or not self._runs_at_all):
+                return attempt
+        return {}
+
+
+def _called(loaded: problems.LoadedProblem, calls: int) -> tuple[list[Any], list[Any]]:
+    import torch
+
+    with torch.no_grad():
+        model = loaded.model(seed=0)
+        return [model(*loaded.inputs(seed)) for seed in range(calls)], [*model.parameters()]
+
+
+def sizes_of(value: Any) -> list[int]:
+    """Return the sizes in a constant that could be smaller: an integer of 2 or more, or those in a list of integers."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if not all(type(size) is int for size in values):
+        return []
+    return [size for size in values if size >= 2]
+
+
+def smaller(value: Any, size: int) -> Iterator[Any]:
+    """Yield smaller values: the largest prime up to `size` below it, then its half; in lists, sizes below 5 stay."""
+    if isinstance(value, list | tuple):
+        for change in (lambda n: prime_below(n, size), lambda n: n // 2):
+            yield type(value)(change(n) if n >= SHORT[0] else n for n in value)
+        return
+    yield prime_below(value, size)
+    if value // 2 != prime_below(value, size):
+        yield value // 2
+
+
+def larger(value: Any) -> Any:
+    """Return a larger value: the next prime; in lists, sizes below 5 stay."""
+    if isinstance(value, list | tuple):
+        return type(value)(larger(n) if n >= SHORT[0] else n for n in value)
+    return next(n for n in itertools.count(value + 1) if all(n % d for d in range(2, int(n**0.5) + 1)))
+
+
+def doubled(value: Any) -> Any:
+    """Return twice a value, which groups and halves still divide; in lists, sizes below 5 stay."""
+    if isinstance(value, list | tuple):
+        return type(value)(doubled(n) if n >= SHORT[0] else n for n in value)
+    return 2 * value
+
+
+def _is_larger(value: Any, own: Any) -> bool:
+    return max(sizes_of(value), default=0) > max(sizes_of(own), default=0)
+
+
+def prime_below(value: int, size: int) -> int:
+    """Return the largest prime up to `size` and below `value`, or 1."""
+    candidates = range(min(size, value - 1), 1, -1)
+    return next((n for n in candidates if all(n % d for d in range(2, int(n**0.5) + 1))), 1)

@@ -1,1 +1,0 @@
-"""Child processes: start, deadline, kill, and what their death means."""

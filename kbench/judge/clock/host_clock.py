@@ -1,0 +1,187 @@
+"""The clock on a CPU: the judge's own, around requests of calls in a row, less what surrounds the reference's.
+
+Both arms are called in workers of their own, by the same requests; each is stopped while the other is called.
+"""
+
+import itertools
+import secrets
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kbench.core.clocks import (
+    BATCHED_NS,
+    HELD_WITHIN,
+    REPEATS,
+    SINGLES,
+    attest_requests,
+    attest_single,
+    claim_is_quoted,
+    claims_less,
+    is_slower_beside,
+    request_overhead,
+)
+from kbench.judge.clock.fetched_results import fetch
+from kbench.judge.clock.readings import ArmSample, Conclusion, Reply
+from kbench.judge.exchange import Trial, secret_seed
+
+CALLS = 15
+TARGET_NS = 20_000_000
+"""Largest number, and time, of calls in a row whose median counts: the first call finds cold caches. With calls of 0.3
+ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
+REST_S = 2e-3
+"""Pause before a call, so that the call starts with a new time slice."""
+SIZING_REQUESTS = 3
+LAST_REQUESTS = 4
+"""Upper bound of the random number of requests before the request that ends in the kill."""
+
+
+class HostClock:
+    """Times both arms on a CPU."""
+
+    l2 = "none"
+    flags: frozenset[str] = frozenset()
+
+    def __init__(self, candidate: Trial, reference: Trial, *, fetches: bool):
+        self._trials = {"candidate": candidate, "reference": reference}
+        self._calls = 1
+        self._conclusion: Conclusion | None = None
+        self._times: dict[str, list[float]] = {arm: [] for arm in self._trials}
+        """Times per call, by the judge's clock."""
+        self._own: list[float] = []
+        """Times of the reference's calls, by its worker's clock."""
+        self._alone: list[float] = []
+        """Times of the reference's requests of one call."""
+        self._fetches = fetches
+        """True if results are read from the worker's memory, outside the timed request; else the workers copy them."""
+
+    def prepare(self) -> None:
+        """Find the number of calls of one sample.
+
+        This method and those below raise UnfetchableError if results cannot be read from the worker's memory.
+        """
+        for _ in range(SIZING_REQUESTS):
+            self.read("candidate"), self.read("reference")
+        fastest = min(map(statistics.median, (self._times["candidate"], self._own)))
+        self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
+        self._times, self._own = {arm: [] for arm in self._trials}, []
+
+    def read(self, arm: str) -> ArmSample:
+        """Time a few calls of an arm in a row, each on fresh inputs."""
+        reply = self._ask(arm, self._timed_slots())
+        judge_ns, event_ns = reply.wall_ns / self._calls, max(1, reply.event_ns)
+        self._times[arm].append(judge_ns)
+        if arm == "reference":
+            self._own.append(reply.sum_ns / self._calls)
+        return ArmSample(event_ns=event_ns, judge_ns=round(judge_ns), submit_ns=reply.submit_ns, calls=self._calls)
+
+    def prove(self, event_ns: float, pairs: int) -> None:
+        """Compare the candidate's calls in the last `pairs` with single calls, and its claim with the judge's time."""
+        # The answer to a request that is not timed reports replaced functions.
+        self._trials["candidate"].candidate.report()
+        alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
+        self._alone = [*self._singles_ns("reference")] if self._calls > 1 else []
+        single_ns, empty_ns = min(self._alone, default=0.0), self._empty_ns() / self._calls
+        overhead = request_overhead(theirs, self._own, single_ns=single_ns, empty_ns=empty_ns)
+        attested = attest_requests(mine, overhead)
+        if self._calls > 1:
+            in_a_row_ns = statistics.median(mine)
+            for single_ns in itertools.accumulate(self._singles_ns("candidate"), min):
+                alone = attest_single(single_ns, in_a_row_ns, overhead)
+                if alone == "held":
+                    break
+        if alone == "together":
+            attested = replace(attested, ns=max(attested.ns, single_ns - overhead.alone_ns - overhead.ns))
+        vague = attested.half_width_ns > HELD_WITHIN * attested.ns or attested.ns < BATCHED_NS
+        attestation = "weak" if vague or alone != "held" or not self._fetches else "held"
+        flags = {"claims_less"} if claims_less(event_ns, attested) else set()
+        self._conclusion = Conclusion(
+            clock="host" if claim_is_quoted(event_ns, attested, vague=attestation == "weak") else "judge",
+            attestation=attestation,
+            attested=attested,
+            wall_ns={arm: statistics.median(times) for arm, times in self._times.items()},
+            overhead_ns=overhead.ns,
+            flags=frozenset(flags if self._fetches else {*flags, "copies_results"}),
+        )
+
+    def _empty_ns(self) -> float:
+        """Return the time of the quickest request without calls, after as many draws: they leave caches cold.
+
+        It goes to the reference, since a candidate could lengthen its own.
+        """
+        reference, times = self._trials["reference"].reference, []
+        for _ in range(REPEATS):
+            for _ in range(self._calls):
+                reference.expect(reference.arguments(secret_seed()))
+            times.append(self._ask("reference", []).wall_ns)
+        return min(times)
+
+    def _singles_ns(self, arm: str) -> Iterator[float]:
+        """Time requests of one call."""
+        for _ in range(SINGLES if arm == "candidate" else REPEATS):
+            slots = [self._trials[arm].arena.random_slot()]
+            yield self._ask(arm, slots).wall_ns
+
+    def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
+        """Return the conclusion that was reached while the candidate lived."""
+        assert self._conclusion is not None, "proved before"
+        return self._conclusion
+
+    def kill_verify(self) -> None:
+        """Kill the worker after a last request that looks like any other; then check the results.
+
+        A random number of requests comes before it, and all of them look like timed or single calls.
+        """
+        trial = self._trials["candidate"]
+        # A solution that folded its parameters after they had not changed for a while is wrong here.
+        trial.candidate.vary_weights(trial.reference, secret_seed())
+        for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
+            slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
+            self._ask("candidate", slots, kill=last)
+
+    def slower_beside(self) -> bool:
+        """Return whether the reference was slower beside the candidate than it is alone, afterwards.
+
+        What is stopped can still have the kernel work for it, as with timers that go off.
+        """
+        pairs, singles, reference = [*self._times["reference"]], self._alone, self._trials["reference"]
+        reference.candidate.push_weights(reference.reference)  # those of the last requests
+        after = [self.read("reference").judge_ns for _ in range(REPEATS)]
+        # Whose single calls may take longer, may compute those of a request together.
+        slower_alone = bool(singles) and is_slower_beside(singles, [*self._singles_ns("reference")], "cpu")
+        return slower_alone or is_slower_beside(pairs, after, "cpu")
+
+    def close(self) -> None:
+        """Do nothing: nothing is mapped."""
+
+    def _timed_slots(self) -> list[int]:
+        count = self._trials["candidate"].arena.count
+        start = secrets.randbelow(count)
+        return [(start + n) % count for n in range(self._calls)]
+
+    def _ask(self, arm: str, slots: list[int], *, kill: bool = False) -> Reply:
+        trial = self._trials[arm]
+        reference = trial.reference
+        expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
+        time.sleep(REST_S)
+        reply = trial.call(expected, poison=False, slots=slots, kept=self._fetches, kill=kill and not self._fetches)
+        if self._fetches:
+            if not reference.aliased:
+                for slot in slots:  # a result may be the inputs' own memory, mapped once more
+                    trial.arena.overwrite_inputs(slot, but=reference.mutates)
+            with trial.candidate.understood():
+                fetch(trial.candidate.pid, reply, [trial.arena.outputs(slot) for slot in slots])
+            if kill:
+                trial.candidate.kill()
+        for slot, wanted in zip(slots, expected, strict=True):
+            if arm == "candidate":
+                trial.judge_values(slot, wanted)
+            else:  # compared as well, so that both arms find the same caches
+                trial.compare(trial.results(slot), wanted, None)
+        return reply
+
+
+def calls_of_a_sample(fastest_ns: float, slots: int) -> int:
+    """Return the number of calls of one sample, each on its own slot; `fastest_ns` is the time of the faster arm."""
+    return max(1, min(slots, CALLS, int(TARGET_NS / max(1.0, fastest_ns))))

@@ -1,0 +1,227 @@
+"""Timing of one process: randomised ABBA pairs of reference and candidate, attested by the judge's own clock."""
+
+import math
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kbench.core.model import Sample, Timing
+from kbench.core.noise import between_processes
+from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
+from kbench.devices.monitor import DeviceMonitor
+from kbench.judge.clock.gate_clock import DeviceClock
+from kbench.judge.clock.host_clock import HostClock
+from kbench.judge.clock.readings import Conclusion
+from kbench.judge.exchange import Trial
+
+ARMS = ("reference", "candidate")
+SETTLE_PAIRS = 3
+"""Number of pairs whose median is compared with the median of as many pairs before."""
+SETTLED_PAIRS = 4
+"""Chosen. Number of the last settling pairs that count: two blocks."""
+SETTLE_LIMIT_S = 3.0
+SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
+"""Largest difference of two successive medians, as a share; a shared processor is less quiet than a GPU."""
+RESOLVED_FROM_NS = {"cuda": 20_000, "cpu": 200_000}
+"""Time per call below which launches (on a CPU: threads that wake up) limit the resolution."""
+STEADY_WITHIN = {"cuda": True, "cpu": False}
+"""True where calls scatter less within a process than between processes."""
+REPEAT_SHARE = 0.2
+ENOUGH_PAIRS = 8
+PAIRS_LIMIT_S = 2.0
+"""Time after which a process stops at ENOUGH_PAIRS: another process adds more information than more pairs."""
+ALONE_LIMIT_S = {"cuda": PAIRS_LIMIT_S, "cpu": 5.0}
+"""This limit for a single process: on a CPU calls scatter more than processes, so more pairs help there."""
+NEGLIGIBLE = 3
+"""Factor by which a process's own interval has to be below the requested precision. It then makes up less than a tenth
+of the width of an interval over three processes, so more pairs do not help."""
+
+ArmClock = DeviceClock | HostClock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """Amount of timing: pairs per process at most, and the precision to stop at."""
+
+    pairs: int
+    process: int
+    precision: float
+    device: str
+    alone: bool = False
+    """True if no other process follows: pairs need not agree better than processes do."""
+
+
+class Pairing:
+    """Times one bound trial; every timed call has fresh inputs, and outputs of timed calls are checked."""
+
+    def __init__(self, trial: Trial, clock: ArmClock, monitor: DeviceMonitor, pacing: Pacing):
+        self._trial = trial
+        self._clock = clock
+        self._monitor = monitor
+        self._pacing = pacing
+        self._samples: list[Sample] = []
+        self._flags: set[str] = set()
+        self._order = ARMS if secrets.randbelow(2) else ARMS[::-1]
+        """Order of the arms in every block, so that both rounds of each pair follow a round of the same arm."""
+
+    def run(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
+        """Settle, time the pairs, attest, kill the worker on a last call and verify its results.
+
+        `on_timed` gets the median time in ns before the worker dies, for work that must not come before timing.
+
+        Raises:
+            RefusalError: a solution is wrong.
+            NotQueuedError: calls cannot be queued (GPU); plain loops time them in the next try.
+            UnfetchableError: results cannot be read from the worker's memory (CPU); they are copied in the next try.
+        """
+        self._clock.prepare()
+        self._settle()
+        limit_s = ALONE_LIMIT_S[self._pacing.device] if self._pacing.alone else PAIRS_LIMIT_S
+        pairs_until = time.monotonic() + limit_s
+        target = self._pacing.pairs
+        limit = math.ceil(target * (1 + REPEAT_SHARE))
+        while self._counted_pairs() < target and self._pairs < limit and not self._suffice(pairs_until):
+            self._block()
+            on_pair(self._pairs)
+        if self._counted_pairs() < min(target, ENOUGH_PAIRS):
+            self._flags.add("unstable")
+        claimed_ns = self._median_ns("candidate")
+        self._clock.prove(claimed_ns, self._pairs)
+        on_timed(claimed_ns)
+        self._clock.kill_verify()
+        conclusion = self._clock.conclude(claimed_ns)
+        attestation = self._attestation(conclusion)
+        if self._clock.slower_beside():
+            # A speed-up over a slowed reference proves nothing.
+            self._flags |= {"interference", "attestation_weak"}
+            attestation = "weak"
+        samples, attested = self._quoted(conclusion), conclusion.attested
+        return Timing(
+            samples=samples,
+            timer=conclusion.clock,
+            l2=self._clock.l2,
+            attested_ns=None if attested is None else attested.ns,
+            attested_half_width_ns=None if attested is None else attested.half_width_ns,
+            attestation=attestation,
+            wall_ns=conclusion.wall_ns.get("candidate"),
+            ref_wall_ns=conclusion.wall_ns.get("reference"),
+            flags=tuple(sorted({*self._flags, *conclusion.flags, *timing_flags(samples)})),
+        )
+
+    def _attestation(self, conclusion: Conclusion) -> str:
+        """Return `held` or `weak`; a time is `weak` if a solution could have remembered the answer."""
+        attestation = conclusion.attestation
+        if self._trial.reference.inputs.repeat:
+            self._flags.add("inputs_repeat")
+            attestation = "weak"
+        if self._trial.proves_little:
+            self._flags.add("trivial_passes")
+            attestation = "weak"
+        if attestation == "weak":
+            self._flags.add("attestation_weak")
+        return attestation
+
+    def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
+        """Return the samples with the times that the row quotes.
+
+        The candidate's are those of the judge's clock, moved to the median that is quoted: its claims', if they are
+        believed, else the attested one. If claims scatter at will, their ratios to the reference have any median.
+        """
+        attested, clock = conclusion.attested, conclusion.clock
+        if attested is None or (clock == "host" and conclusion.attestation == "weak"):
+            return tuple(self._samples)
+        seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
+        shift_ns = round((attested.ns if clock == "judge" else self._median_ns("candidate")) - seen_ns)
+        quoted = {"candidate": lambda s: s.t_wall_ns + shift_ns, "reference": lambda s: s.t_event_ns}
+        if clock == "judge":
+            quoted["reference"] = lambda s: s.t_wall_ns - round(conclusion.overhead_ns)
+        return tuple(replace(s, t_event_ns=max(1, quoted[s.arm](s))) for s in self._samples)
+
+    def _suffice(self, until: float) -> bool:
+        """Return whether the pairs so far suffice: they agree so well that more do not help, or the time is up."""
+        if self._counted_pairs() < ENOUGH_PAIRS:
+            return False
+        if time.monotonic() > until:
+            return True
+        interval = median_interval(pair_log_ratios(self._samples))
+        decides = self._pacing.alone or "resolution_limited" in self._flags
+        between = self._between(min(self._median_ns(arm) for arm in ARMS)) if decides else 0.0
+        return interval is not None and interval.half_width < max(self._pacing.precision, between) / NEGLIGIBLE
+
+    def _between(self, fastest_ns: float) -> float:
+        """Return how much processes differ, if calls of one process scatter less than that; else 0."""
+        device = self._pacing.device
+        return between_processes(device, fastest_ns, self._clock.flags) if STEADY_WITHIN[device] else 0.0
+
+    def _counted_pairs(self) -> int:
+        return len(counted(s for s in self._samples if s.arm == "candidate"))
+
+    def _median_ns(self, arm: str) -> float:
+        return statistics.median(s.t_event_ns for s in self._samples if s.arm == arm)
+
+    @property
+    def _pairs(self) -> int:
+        return len(self._samples) // len(ARMS)
+
+    def _settle(self) -> None:
+        """Time pairs until both arms are steady; the last pairs count, because they show that."""
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        kept = min(SETTLED_PAIRS, self._pacing.pairs // 2 * 2)
+        while True:
+            self._block()
+            times = {arm: [s.t_event_ns for s in self._samples if s.arm == arm] for arm in ARMS}
+            self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
+            fastest_ns = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
+            # A coarse precision, or a large difference between processes, needs no steadier times.
+            within = max(SETTLED_WITHIN[self._pacing.device], self._pacing.precision, self._between(fastest_ns))
+            if all(settled(values, within) for values in times.values()):
+                break
+            if time.monotonic() > deadline:
+                self._flags.add("not_settled")
+                kept = 0
+                break
+        last = self._samples[len(self._samples) - len(ARMS) * kept :]
+        self._samples = [replace(s, block=n // (2 * len(ARMS)), sequence=n) for n, s in enumerate(last)]
+        if fastest_ns < RESOLVED_FROM_NS[self._pacing.device]:
+            self._flags.add("resolution_limited")
+
+    def _block(self) -> None:
+        """Time two pairs, the second in reverse order."""
+        block = self._pairs // 2
+        for arms in (self._order, self._order[::-1]):
+            self._pair(block, arms)
+
+    def _pair(self, block: int, arms: tuple[str, ...]) -> None:
+        before = self._monitor.read()
+        readings = [(arm, self._clock.read(arm)) for arm in arms]
+        after = self._monitor.read()
+        marked = self._monitor.disturbed(before, after)
+        for arm, reading in readings:
+            self._samples.append(
+                Sample(
+                    process=self._pacing.process,
+                    block=block,
+                    sequence=len(self._samples),
+                    arm=arm,
+                    t_event_ns=reading.event_ns,
+                    t_host_submit_ns=reading.submit_ns,
+                    t_wall_ns=reading.judge_ns,
+                    calls=reading.calls,
+                    sm_clock_mhz=after.sm_clock_mhz,
+                    power_mw=after.power_mw,
+                    temperature_c=after.temperature_c,
+                    throttle_reasons=after.throttle_reasons,
+                    marked=marked,
+                )
+            )
+
+
+def settled(values: list[int], within: float) -> bool:
+    """Return whether the last few times have nearly the same median as the few before them."""
+    if len(values) < 2 * SETTLE_PAIRS:
+        return False
+    last = statistics.median(values[-SETTLE_PAIRS:])
+    before = statistics.median(values[-2 * SETTLE_PAIRS : -SETTLE_PAIRS])
+    return abs(last - before) <= within * before + 500

@@ -1,0 +1,392 @@
+"""Rounds of calls in a worker on a GPU: behind the judge's gate, or in a plain loop; some calls checked in full.
+
+Inputs are new in every call, and hidden until the whole round is queued. Results are read in the worker's memory. If
+that is impossible (one buffer for all calls, memory without a handle), the worker copies them inside the round.
+"""
+
+import contextlib
+import gc
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kbench.core.clocks import InputExposure, Round
+from kbench.core.model import Status
+from kbench.devices.cuda import L2Cache
+from kbench.judge.clock.early_read import EarlyRead
+from kbench.judge.clock.mapped_results import Mapped, MappedResult
+from kbench.judge.clock.readings import RoundOptions
+from kbench.judge.clock.recorded_draws import RecordedDraws
+from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.reference.expected import Expected
+from kbench.judge.refusal import RefusalError
+from kbench.process.channel import Message, WireError, list_of
+from kbench.process.channel import field as wire_field
+from kbench.process.shared_memory import view
+
+CHECKED = 4
+"""Number of calls of a round that are checked in full, drawn anew in each round. Skipping 10 % of the calls is detected
+within ten rounds with 98.5 % probability."""
+QUEUED_WITHIN_S = 0.5
+"""Chosen. Time to queue the calls of a round, in addition to twice that of a plain loop."""
+
+BUSY_CYCLES = 100_000
+"""Chosen. About 50 µs of the device's clock: the host needs half of that to queue the copy and the flush."""
+
+
+class LateError(Exception):
+    """The calls of a round were not queued in time: the solution waits for the device, or the queue is full."""
+
+
+class UnmappableError(Exception):
+    """Results of a round share memory, or lie where the judge cannot map them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundResult:
+    """One round on the judge's clock, and the worker's claim about each call."""
+
+    seen: Round
+    event_ns: int
+    submit_ns: int
+
+
+class Batch:
+    """The inputs of one round, new in every slot, and the expected outputs of its checked calls.
+
+    Expected outputs are computed after the round. Before it, that work would heat the device for one arm only, and slow
+    a long call by 1 to 2 % (docs/adr/0006-gate-clock.md).
+    """
+
+    def __init__(self, trial: Trial, calls: int, checked: int, draws: RecordedDraws):
+        self._trial = trial
+        self._draws = draws
+        self.order = sorted(range(calls), key=lambda _: secrets.randbits(32))
+        drawn = secrets.SystemRandom().sample(self.order, min(checked, calls))
+        if drawn:
+            drawn[0] = self.order[-1]
+        self.checked = {slot: trial.arguments(secret_seed()) for slot in sorted(set(drawn))}
+        """Arguments of the checked calls, by slot."""
+
+    def fill(self) -> None:
+        """Write all inputs to memory that the worker does not see yet."""
+        trial, arena = self._trial, self._trial.arena
+        left = self.checked if self._draws.stage(len(self.order)) else self.order
+        for slot in left:
+            arguments = self.checked[slot] if slot in self.checked else trial.reference.arguments(secret_seed())
+            trial.send_scalars(slot, arguments)
+            arena.stage(slot, arguments)
+            if arena.lends:
+                arguments.clear()
+
+    def expected(self) -> Iterator[tuple[int, Expected]]:
+        """Compute the expected outputs of each checked call; only one is in memory at a time."""
+        for slot, arguments in self.checked.items():
+            arguments.recall()
+            expected = self._trial.reference.expect(arguments)
+            if self._trial.arena.lends:
+                arguments.clear()
+            yield slot, expected
+            del expected
+
+    def reveal(self, cache: L2Cache | None) -> "Visibility":
+        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
+        return Visibility(lambda: self._trial.arena.reveal(len(self.order)), cache)
+
+
+class Visibility:
+    """Reveals inputs and makes the cache cold; measures how long the inputs are visible.
+
+    The time is measured on the device's clock first, then on the judge's. The judge's clock alone would include its
+    wait for a device that serves a worker with several queues. The work is queued behind an idle loop of the device,
+    because the device could turn to the worker between two kernels.
+    """
+
+    def __init__(self, reveal: Callable[[], None], cache: L2Cache | None):
+        if cache is not None:
+            cache.prepare()
+        torch.cuda._sleep(BUSY_CYCLES)  # noqa: SLF001 - torch offers no other kernel that leaves the cache alone
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._begin.record()
+        reveal()
+        if cache is not None:
+            cache.flush()
+        self._end.record()
+        self._end.synchronize()
+        self._done_ns = time.perf_counter_ns()
+
+    def until(self, now_ns: int) -> int:
+        """Return the time in ns for which the inputs had been visible at `now_ns` of the judge's clock."""
+        on_device_ms: float = self._begin.elapsed_time(self._end)
+        return round(on_device_ms * 1e6) + now_ns - self._done_ns
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Collect no garbage while the clock runs."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class Rounds:
+    """The rounds of one worker; those of a candidate are `judged`."""
+
+    def __init__(self, trial: Trial, cache: L2Cache | None, draws: RecordedDraws, *, judged: bool):
+        self.trial = trial
+        self._draws = draws
+        self.delivers = False
+        """True if the worker copies results inside the round."""
+        self.replays = False
+        """True if the worker replays CUDA graphs of the calls, which take less room in the device's queue."""
+        self._cache = cache
+        self._checked = CHECKED if judged else 0
+        self._mapped = Mapped()
+        self._look = EarlyRead()
+        self._plain_ns = 0
+
+    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
+        """Queue calls, open the gate, wait for the end, read results early, and check some calls.
+
+        Queueing may take `within_s` in addition to twice the time of a plain loop of the same calls. With `kill` the
+        worker is killed at the moment of its flag.
+
+        Raises:
+            LateError: the calls were not queued in time.
+            UnmappableError: the judge cannot read results in the worker's memory; nothing was timed.
+            RefusalError: results are wrong, or were not complete at the flag.
+        """
+        candidate, gate = self.trial.candidate, self.trial.candidate.gate
+        assert gate is not None, "on a GPU"
+        batch = Batch(self.trial, calls, self._checked, self._draws)
+        fills_beside = self._fills_beside
+        if not fills_beside:
+            self._fill(batch)
+        how = self._options(batch, gated=True)
+        candidate.begin_round(batch.order, gate.next_round(), how)
+        if fills_beside:
+            self._fill(batch)
+        report = candidate.announced(within_s + 2e-9 * self._plain_ns)
+        try:
+            places = self._places(batch, report)
+        except (LateError, UnmappableError):
+            batch.reveal(None)  # queued calls must run before the worker answers again
+            gate.open()
+            candidate.finish_round(calls)
+            self._take_back()
+            raise
+        look = self._look
+        look.aim(self._early_places(batch, places))
+        look.take()
+        shown = batch.reveal(self._cache)
+        with undisturbed():
+            opened_ns = time.perf_counter_ns()
+            total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
+            late_ns = look.take()
+        if total_ns is None and candidate.has_news:
+            candidate.finish_round(calls)  # raises the error
+        if total_ns is None:
+            raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
+        answer = self._ended(calls, kill=kill)
+        assert report is not None, "else it was late"
+        with look.final(candidate.log) as require_final:
+            self._judge(batch, report, places, require_final)
+        self._take_back(dead=kill)
+        seen = Round(
+            calls=calls,
+            total_ns=total_ns,
+            late_ns=late_ns,
+            exposure=self._exposure(calls, shown.until(opened_ns)),
+        )
+        return self._claimed(seen, answer)
+
+    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
+        """Make calls in a plain loop; the time is from the request until they are done.
+
+        With `delivers`, it is until the results are in the judge's buffers, where some are checked. With `kill` the
+        worker is killed as soon as it has answered.
+        """
+        batch = Batch(self.trial, calls, self._checked, self._draws)
+        self._fill(batch)
+        batch.reveal(self._cache)
+        how = self._options(batch, gated=False)
+        look = self._look if self.delivers else None
+        if look is not None:
+            look.aim(self._early_places(batch, self._delivered(batch)))
+        started, ended, answer = self._loop(batch.order, how, kill=kill, look=look)
+        self._plain_ns = ended - started
+        if look is not None:
+            ended = self.trial.candidate.message_ns
+            with look.final(self.trial.candidate.log) as require_final:
+                self._judge(batch, answer, {}, require_final)
+            self._take_back(dead=kill)
+        return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
+
+    def show_again(self, calls: int) -> InputExposure:
+        """Reveal the inputs of this many calls again, while none is queued, and measure the time of that."""
+        shown = Visibility(lambda: self.trial.arena.reveal_again(calls), self._cache)
+        return self._exposure(calls, shown.until(time.perf_counter_ns()))
+
+    def _exposure(self, calls: int, visible_ns: int) -> InputExposure:
+        return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes(calls))
+
+    def loop(self, calls: int, slots: int) -> int:
+        """Return the time in ns of a plain loop of calls over the first slots; outputs are not checked."""
+        how = RoundOptions(gated=False, deliver=False, keep=False, replay=False, report_last=0)
+        started, ended, _ = self._loop([n % slots for n in range(calls)], how)
+        return ended - started
+
+    def _loop(
+        self, order: list[int], how: RoundOptions, *, kill: bool = False, look: EarlyRead | None = None
+    ) -> tuple[int, int, Message]:
+        candidate, gate = self.trial.candidate, self.trial.candidate.gate
+        assert gate is not None, "on a GPU"
+        number, limit_s = gate.next_round(), candidate.limit_s * max(1, len(order))
+        started = candidate.begin_round(order, number, how)
+        if candidate.announced(limit_s) is None:
+            raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
+        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False, look=look)
+        if kill:
+            candidate.kill()
+        return started, done_ns, answer
+
+    def close(self) -> None:
+        """End the mappings of the worker's memory."""
+        self._mapped.close()
+
+    @property
+    def _fills_beside(self) -> bool:
+        """True if inputs can be made while the worker queues its calls: it gets no message and sees no input."""
+        arena = self.trial.arena
+        return arena.all_tensors and not arena.lends and not self.delivers
+
+    def _options(self, batch: Batch, *, gated: bool) -> RoundOptions:
+        last = len(self._reported_slots(batch))
+        return RoundOptions(gated=gated, deliver=self.delivers, keep=True, replay=self.replays, report_last=last)
+
+    def _reported_slots(self, batch: Batch) -> list[int]:
+        """Return the slots whose results the worker reports: a report of 250 results takes 3 ms.
+
+        A candidate reports all, because it must not know the checked calls. So does a worker that copies results.
+        """
+        return batch.order if self._checked or self.delivers else batch.order[-CHECKED:]
+
+    def _fill(self, batch: Batch) -> None:
+        batch.fill()
+        if self.delivers:
+            self.trial.make_room(batch.order)
+
+    def _take_back(self, *, dead: bool = False) -> None:
+        """Take back memory lent for results, because the other arm's rounds use the same arena."""
+        self.trial.take_back(dead=dead)
+        if self._checked and not dead:
+            self.trial.candidate.pause()
+
+    def _ended(self, calls: int, *, kill: bool, look: EarlyRead | None = None) -> Message:
+        """Receive the last message, read results early, and stop the worker; or kill it and ignore its messages."""
+        candidate = self.trial.candidate
+        if kill:
+            candidate.kill()
+            return {"event_ns": 0, "submit_ns": 0}
+        answer = candidate.finish_round(calls)
+        if look is not None:
+            look.take()
+        if self._checked:
+            candidate.pause()
+        return answer
+
+    def _places(self, batch: Batch, report: Message | None) -> dict[int, list[MappedResult]]:
+        """Return the places of the results of the checked calls.
+
+        Raises:
+            LateError: the worker reported nothing in time.
+            UnmappableError: results share memory, or their memory cannot be mapped.
+        """
+        if report is None:
+            raise LateError
+        if self.delivers:
+            return self._delivered(batch)
+        wanted = self.trial.arena.output_like
+        found: dict[int, list[MappedResult]] = {}
+        taken: list[tuple[int, int, int]] = []
+        try:
+            handles = wire_field(report, "handles", list)
+            slots = self._reported_slots(batch)
+            for slot, of_slot in zip(slots, list_of(report, "places", len(slots)), strict=True):
+                if not isinstance(of_slot, list) or len(of_slot) != len(wanted):
+                    continue  # another structure, which the description of this call will show
+                places = [self._mapped.place(each, handles, want) for each, want in zip(of_slot, wanted, strict=True)]
+                if any(place is None and want.numel() for place, want in zip(places, wanted, strict=True)):
+                    raise UnmappableError
+                for each, place in zip(of_slot, places, strict=True):
+                    if place is not None:
+                        taken.append((each[0], *place[0].span))
+                found[slot] = [place for place in places if place is not None]
+        except WireError as error:
+            raise self.trial.candidate.nonsense(error) from error
+        taken.sort()
+        if any(a[0] == b[0] and b[1] < a[2] for a, b in itertools.pairwise(taken)):
+            raise UnmappableError
+        return found
+
+    def _delivered(self, batch: Batch) -> dict[int, list[MappedResult]]:
+        """Return the places that the worker copies results to."""
+        return {slot: self.trial.arena.output_places(slot) for slot in batch.order}
+
+    def _early_places(self, batch: Batch, places: dict[int, list[MappedResult]]) -> list[MappedResult]:
+        """Return the results to read early: those of all checked calls, and as many of the reference.
+
+        If there are fewer, memory of the judge is read as well, so that every early read takes the same time.
+        """
+        slots = batch.checked or batch.order[-CHECKED:]
+        found = [place for slot in slots for place in places.get(slot, ())[:1]]
+        return found + [self.trial.arena.any_place()] * (CHECKED - len(found))
+
+    def _judge(
+        self,
+        batch: Batch,
+        report: Message,
+        places: dict[int, list[MappedResult]],
+        require_final: Callable[[], None],
+    ) -> None:
+        """Check the outputs of the checked calls, and that their inputs are unchanged."""
+        trial = self.trial
+        try:
+            slots = self._reported_slots(batch)
+            described = dict(zip(slots, list_of(report, "outputs", len(slots)), strict=True))
+        except WireError as error:
+            raise trial.candidate.nonsense(error) from error
+        for slot, expected in batch.expected():
+            trial.keep_scalars(slot, trial.candidate.check_outputs(described[slot], expected))
+            trial.require_unchanged(slot, expected)
+            outputs = None if self.delivers else self._results(places.get(slot))
+            trial.judge_values(slot, expected, outputs=outputs, require_final=require_final)
+            del expected
+
+    def _results(self, places: list[MappedResult] | None) -> list[Tensor]:
+        """Return the results at these places; empty results have no place.
+
+        Raises RefusalError if a worker's report has another number of places than of results.
+        """
+        if places is None:
+            raise self.trial.candidate.nonsense(WireError("places of another number than results"))
+        found, device = iter(places), self.trial.reference.device
+        likes = self.trial.arena.output_like
+        return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]
+
+    def _claimed(self, seen: Round, answer: Message) -> RoundResult:
+        try:
+            return RoundResult(
+                seen=seen,
+                event_ns=wire_field(answer, "event_ns", int, minimum=0),
+                submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
+            )
+        except WireError as error:
+            raise self.trial.candidate.nonsense(error) from error

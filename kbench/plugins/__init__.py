@@ -1,1 +1,0 @@
-"""The problem format, and where problems and solutions are found."""

@@ -1,0 +1,1 @@
+"""Child processes and what they say: start, deadline, kill, messages, shared memory, the gate page."""

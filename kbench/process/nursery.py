@@ -1,0 +1,264 @@
+"""A process that has imported torch and forks: judges, builders and each worker of a judge are forks of one.
+
+Importing torch costs two seconds of a processor; a run pays it once. Its nursery is started before anything of a
+problem is known, with a worker's environment. It holds what an interpreter holds that has imported torch, and runs
+nothing of a solution. It knows a worker's folder and rung, and nothing about a judge. So a fork inherits no secret, and
+every fork inherits the same.
+
+A judge's first act is to fork a nursery of its own for its workers, which end with it. Only then it hears, on a
+channel that it alone holds, of its environment and its run.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from kbench.process.channel import Channel, Message, PeerGoneError
+from kbench.process.child import JUDGE, WORKER, Child, Launch
+from kbench.process.forked import BIRTH_TIMEOUT_S, Fork
+from kbench.sandbox import process_tree, rungs
+from kbench.sandbox.namespaces import Surroundings
+
+EXTENSION_MODULES = ("setuptools", "torch.utils.cpp_extension")
+"""Modules that a worker imports to load extensions, which takes 0.2 s. The nursery of a judge imports them after the
+first fork, which need not wait for them."""
+REAP_INTERVAL_MS = 100
+"""Poll interval on kernels that cannot watch a process (before Linux 5.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivingFork:
+    """The nursery's record of a fork: the pipe for its exit code, and a descriptor that is readable at its end."""
+
+    pipe: int
+    watch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkedChild:
+    """The order that a fork finds when it wakes, and the two descriptors that are its own."""
+
+    message: Message
+    output: int
+    link: int
+    nursery: int
+    """Its pid."""
+
+    def become(self) -> None:
+        """Become a judge, or a worker, below a supervisor where the rung wants one. Does not return."""
+        detach(self.output, self.link)
+        if self.message["module"] == JUDGE:
+            self._begin(self._judge)
+        # A process that is not dumpable cannot set up a user namespace; after exec it would be dumpable, too.
+        process_tree.prctl(process_tree.PR_SET_DUMPABLE, 1)
+        settle(self.message)
+        mode = rungs.supervision(rungs.Rung(self.message["rung"]))
+        if mode is None:
+            process_tree.die_with(self.nursery)
+            self._work()
+        else:
+            process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]), self.nursery)
+
+    def _judge(self) -> None:
+        """Fork a nursery while there is nothing to know; then hear of the run, and serve the parent."""
+        process_tree.die_with(self.nursery)
+        nursery = fork_nursery()
+        channel = Channel(socket.socket(fileno=self.link))
+        with contextlib.suppress(PeerGoneError):
+            message = channel.receive()
+            settle(message)
+            judge = importlib.import_module(JUDGE)
+            judge.serve(channel, message["config"], nursery)
+
+    def _work(self) -> None:
+        process_tree.close_descriptors(keep={self.link})  # the supervisor's
+        self._begin(lambda: importlib.import_module(WORKER).serve(self.link))
+
+    def _begin(self, serve: Callable[[], None]) -> NoReturn:
+        """Begin and end as an interpreter does."""
+        import torch
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+        torch.default_generator.seed()
+        code = 1
+        try:
+            serve()
+            code = 0
+        except SystemExit as error:
+            code = exit_code(error)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        except BaseException:  # noqa: BLE001 - the last line of a process
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                atexit._run_exitfuncs()  # noqa: SLF001 - os._exit leaves them out, and what they say belongs to the log
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def detach(output: int, *links: int) -> None:
+    """Lead a new session, with nothing of the nursery's but an output and the links."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    process_tree.close_descriptors(keep={*links})
+
+
+def settle(message: Message) -> None:
+    """Live in a folder and an environment as if this process had been started there."""
+    os.chdir(message["folder"])
+    os.environ.clear()
+    os.environ.update(message["environment"])
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+
+
+def fork_nursery() -> Child:
+    """Fork a nursery of this process's own, which must not know anything yet."""
+    ours, theirs = socket.socketpair()
+    reader, output = os.pipe()
+    reports, writer = os.pipe()
+    judge = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            process_tree.die_with(judge)
+            ours.close()
+            detach(output, theirs.fileno(), writer)  # the writer closes with this process: it has ended then
+            fork = serve(Channel(theirs), then=import_for_extensions)
+            if fork is not None:
+                fork.become()
+        except BaseException:  # noqa: BLE001 - the last line of a process
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    _report(writer, pid)
+    os.close(writer)
+    os.close(output)
+    theirs.close()
+    launch = Launch(module=__name__, environment={}, folder=Path("/"), rung=rungs.Rung.NONE)
+    return Child(launch, begun=(Fork(reports, reader), ours))
+
+
+def exit_code(error: SystemExit) -> int:
+    """Return the exit code of `SystemExit`; a code that is not a number is a message, and gives 1."""
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    sys.stderr.write(f"{error.code}\n")
+    return 1
+
+
+def serve(channel: Channel, then: Callable[[], None] | None = None) -> ForkedChild | None:
+    """Fork for each message until the peer hangs up; None then, and in each fork its ForkedChild.
+
+    Three descriptors come with a message: the fork's output, its link to the peer, and a pipe for the fork's pid and,
+    when it has ended, its exit code, a line each. After the first fork `then` is called.
+    """
+    forks: dict[int, LivingFork] = {}
+    poll = select.poll()
+    poll.register(channel.fileno(), select.POLLIN)
+    while True:
+        _reap(forks, poll)
+        # Not by SIGCHLD, which also comes when a worker is stopped: the reference is timed then.
+        timeout_ms = None if all(fork.watch is not None for fork in forks.values()) else REAP_INTERVAL_MS
+        if channel.fileno() not in {descriptor for descriptor, _ in poll.poll(timeout_ms)}:
+            continue
+        try:
+            fds: list[int] = []
+            message = channel.receive(BIRTH_TIMEOUT_S, fds)
+            output, link, pipe = fds
+        except PeerGoneError:
+            return None
+        with contextlib.suppress(OSError):  # no room for a process now: the pipe closes without a pid
+            own, pid = os.getpid(), os.fork()
+            if pid == 0:
+                return ForkedChild(message=message, output=output, link=link, nursery=own)
+            forks[pid] = LivingFork(pipe=os.dup(pipe), watch=process_tree.watch(pid))
+            if (watch := forks[pid].watch) is not None:
+                poll.register(watch, select.POLLIN)
+            _report(pipe, pid)
+        for descriptor in (output, link, pipe):
+            os.close(descriptor)
+        if then is not None:
+            then()
+        then = None
+
+
+def _reap(forks: dict[int, LivingFork], poll: select.poll) -> None:
+    """Report the exit code of each fork that has ended."""
+    for pid, fork in list(forks.items()):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            continue
+        _report(fork.pipe, os.waitstatus_to_exitcode(status))
+        os.close(fork.pipe)
+        if fork.watch is not None:
+            poll.unregister(fork.watch)
+            os.close(fork.watch)
+        del forks[pid]
+
+
+def _report(pipe: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it any more
+        os.write(pipe, f"{number}\n".encode())
+
+
+def shows_a_gpu() -> bool:
+    """Return whether this machine shows a GPU; opens none."""
+    return any(Path("/dev").glob("nvidia[0-9]*"))
+
+
+def import_ahead(name: str) -> None:
+    """Import a module, if it is there. One that asks for a GPU is answered without opening it."""
+    import torch
+
+    looks, torch.cuda.is_available = torch.cuda.is_available, shows_a_gpu
+    try:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    finally:
+        torch.cuda.is_available = looks
+
+
+def import_for_extensions() -> None:
+    """Import what workers need that load extensions; an error shows where one is loaded."""
+    for name in EXTENSION_MODULES:
+        with contextlib.suppress(Exception):
+            import_ahead(name)
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the argument."""
+    rungs.harden_judge()
+    gc.disable()  # imported modules stay
+    importlib.import_module(WORKER)  # by name: this room knows neither judges nor workers
+    import torch  # noqa: F401
+
+    # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
+    warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
+    gc.freeze()
+    gc.enable()
+    fork = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    if fork is not None:
+        fork.become()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Protocol of judge and worker: messages, shared memory, the gate page, and data types of both."""

@@ -1,0 +1,45 @@
+"""Which constants of a row came from `--set`, and who is verified at shapes that a problem does not list."""
+
+from pathlib import Path
+
+import pytest
+import tiny_corpus
+
+from kbench.catalog import case_selection, registry
+from kbench.core.levels import Level
+from kbench.storage.settings import Settings
+
+PROBLEM = tiny_corpus.problem(
+    "x * factor",
+    given="torch.rand(shape)",
+    constants='shape = (2, 3)\nfactor = 1\nCASES = {"default": {}, "wide": {"shape": (4, 8)}}',
+)
+
+
+def test_what_a_case_sets_itself_is_not_set_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "scale.py"
+    path.write_text(PROBLEM)
+    problem = registry.find_problem(str(path), Settings())
+    assert case_selection.set_by_hand(problem, "wide", {"shape": [4, 8]}) == {}
+    assert case_selection.set_by_hand(problem, "wide", {"shape": [4, 8], "factor": 2}) == {"factor": 2}
+    assert case_selection.set_by_hand(problem, "default", {"shape": [4, 8]}) == {"shape": [4, 8]}
+
+
+@pytest.mark.parametrize(
+    ("case", "solution", "level", "needs"),
+    [
+        ("wide", "eager", Level.MODULE, True),
+        ("wide", "eager", Level.GENERAL, True),
+        ("wide", "eager", Level.TASK, False),
+        ("ragged", "eager", Level.MODULE, False),
+        ("ragged_rows", "eager", Level.MODULE, False),
+    ],
+)
+def test_shapes_are_derived_where_a_level_asks_for_some_that_the_problem_does_not_list(
+    tmp_path: Path, case: str, solution: str, level: Level, needs: bool
+) -> None:
+    path = tmp_path / "scale.py"
+    path.write_text(PROBLEM.replace('"wide"', f'"{case}"'))
+    problem = registry.find_problem(str(path), Settings())
+    entry = registry.find_solution(problem, solution, Settings())
+    assert case_selection.needs_derived_shapes(problem, entry, level) is needs

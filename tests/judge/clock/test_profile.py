@@ -1,0 +1,112 @@
+"""What a profile of one call is taken for: whose kernels ran, how long, and what that means for `--require-custom`."""
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from kbench.core.model import Status
+from kbench.core.trace import DeviceActivity
+from kbench.judge.clock.profile import Profile, activities, list_kernels, take_profile
+from kbench.judge.refusal import RefusalError
+from kbench.process.channel import WireError
+
+
+def activity(name="mine", start_ns=0, duration_ns=1000):
+    return DeviceActivity(name=name, start_ns=start_ns, duration_ns=duration_ns)
+
+
+def test_the_kernels_are_listed_by_origin():
+    seen = (activity(duration_ns=40_000), activity(start_ns=60_000, duration_ns=40_000))
+    assert Profile(seen=seen, device="cuda").kernels == "one call ran 2 own (100 % of the time): mine (own)"
+
+
+@pytest.mark.parametrize(
+    ("names", "share"), [(["mine", "ampere_sgemm_128x64_tn"], 0.5), (["ampere_sgemm_128x64_tn"], 0.0), ([], None)]
+)
+def test_the_share_of_own_kernels(names, share):
+    assert Profile(seen=tuple(activity(name) for name in names), device="cuda").own_share == share
+
+
+class FakeTrial:
+    """A bound candidate that writes down what it is asked, and whose profiled call has one kernel of its own."""
+
+    def __init__(self):
+        self.asked = []
+        self.reference = SimpleNamespace(expect=lambda arguments: arguments)
+        self.arena = SimpleNamespace(random_slot=lambda: 2)
+        self.candidate = SimpleNamespace(profile=self.profile, log="", understood=contextlib.nullcontext)
+        self.listed = [["mine", 0, 1000]]
+
+    def arguments(self, _seed):
+        return "arguments"
+
+    def fill(self, slots, _expected):
+        self.asked.append(f"fill {slots}")
+
+    def profile(self, slot, _expected):
+        self.asked.append(f"profile {slot}")
+        return self.listed, ()
+
+    def keep_scalars(self, _slot, _numbers):
+        pass
+
+    def call(self, _expected):
+        self.asked.append("call")
+
+    def judge_values(self, slot, _expected):
+        self.asked.append(f"judge {slot}")
+
+
+def test_what_is_asked_for_is_checked_and_what_only_the_column_needs_is_warm():
+    """A wrong value in a profiled call counts only where the user asks for the profile."""
+    asked, column = FakeTrial(), FakeTrial()
+    take_profile(asked, "cuda")
+    assert asked.asked == ["fill [2]", "profile 2", "judge 2"]
+    assert list_kernels(column, "cuda").own_share == 1.0
+    assert column.asked == ["call", "call", "call", "fill [2]", "profile 2"]
+
+
+@pytest.mark.parametrize("take", [take_profile, list_kernels])
+def test_nonsense_in_place_of_kernels_is_refused(take):
+    trial = FakeTrial()
+    trial.listed = [["mine", 0, "long"]]
+    with pytest.raises(WireError):
+        take(trial, "cuda")
+
+
+def test_kernels_that_could_not_be_listed_have_a_reason():
+    profile = Profile(seen=(), device="cpu", reason="CUPTI sees GPUs only")
+    assert profile.kernels == "kernels could not be listed: CUPTI sees GPUs only"
+
+
+@pytest.mark.parametrize(
+    ("names", "device", "status"),
+    [
+        (["mine", "ampere_sgemm_128x64_tn"], "cuda", None),
+        (["ampere_sgemm_128x64_tn"], "cuda", Status.LIBRARY_ONLY),
+        (["triton_poi_fused_gelu_0", "Memset (Device)"], "cuda", Status.LIBRARY_ONLY),
+        ([], "cuda", Status.NOT_VERIFIED),
+        ([], "cpu", None),
+    ],
+)
+def test_require_custom(names, device, status):
+    profile = Profile(seen=tuple(activity(name) for name in names), device=device)
+    if status is None:
+        profile.require_custom()
+    else:
+        with pytest.raises(RefusalError) as refused:
+            profile.require_custom()
+        assert refused.value.status is status
+
+
+@pytest.mark.parametrize(
+    "forged", [None, "mine", [["mine", 0]], [["mine", -1, 5]], [["mine", 0, -5]], [[1, 0, 5]], [["mine", 0.5, 5]]]
+)
+def test_a_forged_list_is_refused(forged):
+    with pytest.raises(WireError):
+        activities(forged)
+
+
+def test_a_list_as_workers_send_it():
+    assert activities([["mine", 0, 1000]]) == (activity(),)

@@ -1,0 +1,844 @@
+"""Rounds without a device: a worker of plain tensors behind a gate of plain Python, judged as the real one is."""
+
+import base64
+import ctypes
+import weakref
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.core.model import Status
+from kbench.core.values import Ruling
+from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, DriverError
+from kbench.judge.arena import Arena
+from kbench.judge.clock import early_read, mapped_results
+from kbench.judge.clock.early_read import EarlyRead
+from kbench.judge.clock.mapped_results import Mapped, MappedResult
+from kbench.judge.clock.readings import RoundOptions
+from kbench.judge.clock.rounds import CHECKED, Batch, LateError, Rounds, UnmappableError
+from kbench.judge.exchange import Trial
+from kbench.judge.reference.drawing import Arguments
+from kbench.judge.reference.expected import Expected
+from kbench.judge.refusal import RefusalError
+from kbench.process.channel import WireError
+from kbench.process.shared_memory import TensorSpec, view
+
+SIZE = 100
+ONE_BY_ONE: Any = SimpleNamespace(stage=lambda _calls: False)
+"""In place of recorded draws."""
+MEMORY: dict[int, torch.Tensor] = {}
+"""Allocations of workers by their number; in place of a device's."""
+
+
+def handle(number: int) -> str:
+    return base64.b64encode(number.to_bytes(IPC_HANDLE_BYTES, "little")).decode()
+
+
+class Driver:
+    """Maps an allocation by the number in its handle."""
+
+    def open(self, raw: bytes) -> int:
+        number = int.from_bytes(raw, "little")
+        if number not in MEMORY:
+            raise DriverError("cuIpcOpenMemHandle_v2", 1)
+        return number
+
+    def range_of(self, pointer: int) -> tuple[int, int]:
+        return pointer, MEMORY[pointer].numel()
+
+    def unmap(self, pointer: int) -> None:
+        pass
+
+    def synchronise(self) -> None:
+        pass
+
+
+ON_DEVICE_MS = 0.125
+
+
+class Event:
+    """Says that any two events are so far apart."""
+
+    def __init__(self, *, enable_timing: bool):
+        assert enable_timing
+
+    def record(self) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, _end: "Event") -> float:
+        return ON_DEVICE_MS
+
+
+def from_address(pointer: int, nbytes: int) -> torch.Tensor:
+    """Return memory of this process as a tensor of bytes, whether it is all there or not."""
+    return torch.frombuffer((ctypes.c_uint8 * nbytes).from_address(pointer), dtype=torch.uint8)
+
+
+@pytest.fixture(autouse=True)
+def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(mapped_results, "Driver", Driver)
+    monkeypatch.setattr(mapped_results, "wrap", lambda pointer, _: MEMORY[pointer])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda _cycles: None)
+    monkeypatch.setattr(early_read, "recorded", lambda work: work)
+    monkeypatch.setattr(early_read, "wrap", from_address)
+    MEMORY[1], MEMORY[2] = (torch.zeros(1 << 16, dtype=torch.uint8) for _ in range(2))
+    yield
+    MEMORY.clear()
+
+
+class Gate:
+    """Lets a worker of plain tensors go."""
+
+    def __init__(self, worker: "Worker"):
+        self._worker = worker
+        self.number, self.opened = 0, []
+
+    def next_round(self) -> int:
+        self.number += 1
+        return self.number
+
+    def open(self) -> None:
+        self.opened.append(self.number)
+        self._worker.compute()
+
+    def open_and_wait(self, timeout_s: float, ended: Any) -> int | None:
+        self.open()
+        assert callable(ended)
+        return None if self._worker.hangs else 1_153_000
+
+
+class Worker:
+    """The judge's handle on a worker that doubles its inputs, well or badly."""
+
+    log, limit_s, hangs, late = "its log", 10.0, False, False
+    has_news, draws_numbers = False, False
+
+    def __init__(self, arena: Arena):
+        self.arena, self.gate = arena, Gate(self)
+        self.said: list[str] = []
+        self.message_ns = 0
+        self.told: dict[str, Any] = {}
+        self.leaves_out: tuple[int, ...] = ()
+        self.computes_afterwards = False
+        self.seen: list[list[torch.Tensor]] = []
+        self.order: list[int] = []
+        self.tells_last = 0
+        self.replayed: list[bool] = []
+        self._lent = False
+
+    def place(self, slot: int) -> list[Any]:
+        return [0, 512 * slot, [1]]
+
+    def begin_round(self, slots: Sequence[int], number: int, options: RoundOptions) -> int:
+        self.said.append("begin gated" if options.gated else "begin")
+        self.order, self.delivers, self.tells_last = list(slots), options.deliver, options.report_last
+        self.replayed.append(options.replay)
+        if not options.gated:
+            self.compute()
+        self.message_ns = 5_000_000
+        return 1_000_000
+
+    def announced(self, within_s: float) -> Any:
+        self.seen.append([self.arena.inputs(slot)[0].clone() for slot in sorted(set(self.order))])
+        return None if self.late else self.message() | self.told
+
+    def message(self) -> dict[str, Any]:
+        slots = self.order[-self.tells_last :]
+        places = [] if self.delivers else [[self.place(slot)] for slot in slots]
+        return {"outputs": [[slot] for slot in slots], "places": places, "handles": [handle(1), handle(2)]}
+
+    def compute(self, *, afterwards: bool = False) -> None:
+        if self.computes_afterwards is not afterwards:
+            return
+        for number, slot in enumerate(self.order):
+            result = self.arena.inputs(slot)[0] * (1 if number in self.leaves_out else 2)
+            if self.delivers:
+                self.arena.outputs(slot)[0].copy_(result)
+            else:
+                _, offset, _ = self.place(slot)
+                MEMORY[1][offset : offset + 4 * SIZE].view(torch.float32).copy_(result)
+
+    def finish_round(self, calls: int) -> dict[str, Any]:
+        self.said.append("finish")
+        self.compute(afterwards=True)
+        return {"event_ns": 10_000, "submit_ns": 4_000} | self.message() | self.told
+
+    def check_outputs(self, described: Any, expected: Expected) -> tuple[Any, ...]:
+        self.said.append(f"check {described[0]}")
+        return ()
+
+    def send_scalars(self, slot: int, tree: Any) -> None:
+        assert self.draws_numbers, "no argument but tensors"
+        self.said.append("send")
+
+    def pause(self) -> None:
+        self.said.append("pause")
+
+    def kill(self) -> None:
+        self.said.append("kill")
+
+    def lend(self, arena: Arena) -> None:
+        assert not self._lent, "the memory that was lent is taken back before more is"
+        arena.lend()
+        self._lent = True
+        self.said.append("lend")
+
+    def take_back(self, arena: Arena) -> None:
+        arena.take_back()
+        self._lent = False
+        self.said.append("take back")
+
+    def nonsense(self, error: Exception) -> RefusalError:
+        return RefusalError(Status.PROTOCOL_ERROR, str(error), self.log)
+
+
+class Known(Trial):
+    """Values that are right or not without a rule."""
+
+    checked: list[int]
+
+    def judge_values(self, slot: int, expected: Expected, truth: Any = None, outputs: Any = None, **_: Any) -> Any:
+        self.checked.append(slot)
+        (got,) = self.results(slot, outputs)
+        if not torch.equal(got, expected.tensors[0]):
+            raise RefusalError(Status.WRONG_VALUE, f"slot {slot}", "")
+
+
+def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
+    def arguments(seed: int, *_: Any) -> Arguments:
+        def draw() -> list[Any]:
+            drawn = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed))
+            return [drawn, seed] if draws_numbers else [drawn]
+
+        return Arguments(draw)
+
+    def expect(drawn: list[Any]) -> Expected:
+        made.candidate.said.append("expect")  # type: ignore[attr-defined]
+        return Expected(arguments=drawn, leaves=[("output", drawn[0] * 2)])
+
+    first = Expected(arguments=arguments(0), leaves=[("output", torch.empty(SIZE))])
+    arena = Arena(first, [], "cpu", queued=True, lends=lends, slots=1 if lends else None)
+    reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=())
+    made = Known(reference, Worker(arena), arena)  # type: ignore[arg-type]
+    made.checked = []
+    made.candidate.draws_numbers = draws_numbers  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.fixture
+def trial() -> Known:
+    return bound()
+
+
+@pytest.fixture
+def worker(trial: Known) -> Any:
+    return trial.candidate
+
+
+def judged(trial: Known) -> Rounds:
+    return Rounds(trial, None, ONE_BY_ONE, judged=True)
+
+
+# --- what is asked of a round ------------------------------------------------------
+
+
+@pytest.mark.parametrize(("calls", "checked"), [(0, 4), (1, 4), (2, 4), (7, 4), (100, 4), (100, 0)])
+def test_calls_come_in_an_order_that_is_drawn_and_the_last_is_always_checked(trial: Known, calls: int, checked: int):
+    asked, orders = Counter[int](), set()
+    for _ in range(20):
+        batch = Batch(trial, calls, checked, ONE_BY_ONE)
+        assert sorted(batch.order) == list(range(calls))
+        assert set(batch.checked) <= set(batch.order)
+        assert max(0, min(calls, checked) - 1) <= len(batch.checked) <= min(calls, checked)
+        if calls and checked:
+            assert batch.order[-1] in batch.checked
+        orders.add(tuple(batch.order))
+        asked.update(batch.order.index(slot) for slot in batch.checked)
+    if calls == 100:
+        assert len(orders) == 20
+    if calls == 7:
+        assert len(asked) == 7, "any call may be checked"
+
+
+def test_inputs_are_new_in_every_call_and_in_no_slot_before_the_gate_opens(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    for _ in range(2):
+        of_trial.gated(8)
+    before, between = worker.seen
+    after = [trial.arena.inputs(slot)[0] for slot in range(8)]
+    for one, two, three in zip(before, between, after, strict=True):
+        assert not (one == three).any()
+        assert not (two == three).any()
+    assert len({tuple(x.tolist()) for x in after}) == 8
+
+
+def test_recorded_draws_are_staged_under_the_inputs_that_are_checked(trial: Known):
+    drawn = torch.arange(8 * SIZE, dtype=torch.float32).view(8, SIZE)
+
+    def stage(calls: int) -> bool:
+        for slot in range(calls):
+            trial.arena.stage(slot, [drawn[slot]])
+        return True
+
+    batch = Batch(trial, 8, 2, SimpleNamespace(stage=stage))  # type: ignore[arg-type]
+    batch.fill()
+    batch.reveal(None)
+    for slot in range(8):
+        known = batch.checked.get(slot)
+        assert torch.equal(trial.arena.inputs(slot)[0], drawn[slot] if known is None else known[0])
+
+
+def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
+    told = judged(trial).gated(8)
+    seen = told.seen
+    assert (seen.calls, seen.total_ns, told.event_ns, told.submit_ns) == (8, 1_153_000, 10_000, 4_000)
+    assert seen.late_ns > 0
+    assert 125_000 <= seen.exposure.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
+    assert seen.exposure.input_bytes_shown >= 8 * 4 * SIZE
+    assert worker.said[:4] == ["begin gated", "finish", "pause", "expect"], (
+        "the device is as cool as before the reference"
+    )
+    assert "pause" in worker.said, "what is written after it is written by nobody"
+    assert CHECKED - 1 <= len(trial.checked) <= CHECKED
+    assert worker.order[-1] in trial.checked
+
+
+def test_inputs_are_shown_again_for_the_time_that_it_takes(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    shown = of_trial.gated(8).seen.exposure
+    for calls, nbytes in ((0, 0), (8, shown.input_bytes_shown)):
+        again = of_trial.show_again(calls)
+        assert (again.input_bytes_shown, again.visible_ns >= 125_000) == (nbytes, True)
+    assert of_trial.gated(8).seen.calls == 8, "and rounds go on"
+
+
+def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
+    for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["send", "stage", "begin gated"])):
+        trial = bound(draws_numbers=draws_numbers)
+        said, stage = trial.candidate.said, trial.arena.stage  # type: ignore[attr-defined]
+        trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]  # type: ignore[method-assign]
+        judged(trial).gated(1)
+        assert said[: len(order)] == order
+
+
+def test_graphs_are_replayed_in_rounds_but_a_loop_is_what_most_code_does(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    of_trial.gated(2)
+    of_trial.replays = True
+    of_trial.gated(2)
+    of_trial.plain(2)
+    of_trial.loop(2, 2)
+    assert worker.replayed == [False, True, True, False]
+
+
+def test_a_round_of_no_call(trial: Known, worker: Worker):
+    seen = judged(trial).gated(0).seen
+    assert (seen.total_ns, seen.exposure.input_bytes_shown) == (1_153_000, 0)
+    assert trial.checked == []
+
+
+def test_the_reference_is_not_checked_and_goes_on(trial: Known, worker: Worker):
+    Rounds(trial, None, ONE_BY_ONE, judged=False).gated(8)
+    assert (trial.checked, worker.said) == ([], ["begin gated", "finish"])
+
+
+def test_a_candidate_tells_of_all_its_results_and_the_reference_of_those_that_are_looked_at(
+    trial: Known, worker: Worker
+):
+    for judges, told in ((True, 8), (False, CHECKED)):
+        Rounds(trial, None, ONE_BY_ONE, judged=judges).gated(8)
+        assert worker.tells_last == told, "who is checked must not know where"
+        found = Rounds(trial, None, ONE_BY_ONE, judged=judges)
+        found.delivers = True
+        found.plain(8)
+        assert worker.tells_last == 8
+
+
+# --- who cheats ----------------------------------------------------------------------
+
+
+def test_who_leaves_out_the_last_call_is_seen_at_once(trial: Known, worker: Worker):
+    worker.leaves_out = (15,)
+    with pytest.raises(RefusalError, match=f"slot {worker.order[-1] if worker.order else ''}"):
+        judged(trial).gated(16)
+
+
+def test_who_leaves_out_one_call_in_ten_is_seen_soon(trial: Known, worker: Worker):
+    worker.leaves_out = tuple(range(0, 40, 10))
+    of_trial = judged(trial)
+
+    def rounds_of(number: int) -> None:
+        for _ in range(number):
+            of_trial.gated(40)
+
+    with pytest.raises(RefusalError) as refused:
+        rounds_of(60)
+    assert refused.value.status is Status.WRONG_VALUE
+
+
+@pytest.mark.parametrize("comes", ["with the answer", "while results are judged"])
+def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker, comes: str):
+    worker.computes_afterwards = True
+    if comes == "while results are judged":
+        worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000}  # type: ignore[method-assign]
+        computed_while_judged(trial)
+    with pytest.raises(RefusalError, match="were not complete") as refused:
+        judged(trial).gated(8)
+    assert refused.value.status is Status.UNFINISHED_OUTPUT
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_results_that_are_copied_after_the_answer_are_seen(lends: bool):
+    trial = bound(lends=lends)
+    worker: Any = trial.candidate
+    of_trial = judged(trial)
+    of_trial.delivers = True
+    of_trial.plain(1)
+    worker.computes_afterwards = True
+    worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()
+    computed_while_judged(trial)
+    with pytest.raises(RefusalError, match="were not complete") as refused:
+        of_trial.plain(1)
+    assert refused.value.status is Status.UNFINISHED_OUTPUT
+
+
+class Explained(Known):
+    """Values are held by the rule that all are judged by, and why some are wrong is found by calling once more."""
+
+    judge_values = Trial.judge_values  # type: ignore[assignment]
+
+    def compare(self, outputs: Any, expected: Expected, truth: Any) -> Any:
+        right = all(map(torch.equal, outputs, expected.tensors))
+        return Ruling(right=right, contract="held", reason=""), []
+
+    def describe(self, *_: Any) -> str:
+        return "half of it"
+
+    def calls_again(self, *_: Any) -> None:
+        self.take_back()
+        self.arena._block.bytes.zero_()
+        MEMORY[1].zero_()
+
+
+@pytest.mark.parametrize("comes", ["in time", "while results are judged"])
+@pytest.mark.parametrize(("delivers", "lends"), [(False, False), (True, False), (True, True)])
+def test_wrong_values_are_told_though_the_search_for_the_reason_calls_again(delivers: bool, lends: bool, comes: str):
+    trial = bound(lends=lends)
+    trial.__class__, trial._explain = Explained, Explained.calls_again  # type: ignore[assignment]
+    trial.reference.factor = 4.0
+    of_trial, worker = judged(trial), trial.candidate
+    of_trial.delivers = delivers
+    worker.leaves_out = (0,)  # type: ignore[attr-defined]
+    late = comes != "in time"
+    if late:
+        worker.computes_afterwards = True  # type: ignore[attr-defined]
+        worker.finish_round = lambda _: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()  # type: ignore[attr-defined, method-assign]
+        computed_while_judged(trial)
+    for round_of in [of_trial.gated] + [of_trial.plain] * delivers:
+        with pytest.raises(RefusalError) as refused:
+            round_of(1)
+        assert refused.value.status is (Status.UNFINISHED_OUTPUT if late else Status.WRONG_VALUE)
+        trial.take_back()
+
+
+def test_what_one_checked_call_was_to_return_is_gone_before_the_next_is_computed(trial: Known):
+    expect, made = trial.reference.expect, []
+
+    def expects(arguments: list[Any]) -> Expected:
+        assert not [one for one in made if one() is not None]
+        found = expect(arguments)
+        made.append(weakref.ref(found.tensors[0]))
+        return found
+
+    trial.reference.expect = expects  # type: ignore[method-assign]
+    judged(trial).gated(8)
+    assert len(made) >= CHECKED - 1
+
+
+def computed_while_judged(trial: Known) -> None:
+    """Have the worker's results ready just when the first of them is judged: work that goes on behind its answer."""
+    worker: Any = trial.candidate
+    expect = trial.reference.expect
+
+    def expects(arguments: list[Any]) -> Expected:
+        worker.compute(afterwards=True)
+        return expect(arguments)
+
+    trial.reference.expect = expects  # type: ignore[method-assign]
+
+
+def test_nobody_raises_the_flag(trial: Known, worker: Worker):
+    worker.hangs = True
+    with pytest.raises(RefusalError, match="no answer within 10 s") as refused:
+        judged(trial).gated(8)
+    assert refused.value.status is Status.CALL_TIMEOUT
+
+
+def test_a_changed_input_is_seen(trial: Known, worker: Worker):
+    finish = worker.finish_round
+
+    def finish_round(calls: int) -> dict[str, Any]:
+        trial.arena.inputs(worker.order[-1])[0][-1] += 1  # the first ones of the arena may be read early
+        return finish(calls)
+
+    worker.finish_round = finish_round  # type: ignore[method-assign]
+    with pytest.raises(RefusalError) as refused:
+        judged(trial).gated(8)
+    assert (refused.value.status, refused.value.reason) == (
+        Status.INPUT_MUTATED,
+        "a call changed its input tensor 0",
+    )
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"places": []},
+        {"places": "nowhere"},
+        {"handles": None},
+        {"places": [[[0, 0, [1]]]] * 7},
+        {"places": [[["0", 0, [1]]]] * 8},
+        {"places": [[]] * 8},  # though a result is described
+        {"outputs": [[0]] * 3},
+        {"outputs": None},
+        {"event_ns": "soon"},
+        {"event_ns": -1},
+    ],
+)
+def test_nonsense_is_the_workers_own_fault(trial: Known, worker: Worker, told: dict[str, Any]):
+    worker.told = told
+    with pytest.raises(RefusalError) as refused:
+        judged(trial).gated(8)
+    assert refused.value.status is Status.PROTOCOL_ERROR
+
+
+def test_a_killed_worker_is_asked_nothing_more_and_what_it_left_is_checked(trial: Known, worker: Worker):
+    told = judged(trial).gated(8, kill=True)
+    assert (told.event_ns, told.submit_ns) == (0, 0)
+    assert [word for word in worker.said if not word.startswith(("check", "expect"))] == ["begin gated", "kill"]
+    assert worker.order[-1] in trial.checked
+    worker.leaves_out = (7,)
+    with pytest.raises(RefusalError):
+        judged(trial).gated(8, kill=True)
+
+
+# --- what cannot be queued, or looked at where it lies -----------------------------------
+
+
+def test_who_waits_for_the_device_is_let_go_and_stopped(trial: Known, worker: Worker):
+    worker.late = True
+    with pytest.raises(LateError):
+        judged(trial).gated(8)
+    assert worker.gate.opened == [1]
+    assert worker.said == ["begin gated", "finish", "pause"]
+    worker.late = False
+    assert judged(trial).gated(8).seen.calls == 8, "and can be asked again"
+
+
+@pytest.mark.parametrize(
+    ("place", "mappable"),
+    [
+        (lambda slot: [0, 512 * slot, [1]], True),
+        (lambda slot: [0, 4 * SIZE * slot, [1]], True),  # side by side
+        (lambda slot: [slot % 2, 512 * slot, [1]], True),
+        (lambda slot: [0, 0, [1]], False),  # one buffer
+        (lambda slot: [0, 4 * (SIZE - 1) * slot, [1]], False),  # the last element is the next one's first
+        (lambda slot: [0, 512 * (slot % 7), [1]], False),  # a ring of seven
+        (lambda slot: [-1, 0, []], False),  # memory of another process, or of a pool
+        (lambda slot: [-1 if slot == 3 else 0, 512 * slot, [1]], False),
+    ],
+)
+def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worker: Worker, place: Any, mappable: bool):
+    worker.place = place  # type: ignore[method-assign]
+    if mappable:
+        batch = Batch(trial, 8, 4, ONE_BY_ONE)
+        worker.order, worker.delivers = batch.order, False
+        found = judged(trial)._places(batch, worker.message())
+        assert sorted(found) == list(range(8))
+        return
+    with pytest.raises(UnmappableError):
+        judged(trial).gated(8)
+    assert worker.gate.opened == [1], "what is queued must run"
+    assert worker.said == ["begin gated", "finish", "pause"]
+
+
+def test_results_of_another_structure_are_for_their_description_to_tell(trial: Known, worker: Worker):
+    worker.told = {"places": [[]] * 8}
+    found = judged(trial)
+    batch = Batch(trial, 8, 4, ONE_BY_ONE)
+    worker.order, worker.delivers = batch.order, False
+    assert found._places(batch, worker.message() | worker.told) == {}
+    assert found._early_places(batch, {}) == [trial.arena.any_place()] * CHECKED
+
+
+@pytest.mark.parametrize("calls", [0, 1, 3, 8])
+def test_every_round_is_looked_at_in_as_many_places(trial: Known, worker: Worker, calls: int):
+    for of_arm, checked in ((judged(trial), CHECKED), (Rounds(trial, None, ONE_BY_ONE, judged=False), 0)):
+        batch = Batch(trial, calls, checked, ONE_BY_ONE)
+        worker.order, worker.delivers, worker.tells_last = batch.order, False, (checked and calls) or CHECKED
+        assert len(of_arm._early_places(batch, of_arm._places(batch, worker.message()))) == CHECKED
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_where_the_worker_copies_results_they_are_in_the_judges_buffers(lends: bool):
+    trial = bound(lends=lends)
+    worker: Any = trial.candidate
+    of_trial = judged(trial)
+    of_trial.delivers = True
+    calls = 1 if lends else 8
+    for _ in range(3):
+        of_trial.gated(calls)
+        of_trial.plain(calls)
+        Rounds(trial, None, ONE_BY_ONE, judged=False).gated(0)
+    assert len(trial.checked) >= 6
+    if lends:
+        assert worker.said.count("lend") == worker.said.count("take back") >= 6
+    worker.leaves_out = (calls - 1,)
+    with pytest.raises(RefusalError):
+        of_trial.plain(calls)
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_two_arms_are_lent_memory_of_one_arena_in_turn(gated: bool):
+    """What one worker was lent is taken back before the other one is lent any."""
+    trial = bound(lends=True)
+    beside = Known(trial.reference, Worker(trial.arena), trial.arena)  # type: ignore[arg-type]
+    arms = [judged(trial), Rounds(beside, None, ONE_BY_ONE, judged=False)]
+    for of_arm in arms * 3:
+        of_arm.delivers = True
+        of_arm.gated(1)
+        assert trial.arena._lent is None
+    (arms[0].gated if gated else arms[0].plain)(1, kill=True)
+    assert trial.arena._lent is None
+    assert trial.candidate.said[-1].startswith("check"), "the dead are asked for nothing"  # type: ignore[attr-defined]
+
+
+# --- plain loops ------------------------------------------------------------------------
+
+
+def test_a_plain_loop_is_timed_from_the_request_to_the_message(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    told = of_trial.plain(8)
+    assert (told.seen.total_ns, told.seen.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
+    assert "expect" not in worker.said, "of results that nobody looks at"
+    assert of_trial.loop(7, 3) == 4_000_000
+    assert worker.order == [0, 1, 2, 0, 1, 2, 0]
+    worker.late = True
+    with pytest.raises(RefusalError, match="no answer within 80 s"):
+        of_trial.plain(8)
+
+
+def test_the_time_to_queue_follows_what_a_plain_loop_took(trial: Known, worker: Worker):
+    limits = []
+    worker.announced = lambda within_s: limits.append(within_s) or worker.message()  # type: ignore[method-assign]
+    of_trial = judged(trial)
+    of_trial.gated(8)
+    of_trial.plain(8)
+    of_trial.gated(8)
+    assert [limits[0], limits[2]] == pytest.approx([0.5, 0.508])
+
+
+# --- places and looks -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        "0",
+        [],
+        [0, 0],
+        [0, 0, [1], 4],
+        [2, 0, [1]],  # of a handle that was not told
+        [-2, 0, [1]],
+        [0.0, 0, [1]],
+        [0, "0", [1]],
+        [0, 0, 1],
+        [0, 0, []],
+        [0, 0, [1, 1]],
+        [0, 0, [-1]],
+        [0, 0, [1.0]],
+        [0, 0, [True]],
+        [0, -4, [1]],
+        [0, 2, [1]],  # between two elements
+        [0, 1 << 16, [1]],
+        [0, (1 << 16) - 4 * SIZE + 4, [1]],
+        [0, 0, [1 << 14]],
+        [0, 0, [1 << 70]],
+        [0, 1 << 70, [1]],
+    ],
+)
+def test_a_place_that_is_none(told: Any):
+    with pytest.raises(WireError):
+        Mapped().place(told, [handle(1), handle(2)], torch.empty(SIZE, device="meta"))
+
+
+@pytest.mark.parametrize("forged", [None, 7, "", "nonsense", "====", handle(1)[:-4], handle(9), "ä" * 88])
+def test_a_handle_that_is_none(forged: Any):
+    with pytest.raises(WireError):
+        Mapped().place([0, 0, [1]], [forged], torch.empty(SIZE, device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("told", "like"),
+    [
+        ([0, 0, [1]], torch.empty(SIZE)),
+        ([1, 512, [1]], torch.empty(SIZE)),
+        ([0, (1 << 16) - 4 * SIZE, [1]], torch.empty(SIZE)),
+        ([0, 0, [0]], torch.empty(SIZE)),  # one element, over and over: its values decide
+        ([0, 4, []], torch.empty(())),
+        ([0, 3, [1]], torch.empty(5, dtype=torch.bool)),
+        ([0, 8, [1, 4]], torch.empty(4, 7, dtype=torch.complex64)),
+    ],
+)
+def test_a_place(told: Any, like: torch.Tensor):
+    place = Mapped().place(told, [handle(1), handle(2)], like.to("meta"))
+    assert place is not None
+    spec, memory = place
+    assert (spec.offset, list(spec.stride), spec.shape) == (told[1], told[2], like.shape)
+    assert memory is MEMORY[told[0] + 1]
+
+
+@pytest.mark.parametrize("told", [[-1, 0, []], [0, 0, [1]], [-1, 77, "no"[:0].split()]])
+def test_what_has_no_element_lies_nowhere(told: Any):
+    assert Mapped().place(told, [handle(1)], torch.empty(0, device="meta")) is None
+
+
+def test_an_allocation_is_mapped_once_and_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch):
+    opened: list[bytes] = []
+    opens = Driver.open
+    monkeypatch.setattr(Driver, "open", lambda self, raw: opened.append(raw) or opens(self, raw))
+    monkeypatch.setattr(mapped_results, "MOST_ALLOCATIONS", 2)
+    like, known = torch.empty(SIZE, device="meta"), Mapped()
+    MEMORY[3] = MEMORY[2]
+    for number in (1, 2, 1):
+        known.place([0, 0, [1]], [handle(number)], like)
+    assert len(opened) == 2
+    with pytest.raises(WireError, match="more than 2 allocations"):
+        known.place([0, 0, [1]], [handle(3)], like)
+
+
+LOOKED_AT = {
+    "float32": torch.randn(40, 50),
+    "scalar": torch.tensor(3.0),
+    "bool": torch.rand(300) > 0.5,
+    "int64": torch.arange(300),
+    "complex64": torch.randn(300, dtype=torch.complex64),
+    "float64": torch.randn(300, dtype=torch.float64),
+    "bfloat16": torch.randn(300).bfloat16(),
+    "fp8": torch.randn(300).to(torch.float8_e4m3fn),
+    "nan": torch.full((300,), float("nan")),
+}
+
+
+def aimed(places: Sequence[MappedResult]) -> EarlyRead:
+    look = EarlyRead()
+    look.aim(places)
+    return look
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_look_sees_what_changes_afterwards(name: str):
+    value = LOOKED_AT[name]
+    nbytes = value.numel() * value.element_size()
+    MEMORY[1][256 : 256 + nbytes].copy_(value.contiguous().view(-1).view(torch.uint8))
+    place = Mapped().place([0, 256, list(value.stride())], [handle(1)], value.to("meta"))
+    assert place is not None
+    look = aimed([place])
+    assert look.take() > 0
+    with look.final("its log"):
+        pass
+    with pytest.raises(RefusalError, match="were not complete"), look.final("its log"):
+        MEMORY[1][256 : 256 + nbytes].add_(1)
+
+
+def test_a_look_is_recorded_again_only_for_lower_addresses_and_other_results(monkeypatch: pytest.MonkeyPatch):
+    """In every other round it reads where results lie then."""
+    recordings: list[Any] = []
+
+    def recorded(work: Any) -> Any:
+        recordings.append(work)
+        return work
+
+    monkeypatch.setattr(early_read, "recorded", recorded)
+    memory, look = torch.zeros(4096, dtype=torch.uint8), EarlyRead()
+
+    def reads_at(offset: int, value: torch.Tensor, times: int = 1) -> bool:
+        dtype = str(value.dtype).removeprefix("torch.")
+        spec = TensorSpec(offset=offset, dtype=dtype, shape=tuple(value.shape), stride=value.stride())
+        view(spec, memory).copy_(value)
+        look.aim([(spec, memory)] * times)
+        look.take()
+        return set(look._seen.tolist()) <= set(value.flatten().tolist())
+
+    counts = []
+    for offset, value, times in (
+        (1024, torch.arange(1.0, 9.0), 1),
+        (2048, torch.arange(11.0, 19.0).view(2, 4), 1),
+        (1028, torch.tensor(21.0), 1),
+        (256, torch.arange(31.0, 39.0).view(4, 2).t(), 1),
+        (1024, torch.arange(41.0, 49.0), 1),
+        (1024, torch.arange(51, 59), 1),
+        (1024, torch.arange(61, 69), 2),
+    ):
+        assert reads_at(offset, value, times)
+        counts.append(len(recordings))
+    assert counts == [1, 1, 1, 2, 2, 3, 4]
+
+
+def test_a_look_stays_within_a_result_of_any_strides():
+    """What lies between its elements is not its."""
+    place = Mapped().place([0, 0, [1, 100]], [handle(1)], torch.empty(10, 20, device="meta"))
+    assert place is not None
+    memory = MEMORY[1].view(torch.float32)
+    look = aimed([place])
+    look.take()
+    with look.final(""):
+        for column in range(20):
+            memory[100 * column + 10 : 100 * column + 100] += 1
+    with pytest.raises(RefusalError), look.final(""):
+        memory[100 * 7 : 100 * 7 + 10] += 1
+
+
+def test_what_is_refused_for_another_reason_was_not_there_yet_either():
+    place = Mapped().place([0, 0, [1]], [handle(1)], torch.empty(SIZE, device="meta"))
+    assert place is not None
+    look = aimed([place])
+    look.take()
+
+    def judge(*, late: bool) -> None:
+        with look.final(""):
+            MEMORY[1].add_(int(late))
+            raise RefusalError(Status.INPUT_MUTATED, "changed", "")
+
+    with pytest.raises(RefusalError, match="changed"):
+        judge(late=False)
+    with pytest.raises(RefusalError, match="were not complete"):
+        judge(late=True)
+
+
+def test_of_an_empty_result_nothing_is_looked_at_in_the_judges_buffers():
+    made = [torch.empty(0, 3), torch.empty(SIZE), torch.empty(())]
+    leaves: Any = [(f"output[{n}]", one) for n, one in enumerate(made)]
+    arena = Arena(Expected(arguments=[torch.ones(SIZE)], leaves=leaves), [], "cpu")
+    assert [spec.shape for spec, _ in arena.output_places(0)] == [(SIZE,), ()]
+    aimed(arena.output_places(0)[:1]).take()
+
+
+def test_arguments_of_a_checked_call_are_let_go_while_memory_is_lent():
+    trial = bound(lends=True)
+    batch = Batch(trial, 1, CHECKED, ONE_BY_ONE)
+    batch.fill()
+    (arguments,) = batch.checked.values()
+    assert arguments == []
+    for _, expected in batch.expected():
+        assert (expected.arguments, expected.tensors[0].numel()) == ([], SIZE)
