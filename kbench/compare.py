@@ -75,8 +75,6 @@ class ComparedCase:
     verdict: Verdict | None
     label: str
     """Name of the new side: the run or the solution."""
-    second_opinion: float | None = None
-    """t_new / t_old by Hodges-Lehmann."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,12 +289,8 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
     differences = process_differences(old, new) if paired else None
     if paired:
         old = replace(old, standing=UNKNOWN)  # the level of another solution does not apply to this one
-    verdict, opinion = judge_change(old, new, thresholds, differences=differences), None
-    if differences:
-        opinion = math.exp(stats.hodges_lehmann(differences))
-    elif differences is None and old.log_ratios and new.log_ratios:
-        opinion = math.exp(stats.hodges_lehmann_shift(old.log_ratios, new.log_ratios))
-    if verdict.reason_code == "other_gpu" and opinion is not None:
+    verdict = judge_change(old, new, thresholds, differences=differences)
+    if verdict.reason_code == "other_gpu" and differences is None and old.log_ratios and new.log_ratios:
         # Asked for with `any_gpu`: a ratio to look at, which no verdict stands on.
         verdict = replace(verdict, ratio=math.exp(np.mean(new.log_ratios) - np.mean(old.log_ratios)))
-    return replace(line, verdict=verdict, second_opinion=opinion)
+    return replace(line, verdict=verdict)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from kbench.cli import shared_flags
-from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
+from kbench.cli.options import DocumentFlags, OutputFlags, command, option
 from kbench.cli.output import Format
 from kbench.cli.saved import find_path, find_run
 from kbench.core.errors import ExitCode, KbenchError, UsageError
@@ -28,7 +28,6 @@ NO_SAMPLES = "the raw samples are missing, so the figures could not be checked a
 class _ShowFlags(OutputFlags):
     run: str = shared_flags.run()
     case: list[str] | None = shared_flags.cases()
-    samples: bool = switch("--samples", "Draw the raw samples")
     results: Path | None = shared_flags.results()
 
 
@@ -55,7 +54,7 @@ class _ReportFlags(DocumentFlags):
 @command(_ShowFlags)
 def show(flags: _ShowFlags) -> int:
     """Show a saved run in full."""
-    from kbench.report import samples, terminal  # imports numpy, which completion does not need
+    from kbench.report import terminal  # imports numpy, which completion does not need
     from kbench.report.saved_run import recall
 
     output, settings = flags.output(), flags.settings()
@@ -63,8 +62,6 @@ def show(flags: _ShowFlags) -> int:
     judged, summary = recall(run, flags.case or ())
     if output.format is not Format.TEXT:
         output.data(_render(output.format.value, summary, judged, "show"))
-    elif flags.samples:
-        output.text(samples.render_samples(summary, judged))
     else:
         text = terminal.render_run(summary, verbosity=output.verbosity, printed=True, width=output.width)
         output.text(text if output.verbosity < 0 else f"{run.path}\n\n{text}")

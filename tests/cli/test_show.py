@@ -47,10 +47,6 @@ def test_what_a_solution_printed_is_shown(kbench):
     assert "  | line 0\n" in kbench("show", "saved", "-v").out
 
 
-def test_samples_are_drawn(kbench, golden):
-    golden("show_samples.txt", kbench("show", "saved", "--samples").out.rstrip("\n"))
-
-
 def test_the_worst_error_is_of_all_processes(kbench):
     make_run(RESULTS, "errors", {"fast": RATIOS}, max_abs_err=[1e-7, 4e-7, 2e-7], **INTERVAL)
     (case,) = kbench("show", "errors", "--json").document["results"]
