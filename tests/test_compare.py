@@ -177,7 +177,6 @@ def test_two_runs(tmp_path: Path) -> None:
     assert (comparison.by, comparison.base, comparison.labels) == ("run", "old", ("new",))
     assert comparison.counts[Answer.NOT_COMPARABLE] == 2
     assert comparison.geometric_mean("new") == pytest.approx(1.05**0.5, rel=1e-3)
-    by_name = {case.solution: case for case in comparison.cases}
 
 
 def test_session_offsets_cancel(tmp_path: Path) -> None:

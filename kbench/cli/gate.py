@@ -70,6 +70,7 @@ def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> 
     from kbench.cli.progress import progress_for
     from kbench.gate import confirm, rule
     from kbench.storage import baselines
+    from kbench.storage.versions import versions
 
     if flags.case or flags.device or len(flags.targets or ()) > 1:
         raise UsageError(
@@ -80,13 +81,14 @@ def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> 
     root, first = folder / "baselines", run.rows[0]
     name = flags.baseline or settings.gate.baseline
     policy = make_policy(settings.gate, flags)
+    baseline = baselines.load_baseline(run, name, root)
     with progress_for(output) as show:
         report = rule.gate(
             run,
-            baselines.load_baseline(run, name, root),
+            baseline,
             policy,
             confirm=confirm.by_running(run, settings, show, Time(policy.time)) if flags.confirm else None,
-            pinned=baselines.load_pinned(run, root),
+            versions=versions(baseline.path),
             accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
         )

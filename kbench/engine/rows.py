@@ -13,7 +13,8 @@ from kbench.core.events import RunOptions
 from kbench.core.model import SCHEMA_VERSION, Case, Cost, Failed, Outcome, Passed, ResultRow, Timing
 from kbench.core.version import __version__
 from kbench.engine.unit import UnitResult
-from kbench.storage.rows import figures, git_state
+from kbench.storage.rows import figures
+from kbench.storage.versions import git_state
 
 ENVIRONMENT_COLUMNS = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
 ERROR_COLUMNS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")

@@ -1,7 +1,6 @@
 """Baselines: runs that others are compared with, in `<root>/<gpu>/<name>/<problem>.csv` with their samples, in git.
 
-The gate compares with `main`; `release` is pinned and bounds the sum of small losses. `<root>/<gpu>/accepted.csv` lists
-accepted slow-downs, each until a date.
+The gate compares with `main`. `<root>/<gpu>/accepted.csv` lists accepted slow-downs, each until a date.
 """
 
 import re
@@ -20,7 +19,6 @@ from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
 
 ROOT = Path("results/baselines")
 MAIN = "main"
-PINNED = "release"
 MOST_SLOWDOWN = 1000
 """Chosen: the largest slow-down that can be accepted; 1 is twice the time."""
 
@@ -116,12 +114,6 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
         f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
         way_out if name in others else did_you_mean(name, others, listing=way_out),
     )
-
-
-def load_pinned(run: Run, root: Path = ROOT) -> Run | None:
-    """Read the pinned release baseline of a run's problem and device model; None if none was set."""
-    path = baseline_path(run, PINNED, root)
-    return require_unedited(read_run(path)) if path.is_file() else None
 
 
 def list_baselines(root: Path = ROOT) -> list[BaselineSummary]:

@@ -259,3 +259,34 @@ def test_without_jinja2_it_says_what_to_install(kbench, run, monkeypatch):
     done = kbench("report", "saved", "-o", "-")
     assert (done.code, done.out) == (3, "")
     assert "pip install 'kbench[html]'" in done.err
+
+
+def test_a_history_of_a_folder_has_steps_and_charts(kbench):
+    for number, factor in enumerate([1, 1, 1.1, 1.1]):
+        day = {"started_utc": f"2026-11-0{number + 1}T12:00:00Z", "git_commit": f"{number}bcdef"}
+        make_run(RESULTS, f"run{number}", {"fast": [factor * one for one in RATIOS], EVIL: [*RATIOS]}, **day)
+    (RESULTS / "torn.csv").write_text("schema_version\n7")
+    found = page(kbench, "--history")
+    for text in ("Changes for the worse: 1, others: 0.", "SLOWER", "+10.0", "commit 1bcdef+ → 2bcdef+"):
+        assert found.says(text), text
+    assert found.says("torn.csv is truncated")
+    assert found.says(EVIL)
+    assert found.foreign == set()
+    assert (kbench("report", "--history").out, Path("results/history.html").is_file()) == (
+        "results/history.html\n",
+        True,
+    )
+    assert page(kbench, RESULTS, "--history", "--slower", "20%").says("Nothing changed.")
+    assert page(kbench, "run0", "--history").says("1 runs of results/run0.csv"), "no repository, so no other version"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--history",), "no run in results"),
+        (("none", "--history"), "no run named `none`"),
+        (("--history", "--baseline", "main"), "`--baseline` compares two runs"),
+    ],
+)
+def test_what_has_no_history_says_so(refused, arguments, said):
+    assert said in refused("report", *arguments)[1]

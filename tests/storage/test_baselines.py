@@ -82,14 +82,6 @@ def test_an_edited_interval_is_refused(tmp_path: Path) -> None:
         baselines.require_unedited(alone)
 
 
-def test_the_pinned_release(main: Run, tmp_path: Path) -> None:
-    assert baselines.load_pinned(main, tmp_path / "b") is None
-    baselines.set_baseline(main, "release", tmp_path / "b")
-    pinned = baselines.load_pinned(main, tmp_path / "b")
-    assert pinned is not None
-    assert pinned.rows == main.rows
-
-
 def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing in it passed"):
         baselines.set_baseline(make_run(tmp_path, "bad", {"a": []}), root=tmp_path / "b")
