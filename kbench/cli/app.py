@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "baseline": ("baseline.app", "Show, set and accept baselines"),
     "list": ("list.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
-    "report": ("show.report", "Write a run, a sweep, a published table or a history as one HTML page"),
+    "report": ("show.report", "Write a run, a sweep or a history as one HTML page"),
     "export": ("show.export", "Convert a run to json, markdown, csv, html and others"),
     "doctor": ("doctor.main", "Check GPU, compilers, sandbox and peaks; print fixes"),
     "calibrate": ("calibrate.main", "Measure how noisy this device is"),

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
 from kbench.cli.output import Format
-from kbench.cli.saved import find_path, find_run
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, ResultsError, UsageError
 from kbench.core.events import Judged
 from kbench.core.model import Time
-from kbench.storage import csvfile, journal_file, published, saved_runs
+from kbench.storage import csvfile, journal_file, saved_runs
 from kbench.storage.results import read_run
 from kbench.storage.runfiles import LATEST, shown_path
+from kbench.storage.saved_runs import find_path, find_run
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
     from kbench.report.summary import RunSummary
 
-Target = Literal["json", "md", "csv", "summary", "html", "pytorch-benchmark"]
-"""Format of an export; `summary` is CSV with one row for each solution and case, as the text report shows them."""
+Target = Literal["json", "md", "csv", "html", "pytorch-benchmark"]
 MOST_RUNS = 200
 """Chosen. Runs of a history, the newest ones: each takes about 40 ms to read."""
 NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
@@ -38,7 +37,7 @@ class _ExportFlags(DocumentFlags):
     run: str = shared_flags.run()
     to: Target | None = option(
         "--to",
-        "Format; summary: CSV, a row per case (default: by the ending of FILE, else json)",
+        "Format (default: by the ending of FILE, else json)",
     )
     file: Path | None = shared_flags.file("File to write (default stdout, as with -)")
     results: Path | None = shared_flags.results()
@@ -62,7 +61,7 @@ def show(flags: _ShowFlags) -> int:
     from kbench.report.saved_run import recall
 
     output, settings = flags.output(), flags.settings()
-    run = find_run(flags.run, flags.results or settings.results, settings)
+    run = find_run(flags.run, flags.results or settings.results)
     judged, summary = recall(run, flags.case or ())
     if output.format is not Format.TEXT:
         output.data(_render(output.format.value, summary, judged, "show"))
@@ -82,7 +81,7 @@ def export(flags: _ExportFlags) -> int:
     if output.wants_json and file is None and target != "json":
         raise UsageError(f"`--json` contradicts `--to {target}` on stdout", "write it to a file with `-o FILE`")
     settings = flags.settings()
-    path = find_path(flags.run, flags.results or settings.results, settings)
+    path = find_path(flags.run, flags.results or settings.results)
     if target == "html":
         text = page_of(path, settings)
     else:
@@ -110,14 +109,13 @@ def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], comm
 
     if target == "json":
         return run_formats.render_json(summary, judged, exit_code=ExitCode.OK, command=command, samples=True)
-    texts = {"csv": run_formats.render_rows, "md": run_formats.render_markdown, "summary": run_formats.render_summary}
-    texts["pytorch-benchmark"] = run_formats.render_pytorch_benchmark
-    return texts[target](summary)
+    texts = {"csv": run_formats.render_rows, "md": run_formats.render_markdown}
+    return texts.get(target, run_formats.render_pytorch_benchmark)(summary)
 
 
 @command(_ReportFlags)
 def report(flags: _ReportFlags) -> int:
-    """Write a run, a sweep, a published table or a history as one HTML page."""
+    """Write a run, a sweep or a history as one HTML page."""
     output, settings = flags.output(), flags.settings()
     folder = flags.results or settings.results
     to_stdout = flags.file is not None and str(flags.file) == "-"
@@ -130,7 +128,7 @@ def report(flags: _ReportFlags) -> int:
     if flags.history and (flags.run == LATEST or Path(flags.run).is_dir()):
         source = (folder if flags.run == LATEST else Path(flags.run)) / "history"
     else:
-        source = find_path(flags.run, folder, settings)
+        source = find_path(flags.run, folder)
     make = _history if flags.history else page_of if flags.baseline is None else _comparison
     text = make(source, settings, flags)
     if to_stdout:
@@ -143,20 +141,14 @@ def report(flags: _ReportFlags) -> int:
 
 
 def page_of(path: Path, settings: Settings, _flags: _ReportFlags | None = None) -> str:
-    """Write the page of a results file or a published table."""
+    """Write the page of a results file."""
     from kbench.engine import journal
     from kbench.report.html.run import render_run
     from kbench.report.html.sweep import render_sweep
-    from kbench.report.saved_run import command_of, recall, recall_published
+    from kbench.report.saved_run import command_of, recall
     from kbench.report.shown import Note
 
     source = shown_path(path)
-    if published.is_published(path):
-        rows = published.read_published(path)
-        known = recall_published(rows)
-        claims = {case.key: row["claimed"] for case, row in zip(known.cases, rows, strict=True)}
-        devices = ", ".join(dict.fromkeys(row["gpu"] for row in rows if row["gpu"]))
-        return render_sweep(path.stem, known, claims=claims, lead=devices, source=source)
     run = read_run(path, needs_samples=False)
     judged, summary = recall(run)
     missing = not run.samples and any(row.samples_sha256 for row in run.rows)
@@ -176,10 +168,10 @@ def page_of(path: Path, settings: Settings, _flags: _ReportFlags | None = None) 
 
 
 def _comparison(path: Path, settings: Settings, flags: _ReportFlags) -> str:
-    from kbench import compare as verb
+    from kbench import compare, history
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import worst_first
-    from kbench.report.html.comparison import render_comparison
+    from kbench.report.html.history import render_history
     from kbench.storage import baselines
 
     new, name, folder = read_run(path), str(flags.baseline), flags.results or settings.results
@@ -189,8 +181,10 @@ def _comparison(path: Path, settings: Settings, flags: _ReportFlags) -> str:
         old = baselines.load_baseline(new, name, folder / "baselines")
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
     thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
-    found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
-    return render_comparison(worst_first(found), thresholds.margin, shown_path(path))
+    time, source = flags.time or Time.DEVICE, shown_path(path)
+    found = worst_first(compare.compare([old, new], thresholds=thresholds, time=time))
+    runs = history.histories([old, new], thresholds, time)
+    return render_history("", runs, comparison=found, source=source)
 
 
 def _history(path: Path, _settings: Settings, flags: _ReportFlags) -> str:

@@ -7,19 +7,13 @@ from typing import Any
 
 from kbench.core.events import Judged
 from kbench.core.model import Passed, ResultRow, Sample, Timing
-from kbench.report import document, units
+from kbench.report import document
 from kbench.report.document import render_document
 from kbench.report.pivot import pivot_of
-from kbench.report.shown import notes_of_case, notes_of_run, rows_of, shown, stack_line, unit_of
+from kbench.report.shown import notes_of_run, rows_of, stack_line
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, as_markdown, table
 from kbench.storage.json_values import plain
-
-FIGURES = (
-    *("time", "wall", "reference", "reference_wall", "speedup", "speedup_low", "speedup_high"),
-    *("percent_of_limit", "worst_error"),
-)
-"""Columns of the summary that are numbers."""
 
 
 def render_json(
@@ -85,32 +79,6 @@ def render_markdown(run: RunSummary) -> str:
 def render_rows(run: RunSummary) -> str:
     """Write the rows of a run as CSV, with the columns of a results file."""
     return document.render_records(run.rows, ResultRow)
-
-
-def render_summary(run: RunSummary) -> str:
-    """Write one CSV line per solution and case: the figures of the text report; `unit` names that of times."""
-    unit = unit_of(run.cases)
-    return document.render_lines([_summary_line(case, unit, run.problem) for case in run.cases])
-
-
-def _summary_line(case: CaseSummary, unit: units.TimeUnit, problem: str) -> dict[str, Any]:
-    low, _, high = case.shown_interval.partition(" … ")
-    figures = {**shown(case, unit), "speedup_low": low, "speedup_high": high}
-    return {
-        "problem": case.problem or problem,
-        "solution": case.solution,
-        "case": case.case,
-        "constants": case.constants,
-        "verdict": case.status.value,
-        "reason": case.reason,
-        "level": case.level or "",
-        "lacks": " ".join(case.lacks),
-        "unit": unit.name,
-        **{name: figures[name].replace(units.ABSENT, "").replace(",", "").strip("~×% ") for name in FIGURES},
-        "attestation": case.attestation,
-        "processes": sum(row.time_ns_median is not None for row in case.rows),
-        "warnings": "; ".join(note.line for note in notes_of_case(case)),
-    }
 
 
 def render_pytorch_benchmark(run: RunSummary) -> str:

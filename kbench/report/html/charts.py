@@ -151,7 +151,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A bar between two values, not drawn if one is not known; the kind `margin` is as high as its row."""
+    """A bar between two values, not drawn if one is not known."""
 
     low: float | None
     high: float | None

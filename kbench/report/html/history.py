@@ -1,18 +1,19 @@
-"""The history of cases as a page: steps with what changed, slow creep, and a chart for each problem and case."""
+"""The history of cases as a page, or of two runs that are compared: what changed, and a chart for each case."""
 
 import math
 import statistics
 from collections.abc import Sequence
 
+from kbench.compare import Comparison
 from kbench.core.verdict import Answer, Verdict
 from kbench.history import CREEP, Point, Series
 from kbench.report import units
-from kbench.report.comparison import WORDS, bounds_of, change_of
+from kbench.report.comparison import WORDS, bounds_of, change_of, heading, summary_line, table_of
 from kbench.report.html import charts, page
 from kbench.report.html.charts import Plane, Seen
 from kbench.report.html.page import Part, Section
 from kbench.report.shown import Note
-from kbench.report.table import Table, table
+from kbench.report.table import table
 
 STEPS = (
     "A step is seen by both runs before it and both from it on, at the gate's 99 % bounds. Commit is the one that was "
@@ -22,12 +23,19 @@ STEPS = (
 NEW_CONDITIONS = "new conditions"
 CHARTS = (
     "Times as fast as the reference, run by run, the oldest first. A bar is the 95 % interval, the noise of a run. "
-    "A dashed line is the row of that number in the table above."
+    "A dashed line is a step, by its number in the table."
 )
 
 
-def render_history(title: str, found: Sequence[Series], *, notes: Sequence[Note] = (), source: str) -> str:
-    """Write histories as one HTML file. Raises MachineError without jinja2."""
+def render_history(
+    title: str,
+    found: Sequence[Series],
+    *,
+    comparison: Comparison | None = None,
+    notes: Sequence[Note] = (),
+    source: str,
+) -> str:
+    """Write histories as one HTML file; a comparison is one of two runs. Raises MachineError without jinja2."""
     groups: dict[str, list[Series]] = {}
     for one in found:
         groups.setdefault(f"{one.key.problem}, case {one.key.case} · {one.gpu_name}", []).append(one)
@@ -36,14 +44,21 @@ def render_history(title: str, found: Sequence[Series], *, notes: Sequence[Note]
     for name, group in groups.items():
         parts += [("heading", name), ("plane", _chart(group, numbers))]
     times = sorted(point.started_utc for one in found for point in one.points)
+    lead = [f"{times[0][:10]} to {times[-1][:10]}"] if times else []
     slower = sum(row["verdict"] in {"SLOWER", "CREEP", "NEW FAIL"} for row in rows)
+    headline = f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed."
+    changed = Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))])
+    if comparison is not None:
+        title, *lead = heading(comparison).splitlines()
+        headline = f"{summary_line(comparison)}."
+        changed = Section(heading="All cases", parts=[("table", table_of(comparison))])
     return page.render(
-        "history",
+        "history" if comparison is None else "compare",
         title=title,
-        headline=f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed.",
-        lead=[f"{times[0][:10]} to {times[-1][:10]}"] if times else [],
+        headline=headline,
+        lead=lead,
         sections=[
-            Section(heading="What changed", about=STEPS, parts=[("table", _table(rows))]),
+            changed,
             Section(heading="Run by run", about=CHARTS, parts=parts),
             Section(heading="Warnings and notes", parts=[("notes", notes)]),
         ],
@@ -75,13 +90,11 @@ def _changes(found: Sequence[Series]) -> tuple[list[dict[str, str]], dict[tuple[
     return rows, numbers
 
 
-def _table(rows: Sequence[dict[str, str]]) -> Table:
-    return table(rows, wraps={"what changed"})
-
-
 def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plane:
     """Draw the solutions of a case over their runs; each run has its place, also where it lacks a solution."""
-    runs = sorted({(point.started_utc, point.run) for one in group for point in one.points})
+    runs = sorted(
+        {(point.started_utc, point.run): None for one in group for point in one.points}, key=lambda run: run[0]
+    )
     places = {run: number for number, run in enumerate(runs, start=1)}
     series, marks = dict[str, list[Seen | None]](), dict[int, str]()
     for one in group:
