@@ -18,13 +18,10 @@ from kbench.report.table import table
 STEPS = (
     "A step is seen by both runs before it and both from it on, at the gate's 99 % bounds. Commit is the one that was "
     "measured after it. A slow creep is no step: the last runs are slower than the first one since the last step by "
-    f"more than {100 * CREEP:g} %. Times before and after new conditions are not compared."
+    f"more than {100 * CREEP:g} %. Charts have a dashed line for each."
 )
 NEW_CONDITIONS = "new conditions"
-CHARTS = (
-    "Times as fast as the reference, run by run, the oldest first. A bar is the 95 % interval, the noise of a run. "
-    "A dashed line is a step, by its number in the table."
-)
+CHARTS = "Times as fast as the reference, run by run, the oldest first. A bar is the 95 % interval, the noise of a run."
 
 
 def render_history(
@@ -40,18 +37,19 @@ def render_history(
     for one in found:
         groups.setdefault(f"{one.key.problem}, case {one.key.case} · {one.gpu_name}", []).append(one)
     rows, numbers = _changes([one for group in groups.values() for one in group])
-    parts: list[Part] = []
-    for name, group in groups.items():
-        parts += [("heading", name), ("plane", _chart(group, numbers))]
     times = sorted(point.started_utc for one in found for point in one.points)
     lead = [f"{times[0][:10]} to {times[-1][:10]}"] if times else []
     slower = sum(row["verdict"] in {"SLOWER", "CREEP", "NEW FAIL"} for row in rows)
     headline = f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed."
     changed = Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))])
     if comparison is not None:
+        numbers.clear()  # its table has cases
         title, *lead = heading(comparison).splitlines()
         headline = f"{summary_line(comparison)}."
         changed = Section(heading="All cases", parts=[("table", table_of(comparison))])
+    parts: list[Part] = []
+    for name, group in groups.items():
+        parts += [("heading", name), ("plane", _chart(group, numbers))]
     return page.render(
         "history" if comparison is None else "compare",
         title=title,
@@ -102,7 +100,7 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
         series[one.key.solution] = [seen.get(place) for place in places.values()]
         for step in one.steps:
             point = one.points[step.at]
-            marks.setdefault(places[point.started_utc, point.run], numbers[id(one), step.at])
+            marks.setdefault(places[point.started_utc, point.run], numbers.get((id(one), step.at), ""))
     ends = [end for row in series.values() for one in row if one for end in (one.low, one.y, one.high)]
     y = charts.around(ends, log=True, unit="×", least_span=0.1)
     key = (("interval", "95 % interval of a run"),)
