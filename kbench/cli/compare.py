@@ -46,11 +46,5 @@ def main(flags: _CompareFlags) -> int:
             f"`{found.base}` is all there is: nothing to compare it with",
             "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
         )
-    shown = report.worst_first(found)
-    output.show(
-        text=lambda: report.render_text(shown, verbosity=output.verbosity, width=output.width),
-        json=lambda: report.render_json(shown),
-        csv=lambda: report.render_csv(shown),
-        md=lambda: report.render_markdown(shown),
-    )
+    output.rendered(report, report.worst_first(found))
     return ExitCode.OK

@@ -54,12 +54,7 @@ def main(flags: _GateFlags) -> int:
     with nursery_process.kept():  # the second measurement begins where the first one ended
         report = (_against_baseline if flags.against is None else _against_commit)(flags, settings, output)
     _write_files(report, flags)
-    output.show(
-        text=lambda: rendering.render_text(report, verbosity=output.verbosity, width=output.width),
-        json=lambda: rendering.render_json(report),
-        csv=lambda: rendering.render_csv(report),
-        md=lambda: rendering.render_markdown(report),
-    )
+    output.rendered(rendering, report)
     if flags.github:  # GitHub reads commands from either stream; stdout stays one document in every format
         output.note(rendering.render_annotations(report))
     return report.exit_code

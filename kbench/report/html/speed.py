@@ -87,13 +87,15 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
     y, unit = charts.time_scale(known)
     if rate:
         y, unit = around(known, log=True, unit=f" {rate}", least_span=0.5), units.TimeUnit(rate, 1.0)
+
+    def seen(name: str, case: str, number: float | None) -> charts.Seen | None:
+        if not number:
+            return None
+        y = number / unit.size_ns
+        return charts.Seen(y=y, title=f"{name}, case {case}: {units.number(y)} {unit.name}")
+
     series = {
-        name: [
-            charts.Seen(y=number / unit.size_ns, title=f"{name}, case {case}: {number / unit.size_ns:.4g} {unit.name}")
-            if number
-            else None
-            for case, number in zip(pivot.cells, row, strict=True)
-        ]
+        name: [seen(name, case, number) for case, number in zip(pivot.cells, row, strict=True)]
         for name, row in rows.items()
     }
     what = "rate of a call" if rate else "time of a call"
