@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "selftest": ("selftest.main", "Prove that attacks are caught and honest solutions pass"),
     "explain": ("explain.main", "Explain a status, finding, flag or verdict"),
     "config": ("config.main", "Print effective settings and where each came from"),
+    "import": ("imports.main", "Turn benchmark files of other tools into problems"),
     "new": ("new.app", "Write a problem or a solution to start from"),
 }
 """Place in `kbench.cli` and summary of each command. Only the invoked command's module is imported,
