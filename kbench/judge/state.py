@@ -17,10 +17,10 @@ from kbench.catalog.problem import OwnTime
 from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
-from kbench.judge.load_request import ReferenceBuild, SolutionSpec
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.reference.reference import Reference
 from kbench.judge.verify.fp64_errors import rehearse
+from kbench.judge.worker_link import ReferenceBuild, SolutionSpec
 from kbench.process.channel import Channel
 from kbench.process.child import Child
 from kbench.process.child_error import ChildError, is_of_the_device

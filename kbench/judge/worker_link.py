@@ -4,11 +4,10 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.core.model import Status
-from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
 from kbench.process.channel import Message, WireError
 from kbench.process.child_error import ChildError
@@ -17,6 +16,35 @@ from kbench.process.observed import Observed
 from kbench.process.worker_start import Deadline, StartedWorker, WorkerConfig
 
 REQUEST_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolutionSpec:
+    """A solution as the parent describes it to the judge."""
+
+    name: str
+    path: str
+    problem: str
+    builtin: str = ""
+    """Name of a built-in solution (`eager`, ...); empty for a file."""
+    entry: str = ""
+    """Class or function of its file that is judged."""
+    artefacts: str = ""
+    """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
+    compiler: str = ""
+    """Compiler that its calls were seen to start, so that it may start programs; empty without one."""
+    rehearsed: bool = False
+    """True if it was built with all rights: programs that it did not start then are refused now."""
+    is_reference: bool = False
+    """True for the reference beside a solution: its failure is kbench's, not the solution's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceBuild:
+    """Build of a problem whose reference compiles; empty for most problems."""
+
+    artefacts: str = ""
+    compiler: str = ""
 
 
 class WorkerLink:
