@@ -20,7 +20,7 @@ pytest.importorskip("ray", reason="needs the extra `ray`")
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0
 STORE_BYTES = 80_000_000
-WANTED = {f"{name}_{number}": status for name, (_, status) in BODIES.items() for number in range(4)}
+WANTED = {f"{name}_{number}": status for name, (_, status) in BODIES.items() for number in range(2)}
 QUICK = {
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 500,

@@ -456,13 +456,13 @@ def share_of(one: Fixture) -> str:
 
 
 def sample() -> list[Fixture]:
-    """Choose two attacks and one honest solution of each kind, with few problems; `kbench selftest` runs all."""
+    """Choose an attack and an honest solution of each kind, with few problems; `kbench selftest` runs all."""
     fast = select(SHIPPED, device="cpu", fast=True)
     uses = Counter(one.problem for one in fast)
-    kinds: dict[tuple[str, bool], list[Fixture]] = {}
+    kinds: dict[tuple[str, bool], Fixture] = {}
     for one in sorted(fast, key=lambda one: -uses[one.problem]):
-        kinds.setdefault((one.category, one.honest), []).append(one)
-    return [one for (_, honest), found in kinds.items() for one in found[: 1 if honest else 2]]
+        kinds.setdefault((one.category, one.honest), one)
+    return [*kinds.values()]
 
 
 def at(seconds: int, share: str):
