@@ -469,7 +469,7 @@ def at(seconds: int, share: str):
     return pytest.param(share, marks=pytest.mark.slow(seconds=seconds))
 
 
-@pytest.mark.parametrize("share", [at(70, "a to k"), at(69, "l to z"), at(40, "time"), at(30, "effects")])
+@pytest.mark.parametrize("share", [at(45, "a to k"), at(44, "l to z"), at(25, "time"), at(15, "effects")])
 def test_attacks_are_caught_and_honest_solutions_pass(share: str) -> None:
     """In parts, so that they run beside one another; two at a time where nothing is timed or left behind."""
     names = [one.name for one in sample() if share_of(one) == share]
