@@ -131,22 +131,22 @@ SOLUTIONS = {
     "swish/as_many_rows_as_its_own": (
         "25_Swish",
         model("y = torch.zeros_like(x); y[:64] = F.silu(x[:64]); return y"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "swish/leaves_the_tail_unwritten": (
         "25_Swish",
         model("y = torch.empty_like(x); n = x.shape[1] // 32 * 32; y[:, :n] = F.silu(x[:, :n]); return y"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "swish/says_that_it_is_specialised": (
         "25_Swish",
         model("assert x.shape == (64, 2048), 'made for 64 x 2048'; return F.silu(x)"),
-        {"shape_refused"},
+        {"shapes"},
     ),
     "swish/dies_at_other_shapes": (
         "25_Swish",
         "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "masked/whole_blocks_only": (
         "93_MaskedSum",
@@ -154,14 +154,14 @@ SOLUTIONS = {
             "b = 32; n = x.shape[1] // b * b; y = (x * args[1]); y[:, :n] = y[:, :n].cumsum(1); return y",
             arguments=", d",
         ),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "gemm/hard_wired_depth": (
         "76_GemmAddReLU",
         model(
             "k = min(64, x.shape[1]) // 8 * 8; return F.relu(x[:, :k] @ self.gemm.weight[:, :k].T + self.bias)", *GEMM
         ),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "recurrent/any_shape": ("35_Recurrent", model("return self.fc(self.lstm(x)[0][:, -1])", *LSTM), set()),
     "recurrent/hard_wired_length": (
@@ -169,7 +169,7 @@ SOLUTIONS = {
         model(
             "x = F.pad(x, (0, 0, 0, max(0, self.steps - x.shape[1]))); return self.fc(self.lstm(x)[0][:, -1])", *LSTM
         ),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "patches/any_shape": (
         "28_Patches",
@@ -231,7 +231,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
 def test_solutions_at_shapes_that_the_problem_does_not_list(judged: dict[str, Judged], name: str) -> None:
     found, findings = judged[name.replace("/", "_")].outcome, SOLUTIONS[name][2]
     assert isinstance(found, Passed), found
-    shaped = {"shape_specialised", "shape_refused", "shapes_not_derived", "skipped_shape"}
+    shaped = {"shapes", "shapes_not_derived", "skipped_shape"}
     assert {finding.code for finding in found.findings} & shaped == findings
     assert set(found.lacks) & shaped == findings - {"shapes_not_derived"}
     assert found.level == ("module" if found.lacks else "general")
