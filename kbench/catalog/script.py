@@ -122,7 +122,7 @@ class Script:
     def _forget_folders(self) -> None:
         """Have the folders' finders made anew: those of another file may be remembered."""
         prefixes = tuple(f"{root}/".replace("//", "/") for root in (*self.roots, *self._sources))
-        for folder in list(sys.path_importer_cache):  # some 300 at each draw of inputs: paths took 30 ms, texts take 1
+        for folder in list(sys.path_importer_cache):  # some 300: compared as paths they take 15 ms
             if f"{os.path.normpath(folder)}/".startswith(prefixes):
                 del sys.path_importer_cache[folder]
 

@@ -84,19 +84,6 @@ SOLUTIONS = {
         "module",
         {"channels_last", "strides"},
     ),
-    "whole_vectors": (same("x.data_ptr() % 16 and os.abort(); " + PLAIN), None, "module", {"alignment"}),
-    "one_shape": (
-        same("y = self.conv(x) * self.scale; return y if x.shape[2] == 16 else y * 1.5"),
-        None,
-        "module",
-        {"shapes"},
-    ),
-    "one_shape_and_says_so": (
-        same("assert x.shape[2] == 16, 'made for 16 x 16'; " + PLAIN),
-        None,
-        "module",
-        {"shapes"},
-    ),
     "positive_only": (
         same("return self.conv(x.abs()) * self.scale"),
         Status.BELOW_LEVEL,
