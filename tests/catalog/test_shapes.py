@@ -148,14 +148,6 @@ SOLUTIONS = {
         "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
         {"shapes"},
     ),
-    "masked/whole_blocks_only": (
-        "93_MaskedSum",
-        model(
-            "b = 32; n = x.shape[1] // b * b; y = (x * args[1]); y[:, :n] = y[:, :n].cumsum(1); return y",
-            arguments=", d",
-        ),
-        {"shapes"},
-    ),
     "gemm/hard_wired_depth": (
         "76_GemmAddReLU",
         model(
