@@ -48,8 +48,8 @@ max_processes = 3
 """
 BUSY_SETTINGS = """[tool.kbench.run]
 pairs = 4
-processes = 2
-max_processes = 2
+processes = 3
+max_processes = 3
 
 [tool.kbench.gate]
 slower = 0.4
