@@ -5,12 +5,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from kbench.core.events import RunOptions
 from kbench.devices import selection
 from kbench.engine import journal
-from kbench.engine.crew import Crew, SweepOptions
+from kbench.engine.crew import Crew, Executor, SweepOptions, judged
 from kbench.engine.dispatch import Write
 from kbench.engine.journal import Header, Journal, Record
 from kbench.engine.task import Ended, Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
@@ -37,29 +36,6 @@ class Work:
     journal: Path
     resumed: Record | None = None
     notes: tuple[str, ...] = ()
-
-
-class Executor(Protocol):
-    """Judges the tasks of a sweep: a Crew on this host, or a Cluster of several hosts."""
-
-    @property
-    def reason(self) -> str:
-        """Why it ended early; empty if it did not."""
-
-    def start(self) -> None:
-        """Start the judges."""
-
-    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Queue tasks, with the results of units that are not judged again."""
-
-    def finish(self) -> None:
-        """Declare that no more tasks are added."""
-
-    def events(self) -> Iterator[SweepEvent]:
-        """Yield events until all tasks are done."""
-
-    def stop(self) -> None:
-        """End all judges."""
 
 
 MakeExecutor = Callable[[SweepOptions, Path, Write], Executor]
@@ -95,28 +71,22 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Itera
             yield Finished(verdict=verdict, elapsed_s=0.0)
         crew = make(options, scratch, writer.append)
         written = time.monotonic()
-        reason = ""
         try:
-            if work.left:
-                crew.start()
-                crew.add(longest_first(work.left), known)
-            crew.finish()
-            for event in crew.events():
-                if isinstance(event, Finished):
-                    verdicts[event.verdict.task.key] = event.verdict
-                    if time.monotonic() - written > WRITE_EVERY_S:
-                        write_files(work, options.run, verdicts)
-                        written = time.monotonic()
-                yield event
-            reason = crew.reason
+            with contextlib.closing(judged(crew, longest_first(work.left), known)) as events:
+                for event in events:
+                    if isinstance(event, Finished):
+                        verdicts[event.verdict.task.key] = event.verdict
+                        if time.monotonic() - written > WRITE_EVERY_S:
+                            write_files(work, options.run, verdicts)
+                            written = time.monotonic()
+                    yield event
         finally:
-            crew.stop()
             writer.close()
             verdicts = recorded(work, journal.read(work.journal))
             csv_path = write_files(work, options.run, verdicts)
         yield Ended(
             csv_path=str(csv_path) if csv_path is not None else None,
-            reason=reason,
+            reason=crew.reason,
             elapsed_s=time.monotonic() - began,
         )
 

@@ -12,7 +12,7 @@ from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
 from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
-from kbench.core.events import Estimated, Judged, RunOptions, StageEvent
+from kbench.core.events import Estimated, Judged, LargeCases, RunOptions, StageEvent
 from kbench.core.kernel_names import OwnShare, flag_of
 from kbench.core.levels import WEIGHT_CODES, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Sample, Status
@@ -306,5 +306,5 @@ class Ended:
     elapsed_s: float = 0.0
 
 
-LaneEvent = StageEvent | Estimated | Finished | Retried
+LaneEvent = StageEvent | Estimated | LargeCases | Finished | Retried
 SweepEvent = SweepPlanned | LaneEvent | DeviceState | Ended

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import cache
@@ -10,18 +11,16 @@ from kbench.catalog.registry import Entry
 from kbench.core.model import Case
 from kbench.host.builder import Builder
 from kbench.process.child import TOOL_ORDERS, Child
-from kbench.sandbox import hidden_paths, removal, rungs
-from kbench.sandbox.namespaces import Surroundings
+from kbench.process.worker_start import Confinement
+from kbench.sandbox import removal, rungs
 
 
 class BelowTool(Builder):
     """Starts workers below a tool, each with a private copy of the build."""
 
     @contextlib.contextmanager
-    def furnished(
-        self, home: Path, entry: Entry, artefacts: Path, *tools: Path
-    ) -> Iterator[tuple[list[Path], Surroundings]]:
-        """Copy a build into `home` for a `with` block; yield hidden paths, surroundings. Raises UnfitArtefactsError."""
+    def furnished(self, home: Path, entry: Entry, artefacts: Path, *tools: Path) -> Iterator[Confinement]:
+        """Copy a build into `home` for a `with` block; yield what a worker may see. Raises UnfitArtefactsError."""
         home.mkdir(parents=True, exist_ok=True)
         try:
             try:
@@ -29,9 +28,7 @@ class BelowTool(Builder):
                 temporary = cache.furnish(home / "cache")
             except OSError as error:
                 raise cache.UnfitArtefactsError(cache.uncopied(error)) from error
-            hidden = self._hidden(entry)
-            files = [entry.path, self._problem.path, *tools]
-            yield hidden, hidden_paths.surroundings(temporary, own=[home], files=files, hidden=hidden)
+            yield self._confined(entry, home, [home], temporary, *tools)
         finally:
             removal.remove(home)
 
@@ -40,27 +37,21 @@ class BelowTool(Builder):
         self, home: Path, entry: Entry, artefacts: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> Iterator[Child]:
         """Start a worker below a tool's `command` for a `with` block, as in `furnished`. Raises UnfitArtefactsError."""
-        with self.furnished(home, entry, artefacts, Path(command[0])) as (hidden, around):
-            orders = {
-                "command": [*command],
-                "rung": self._context.rung,
-                "writable": [str(home)],
-                "temporary": around.temporary,
-                "hidden": [str(path) for path in hidden],
-                "allow_exec": True,
-            }
-            child = Child(
-                self._launch("kbench.worker.under_tool", {TOOL_ORDERS: json.dumps(orders), **environment}, home, around)
-            )
+        with self.furnished(home, entry, artefacts, Path(command[0])) as place:
+            orders = place.setup(allow_exec=True, threads=1, command=[*command])
+            environment = {TOOL_ORDERS: json.dumps(orders), **environment}
+            child = self._start(place, environment, "kbench.worker.under_tool")
             try:
                 yield child
             finally:
+                self._children.remove(child)
                 child.kill()
 
     def prepare(self, child: Child, home: Path, limit_s: float, entry: Entry, case: Case) -> None:
         """Have the worker open the device and construct the solution as it is built. Raises ChildError."""
         # The process was locked in before it became the worker.
-        self._set_up(child, [home], str(home), [], rung=rungs.Rung.NONE, limit_s=limit_s)
+        place = replace(self._confined(entry, home, [home], home), rung=rungs.Rung.NONE, hidden=[])
+        self._set_up(child, place, limit_s=limit_s)
         self._construct(child, entry, case.overrides, built=True)
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from kbench.build import cache, hints, interpreter, manifest
@@ -21,12 +22,11 @@ from kbench.host import cache_bounds, nursery_process
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.process.channel import Message, WireError, encode_constants, field
-from kbench.process.child import WORKER, Child, Launch
+from kbench.process.child import WORKER, Child
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
-from kbench.process.worker_start import SETUP_TIMEOUT_S, at_most_available, setup_request, worker_environment
-from kbench.sandbox import hidden_paths, namespaces, removal, rungs
-from kbench.sandbox.namespaces import Surroundings
+from kbench.process.worker_start import SETUP_TIMEOUT_S, Confinement, at_most_available
+from kbench.sandbox import hidden_paths, namespaces, removal
 from kbench.storage.settings import cache_dir
 
 MEMORY_LIMIT_BYTES = 64 << 30
@@ -105,24 +105,22 @@ class Builder:
         if entry.builtin is not None and (bytecode := interpreter.bytecode_folder()) is not None:
             environment |= interpreter.bytecode(writes=True)
             writable.append(bytecode)
-        closed = self._hidden(entry)
-        files = [entry.path, self._problem.path]
-        around = hidden_paths.surroundings(staging / cache.TEMPORARY_FOLDER, own=writable, files=files, hidden=closed)
-        child = self._start(environment, home, around)
+        place = self._confined(entry, home, writable, staging / cache.TEMPORARY_FOLDER)
+        child = self._start(place, environment)
         done = cached.rehearsed()
         turns = contextlib.ExitStack()
         try:
             if self._turn.whole:
                 turns.enter_context(self._turn.taken)
                 turns.enter_context(self._turn.computing(child))
-            self._set_up(child, writable, around.temporary, closed)
+            self._set_up(child, place)
             compiler = self._go_through(child, entry, cases, turns, done, calls=calls)
         except ChildError as error:
             keep_manifest(entry.path, entry.variant, child.observed)
             return describe(error)
         else:
             child.kill()
-            namespaces.clear(around)
+            namespaces.clear(place.surroundings)
             keep_manifest(entry.path, entry.variant, child.observed)
             cached, before = cache.entry_for(entry.path, entry.variant, device_key, cache_dir()), cached
             try:
@@ -179,45 +177,49 @@ class Builder:
             done.add(key)
         return compiler
 
-    def _start(self, environment: Mapping[str, str], home: Path, around: Surroundings) -> Child:
-        launch = self._launch(WORKER, environment, home, around)
+    def _confined(
+        self, entry: Entry, home: Path, writable: Sequence[Path], temporary: Path, *tools: Path
+    ) -> Confinement:
+        """Return what a worker of a solution may use and see: no results, caches, locks or folders of other runs."""
+        files = [entry.path, self._problem.path]
+        others = [cache_dir(), admission.leases(), self._context.scratch]
+        return Confinement(
+            device=self._context.device.kind,
+            rung=self._context.rung,
+            home=home,
+            writable=writable,
+            temporary=temporary,
+            files=[*files, *tools],
+            hidden=hidden_paths.hidden(results=self._context.options.results_dir, others=others, files=files),
+        )
+
+    def _start(
+        self, place: Confinement, environment: Mapping[str, str] = MappingProxyType({}), module: str = WORKER
+    ) -> Child:
+        """Start a worker: a fork of the nursery, unless it is another program that becomes one."""
+        environment = {**environment, **self._context.device.environment}
+        limit_bytes = at_most_available(MEMORY_LIMIT_BYTES)
+        launch = place.launch(environment, module=module, memory_limit_bytes=limit_bytes)
         with self._starting:
-            child = Child(launch, nursery_process.present())
+            child = Child(launch, nursery_process.present() if module == WORKER else None)
             self._children.append(child)
         if self._stopped:
             child.kill()
         return child
 
-    def _launch(self, module: str, environment: Mapping[str, str], home: Path, around: Surroundings) -> Launch:
-        return Launch(
-            module=module,
-            environment={**worker_environment(home), **environment, **self._context.device.environment},
-            folder=home,
-            rung=rungs.Rung(self._context.rung),
-            memory_limit_bytes=at_most_available(MEMORY_LIMIT_BYTES),
-            surroundings=around,
-        )
-
-    def _hidden(self, entry: Entry) -> list[Path]:
-        files = [entry.path, self._problem.path]
-        others = [cache_dir(), admission.leases(), self._context.scratch]
-        return hidden_paths.hidden(results=self._context.options.results_dir, others=others, files=files)
-
     def _set_up(
         self,
         child: Child,
-        writable: Sequence[Path],
-        temporary: str,
-        closed: Sequence[Path],
+        place: Confinement,
         *,
         limit_s: float = SETUP_TIMEOUT_S,
+        allow_exec: bool = True,
+        threads: int = 2,
         **other: Any,
     ) -> None:
         """Have the worker lock itself in and open the device, with `other` than the usual fields of its setup."""
-        device, rung = self._context.device.kind, self._context.rung
-        setup = setup_request(device, rung, writable=writable, temporary=temporary, hidden=closed)
-        setup |= {"allow_exec": True, "threads": 2, "niceness": self._niceness, **other}
-        child.request(setup, timeout_s=limit_s)
+        setup = place.setup(allow_exec=allow_exec, threads=threads, niceness=self._niceness)
+        child.request({**setup, **other}, timeout_s=limit_s)
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
     def _case(self, overrides: Mapping[str, Any]) -> Message:

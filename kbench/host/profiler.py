@@ -55,11 +55,10 @@ class Profiler(BelowTool):
         """Call a solution under torch's profiler; return the trace from its process, or how it failed."""
         home = self._context.scratch / f"profile-{entry.name[:40]}"
         try:
-            with self.furnished(home, entry, artefacts) as (hidden, around):
-                child = self._start(cache.compiler_environment(home / "cache"), home, around)
+            with self.furnished(home, entry, artefacts) as place:
+                child = self._start(place, cache.compiler_environment(home / "cache"))
                 try:
-                    threads = len(os.sched_getaffinity(0))  # a timed worker has as many
-                    self._set_up(child, [home], around.temporary, hidden, threads=threads)
+                    self._set_up(child, place, threads=len(os.sched_getaffinity(0)))  # as many as a timed worker has
                     self._construct(child, entry, case.overrides, built=True)
                     answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)
                     return validated(answer.get("trace"))

@@ -54,7 +54,7 @@ class Worker:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
-    monkeypatch.setattr(state, "StartedWorker", Worker)
+    monkeypatch.setattr(state, "WorkerProcess", Worker)
     monkeypatch.setattr(state, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
     for module in (main, state):
         monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
