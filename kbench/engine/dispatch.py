@@ -79,9 +79,9 @@ class Dispatcher:
                 self._news.wait()
 
     def give_back(self, tasks: Sequence[Task]) -> None:
-        """Give the tasks of this lane to other lanes."""
+        """Give those tasks of a lane that have no verdict to other lanes."""
         with self._news:
-            self._ready = [*tasks, *self._ready]
+            self._ready = [*(task for task in tasks if task.key in self._results), *self._ready]
             self._news.notify_all()
 
     def results(self, task: Task) -> tuple[UnitResult, ...]:

@@ -26,7 +26,6 @@ from kbench.host.judge_process import Evaluated, JudgeProcess, OpenedCase, refer
 from kbench.process.channel import Message, encode_constants
 from kbench.process.child_error import ChildError
 from kbench.process.options import encode_options
-from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 
@@ -393,7 +392,6 @@ class Evaluator:
             peaks=self.peaks,
             tensors=opened.tensors if opened is not None else "",
             weights=weights,
-            isolation=rungs.Rung(self._rung).name.lower(),
             eval_mode=opened is not None and opened.eval_mode,
             problem_sha256=self._present.problem_sha256,
         )
