@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from kbench.core.errors import MachineError
 from kbench.core.events import RunOptions
@@ -85,7 +84,7 @@ class Crew:
         all_lanes = options.lanes * len(options.devices)
         batch = BATCH if opening is None else sys.maxsize
         self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes, batch=batch)
-        self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
+        self._guards: list[Guard] = []
 
     def start(self) -> None:
         """Start the nursery, lanes and builders; they wait for tasks."""
@@ -94,6 +93,7 @@ class Crew:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
+        self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
         self._closing.enter_context(nursery_process.nursery())
         own = None if is_run else Evaluator(device, options.rung, self._scratch, self._guards[0])
         shapes = DerivedShapes(own)
@@ -172,38 +172,13 @@ class Crew:
         self._news.put(None)
 
 
-class Executor(Protocol):
-    """Judges tasks: a Crew on this host, or a Cluster of several hosts."""
-
-    @property
-    def reason(self) -> str:
-        """Why it ended early; empty if it did not."""
-
-    def start(self) -> None:
-        """Start the judges."""
-
-    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Queue tasks, with the results of units that are not judged again."""
-
-    def finish(self) -> None:
-        """Declare that no more tasks are added."""
-
-    def events(self) -> Iterator[SweepEvent]:
-        """Yield events until all tasks are done."""
-
-    def stop(self) -> None:
-        """End all judges."""
-
-
-def judged(
-    executor: Executor, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]
-) -> Generator[SweepEvent]:
-    """Have an executor judge tasks; yield its events, and end its processes at the end."""
+def judged(crew: Crew, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]) -> Generator[SweepEvent]:
+    """Have a crew judge tasks; yield its events, and end its processes at the end."""
     try:
         if tasks:
-            executor.start()
-            executor.add(tasks, known)
-        executor.finish()
-        yield from executor.events()
+            crew.start()
+            crew.add(tasks, known)
+        crew.finish()
+        yield from crew.events()
     finally:
-        executor.stop()
+        crew.stop()

@@ -297,14 +297,5 @@ class Retried:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The sweep is over."""
-
-    csv_path: str | None
-    reason: str = ""
-    elapsed_s: float = 0.0
-
-
 LaneEvent = StageEvent | Estimated | LargeCases | Finished | Retried
-SweepEvent = SweepPlanned | LaneEvent | DeviceState | Ended
+SweepEvent = SweepPlanned | LaneEvent | DeviceState
