@@ -114,14 +114,16 @@ def victim(root: int, kind: str) -> int | None:
 
 def disturb(running: subprocess.Popen[str], kind: str) -> str:
     """Kill a process of a kind once there is one, some time later; return what happened."""
-    deadline = time.monotonic() + 60
-    while victim(running.pid, kind) is None and running.poll() is None and time.monotonic() < deadline:
+    later_s = random.uniform(0.0, 3.0)  # noqa: S311
+    while running.poll() is None:
+        if (pid := victim(running.pid, kind)) is not None:
+            time.sleep(later_s)
+            later_s = 0.0
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return "killed"
         time.sleep(0.02)
-    time.sleep(random.uniform(0.0, 3.0))
-    if running.poll() is not None or (pid := victim(running.pid, kind)) is None:
-        return "ended before"
-    os.kill(pid, signal.SIGKILL)
-    return "killed"
+    return "ended before"
 
 
 def fill(folder: Path) -> None:
