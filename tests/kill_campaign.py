@@ -114,7 +114,7 @@ def victim(root: int, kind: str) -> int | None:
 
 def disturb(running: subprocess.Popen[str], kind: str) -> str:
     """Kill a process of a kind once there is one, some time later; return what happened."""
-    later_s = random.uniform(0.0, 3.0)  # noqa: S311
+    later_s = random.uniform(0.0, 3.0)
     while running.poll() is None:
         if (pid := victim(running.pid, kind)) is not None:
             time.sleep(later_s)

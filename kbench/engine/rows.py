@@ -1,19 +1,20 @@
 """The row of a unit in a results file."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.build import manifest
 from kbench.catalog.registry import Entry
 from kbench.core import roofline
-from kbench.core.events import RunOptions
-from kbench.core.model import SCHEMA_VERSION, Case, Cost, Failed, Outcome, Passed, ResultRow, Timing
+from kbench.core.model import SCHEMA_VERSION, Cost, Failed, Passed, ResultRow, Timing
 from kbench.core.version import __version__
-from kbench.engine.unit import UnitResult
 from kbench.storage.rows import figures, git_state
+
+if TYPE_CHECKING:
+    from kbench.engine.task import TaskVerdict
 
 ENVIRONMENT_COLUMNS = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
 ERROR_COLUMNS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
@@ -34,22 +35,10 @@ def provenance_of(problem: Entry, run_id: str, started_utc: str | None = None) -
     }
 
 
-def make_row(
-    provenance: Mapping[str, Any],
-    solution: Entry,
-    case: Case,
-    process: int,
-    options: RunOptions,
-    result: UnitResult,
-    *,
-    device: str = "",
-    outcome: Outcome | None = None,
-) -> ResultRow:
-    """Make the row of one process, with its own errors; a failure has no time and no speed-up.
-
-    `device` is its kind if the result has none, `outcome` that of all processes so far.
-    """
-    outcome = outcome or result.outcome
+def make_row(provenance: dict[str, Any], verdict: "TaskVerdict") -> ResultRow:
+    """Make the row of a task's last process, with its own errors; a failure has no time and no speed-up."""
+    task, result, outcome = verdict.task, verdict.last, verdict.outcome
+    options, solution, case = task.options, task.solution, result.case or task.case
     if result.problem_sha256:
         provenance = {**provenance, "problem_sha256": result.problem_sha256}
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else NOT_TIMED
@@ -69,7 +58,7 @@ def make_row(
         entry="" if solution.builtin else solution.variant,
         case=case.name,
         overrides=json.dumps(case.overrides, sort_keys=True, default=str),
-        process=process,
+        process=len(verdict.results) - 1,
         status=failed.status if failed else "passed",
         reason=failed.reason if failed else "",
         findings=" ".join(dict.fromkeys(finding.code for finding in outcome.findings)),
@@ -77,7 +66,7 @@ def make_row(
         lacks=" ".join(outcome.lacks),
         required_level=options.level,
         accepted=" ".join(options.accept),
-        device=here.device if here else device,
+        device=here.device if here else options.device,
         timer=timing.timer,
         l2=timing.l2,
         mode=options.mode,

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +26,7 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, large_forecasts
-from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
+from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Peaks, ResultRow, Status
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
@@ -37,7 +38,6 @@ from kbench.engine.ladder import unfinished
 from kbench.engine.lane import Lane
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
-from kbench.engine.rows import provenance_of
 from kbench.engine.task import Budgets, Finished, SweepEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
@@ -164,21 +164,22 @@ def run_files(
     folder, name = (options.results_dir, name) if options.save else (scratch, name or "unsaved")
     names = [entry.name for entry in solutions]
     with RunWriter(folder, name, problem=problem.name, solutions=names, again=resumed is not None) as writer:
-        run = writer.csv_path.stem
-        provenance = provenance_of(problem, run, None if resumed is None else resumed.header.started_utc)
-        command, started_utc = "verify" if options.verify_only else "run", provenance["started_utc"]
-        header = Header(run=run, started_utc=started_utc, arguments=dict(arguments), command=command)
-        journal = Journal(folder / f"{run}{SUFFIX}", header if resumed is None else resumed.header, resumed=resumed)
-        with journal:
-            yield RunFiles(writer, journal, provenance)
+        run, header = writer.csv_path.stem, None if resumed is None else resumed.header
+        if header is None:
+            command, started_utc = (
+                "verify" if options.verify_only else "run",
+                datetime.now(UTC).isoformat(timespec="seconds"),
+            )
+            header = Header(run=run, started_utc=started_utc, arguments=dict(arguments), command=command)
+        with Journal(folder / f"{run}{SUFFIX}", header, resumed=resumed) as journal:
+            yield RunFiles(writer, journal, header)
 
 
 class RunFiles:
     """The files of a run: rows as they become known, and a journal until all is judged."""
 
-    def __init__(self, writer: RunWriter, journal: Journal, provenance: dict[str, Any]):
-        self._writer, self._journal, self._provenance = writer, journal, provenance
-        self._rows: dict[str, list[ResultRow]] = {}
+    def __init__(self, writer: RunWriter, journal: Journal, header: Header):
+        self._writer, self._journal, self._header = writer, journal, header
         self._standing: dict[str, TaskVerdict] = {}
         self.csv_path = writer.csv_path
         self.environment: Environment | None = None
@@ -187,14 +188,13 @@ class RunFiles:
     def write(self, verdict: TaskVerdict, device: str) -> None:
         """Write the last unit of a task. Raises MachineError."""
         self._journal.append(verdict, device)
-        self._write_row(verdict, len(verdict.results) - 1)
+        self._put(verdict, from_process=len(verdict.results) - 1)
 
     def restore(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]) -> list[TaskVerdict]:
         """Write the rows of the results that are kept of a broken-off run; return what its tasks come to."""
-        found = [TaskVerdict(task=task, results=known[task.key], resumed=True) for task in tasks]
+        found = [TaskVerdict(task=task, results=known[task.key], resumed=True) for task in tasks if known[task.key]]
         for verdict in found:
-            for process in range(len(verdict.results)):
-                self._write_row(verdict, process)
+            self._put(verdict)
         return found
 
     def give_up(self, tasks: Sequence[Task], reason: str) -> Iterator[Judged]:
@@ -205,25 +205,19 @@ class RunFiles:
                 outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
                 result = UnitResult(outcome=outcome, environment=self.environment)
                 verdict = replace(known, results=(*known.results, result))
-                self._write_row(verdict, len(known.results))
                 yield self.judged(verdict)
 
-    def _write_row(self, verdict: TaskVerdict, process: int) -> None:
-        result = verdict.results[process]
-        row = self._writer.append(verdict.row(process, self._provenance), result.samples)
-        self._rows.setdefault(verdict.task.key, []).append(row)
+    def _put(self, verdict: TaskVerdict, from_process: int = 0) -> tuple[ResultRow, ...]:
+        """Write the rows of a task as its processes so far make them, in place of earlier ones; return them."""
         self._standing[verdict.task.key] = verdict
-        self.environment, self.peaks = result.environment or self.environment, result.peaks or self.peaks
+        self.environment, self.peaks = verdict.last.environment or self.environment, verdict.last.peaks or self.peaks
+        rows = verdict.rows(self._header.run, self._header.started_utc)[from_process:]
+        return tuple(self._writer.append(row, samples) for row, samples in rows)
 
     def judged(self, verdict: TaskVerdict) -> Judged:
         """Return the verdict as an event, once its rows have what only all its processes show."""
-        event = verdict.judged(provenance=self._provenance)
-        written = self._rows[verdict.task.key]
-        rows = tuple(
-            replace(row, samples_sha256=before.samples_sha256) for row, before in zip(event.rows, written, strict=True)
-        )
-        if isinstance(verdict.outcome, Passed) and verdict.outcome.timings:
-            self._writer.amend(rows)
+        event = verdict.judged(self._header.run, self._header.started_utc)
+        rows = self._put(verdict)
         solution_s = {stage: spent_s for stage, spent_s in event.stage_s.items() if stage not in REFERENCE_STAGES}
         return replace(event, rows=rows, stage_s=solution_s)
 

@@ -2,10 +2,9 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from kbench.build import hints
 from kbench.catalog.registry import Entry
@@ -192,19 +191,11 @@ class TaskVerdict:
             precision=stats.worthwhile_precision(self.estimates, task.options.precision),
         )
 
-    def row(self, process: int, provenance: Mapping[str, Any]) -> ResultRow:
-        """Return the row of one process as it is known once that process has ended."""
-        task, result = self.task, self.results[process]
-        outcome = replace(self, results=self.results[: process + 1]).outcome
-        case, device = result.case or task.case, task.options.device
-        return make_row(provenance, task.solution, case, process, task.options, result, device=device, outcome=outcome)
-
-    def rows(
-        self, run_id: str, started_utc: str, provenance: Mapping[str, Any] | None = None
-    ) -> list[tuple[ResultRow, Sequence[Sample]]]:
+    def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
-        provenance = provenance or provenance_of(self.task.problem, run_id, started_utc)
-        made = tuple(self.row(process, provenance) for process in range(len(self.results)))
+        provenance = provenance_of(self.task.problem, run_id, started_utc)
+        so_far = [replace(self, results=self.results[: count + 1]) for count in range(len(self.results))]
+        made = tuple(make_row(provenance, verdict) for verdict in so_far)
         outcome = self.outcome
         if isinstance(outcome, Passed) and outcome.timings:
             made = rowmaker.with_interval(made, outcome.timings, self.task.options.precision)
@@ -218,14 +209,13 @@ class TaskVerdict:
             return ""
         return flag_of(share, declares_kernels=hints.declares_kernels(solution.path, solution.builtin))
 
-    def judged(self, run_id: str = "", started_utc: str = "", provenance: Mapping[str, Any] | None = None) -> Judged:
+    def judged(self, run_id: str = "", started_utc: str = "") -> Judged:
         """Return the verdict as `run` reports it, with what more time would bring if the budget ended it."""
-        rows = tuple(row for row, _ in self.rows(run_id, started_utc, provenance))
         return Judged(
             solution=self.task.solution.name,
             case=(self.last.case or self.task.case).name,
             outcome=self._with_advice(),
-            rows=rows,
+            rows=tuple(row for row, _ in self.rows(run_id, started_utc)),
             stage_s=dict(self.stage_s),
             weight=self.task.case.weight,
         )

@@ -13,6 +13,7 @@ import pytest
 import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 from verdicts import written
+from waiting import wait_until
 
 from kbench.catalog import registry
 from kbench.catalog.registry import Entry
@@ -522,7 +523,14 @@ def kept(folder: Path, **options: Any) -> dict[str, Any]:
     return {**TWO, "save": True, "results_dir": folder / "results", "name": "one", **options}
 
 
-def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(self: FakeJudge, _name: str, process: int) -> Outcome:
+        if process == 0:
+            return passed(process)
+        wait_until(lambda: self.closed)
+        return Failed(status=Status.HARNESS_ERROR, reason="killed")
+
+    monkeypatch.setattr(FakeJudge, "answer", hangs)
     events = begin(tmp_path, "a", "b", **kept(tmp_path), arguments={"problem": "p"})
     for event in events:
         if isinstance(event, Estimated) and event.solution == "b":
@@ -532,6 +540,7 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [(row.solution, row.process) for row in before] == [("a", 0), ("b", 0)]
     path, record = journal.find("run", "@latest", tmp_path / "results")
     FakeJudge.asked = ()
+    monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process))
     found = list(begin(tmp_path, "a", "b", **kept(tmp_path), arguments={}, resumed=record))
     assert turns() == [("b", 1), ("a", 1)], "what is done is not repeated, and the order goes on as it was"
     assert {one.solution: len(one.rows) for one in found if isinstance(one, Judged)} == {"a": 2, "b": 2}
