@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import MachineError
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, Waiting
 from kbench.devices import peaks
+from kbench.devices.admission import signature
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.builds import Builds, default_jobs
@@ -77,7 +78,7 @@ class Crew:
         self._asked: Future[Sequence[Task]] = Future()
         self.reason = "interrupted"
         """Why it ended early, once `events` has ended; empty if it did not."""
-        self._make = make or (lambda device, guard, folder: Evaluator(device, options.rung, folder, guard))
+        self._make = make or self._evaluator
         self._news: queue.SimpleQueue[SweepEvent | BaseException | None] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
@@ -95,7 +96,7 @@ class Crew:
                     peaks.known_or_measured(each, cache_dir())
         self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
         self._closing.enter_context(nursery_process.nursery())
-        own = None if is_run else Evaluator(device, options.rung, self._scratch, self._guards[0])
+        own = None if is_run else self._evaluator(device, self._guards[0], self._scratch)
         shapes = DerivedShapes(own)
         self._closing.callback(shapes.close)
         context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
@@ -106,7 +107,7 @@ class Crew:
         isolation = Rung(options.rung).name.lower()
         for guard in self._guards * options.lanes:
             judging = self._make(guard.device, guard, self._scratch)
-            lane = Lane(judging, guard, self._dispatcher, shapes, options.budgets, is_run=is_run, isolation=isolation)
+            lane = Lane(judging, guard, self._dispatcher, shapes, is_run=is_run, isolation=isolation)
             self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
         for thread in self._threads:
             thread.start()
@@ -158,6 +159,9 @@ class Crew:
                 thread.join(TICK_S)
         self._closing.close()
 
+    def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
+        return Evaluator(device, self._options.rung, scratch, guard, self._options.budgets)
+
     def _serve(self, lane: Lane) -> None:
         try:
             if self._opening is not None and (tasks := self._asked.result()):
@@ -166,7 +170,8 @@ class Crew:
                     if self._dispatcher.why_stopped():
                         break
             for event in lane.serve():
-                self._news.put(event)
+                if not (isinstance(event, Waiting) and event.holder.startswith(signature())):  # another lane's turn
+                    self._news.put(event)
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)

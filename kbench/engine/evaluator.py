@@ -18,6 +18,7 @@ from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.guard import Guard
+from kbench.engine.task import NO_LIMITS, Budgets
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
 from kbench.host import builder, listing, sanitizer
 from kbench.host.builder import built, keep_manifest
@@ -82,8 +83,8 @@ class Evaluator:
     Judges are forks of the present nursery. To be used within `nursery_process.nursery`, by one thread.
     """
 
-    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard):
-        self._device, self._rung, self._scratch, self.guard = device, rung, scratch, guard
+    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard, budgets: Budgets = NO_LIMITS):
+        self._device, self._rung, self._scratch, self.guard, self._budgets = device, rung, scratch, guard, budgets
         self.peaks = peaks.load_peaks(device, cache_dir())
         self._bench: Bench | None = None
 
@@ -210,7 +211,9 @@ class Evaluator:
     ) -> Generator[StageEvent, None, Evaluated]:
         """Have the judge evaluate a solution; yields the stages, and returns its answer."""
         request = self._request(judge, unit, following, left, rehearsed=rehearsed)
-        stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
+        stages = self._present.sanitizer.around(
+            judge, request, unit.solution, unit.case, found.cost.dram_bytes, self._budgets.stages_s
+        )
         while True:
             try:
                 stage, ok, elapsed_s = next(stages)
@@ -275,11 +278,6 @@ class Evaluator:
         stage_s["profile"] = time.monotonic() - began
         yield unit.ended("profile", stage_s["profile"])
         return found
-
-    @property
-    def problem_s(self) -> float:
-        """Seconds of the present unit in which the problem's own code ran within time limits of its own."""
-        return 0.0 if self._present.judge is None else self._present.judge.problem_s
 
     def interrupt(self) -> None:
         """Kill the judge; from another thread than the one that evaluates, which gets a harness error."""

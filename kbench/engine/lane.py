@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,18 +10,16 @@ from pathlib import Path
 
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
-from kbench.core.events import StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Environment, Failed, Finding, Outcome, Passed, Status
-from kbench.devices.admission import signature
 from kbench.devices.backend import backend
 from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
-from kbench.engine.ladder import budget_s, does_not_fit, may_retry
-from kbench.engine.task import Budgets, Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
-from kbench.engine.unit import TimeLeft, Unit, UnitResult, time_left
+from kbench.engine.ladder import does_not_fit, may_retry
+from kbench.engine.task import Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
+from kbench.engine.unit import TimeLeft, UnitResult, time_left
 from kbench.host.builder import MAYBE_THE_PROBLEM
 from kbench.storage.settings import cache_dir
 
@@ -35,33 +32,6 @@ Judging = Generator[LaneEvent, None, UnitResult | None]
 """Yields events, and returns a result; None if the device is gone or nothing more is started."""
 
 
-class StageLimit:
-    """Ends the judge when a stage takes too long, without the problem's own code, whose limits blame the problem."""
-
-    def __init__(self, stage: str, limit_s: float, evaluator: Evaluator):
-        option = "--time-limit" if stage == "time" else "--verify-limit"
-        also = "the reference's own calls included; give it more with"
-        self.reason = f"`{stage}` took longer than {limit_s:.3g} s, {also} `{option}`"
-        self.is_exceeded = False
-        self._over = threading.Event()
-        threading.Thread(target=self._watch, args=(limit_s, evaluator), daemon=True).start()
-
-    def cancel(self) -> None:
-        """End the limit: the stage is over."""
-        self._over.set()
-
-    def _watch(self, more_s: float, evaluator: Evaluator) -> None:
-        """Wait for the limit, and then as long as the problem's own code took meanwhile; give up."""
-        excused_s = evaluator.problem_s
-        while more_s > 0:
-            if self._over.wait(more_s):
-                return
-            problem_s = evaluator.problem_s
-            more_s, excused_s = problem_s - excused_s, problem_s
-        self.is_exceeded = True
-        evaluator.interrupt()
-
-
 @dataclass(slots=True)
 class Lane:
     """Judges one unit at a time on one device."""
@@ -70,7 +40,6 @@ class Lane:
     guard: Guard
     dispatcher: Dispatcher
     shapes: DerivedShapes
-    budgets: Budgets
     is_run: bool = False
     """It judges the cases that a user named: none is replaced by a smaller one, and kernels are named."""
     isolation: str = ""
@@ -185,7 +154,9 @@ class Lane:
         while True:
             incidents = self.guard.incidents
             shapes = yield from self.shapes.by_lane(task, self.evaluator)
-            result = yield from self._within_budget(replace(known.unit(shapes), case=case or task.case), following)
+            left = self._left.setdefault((str(task.solution.path), task.solution.variant), time_left(task.options))
+            unit = replace(known.unit(shapes), case=case or task.case)
+            result = yield from self.evaluator.evaluate(unit, following, left)
             result = replace(result, outcome=self._with_room(result.outcome), case=case)
             attempts += 1
             sick = bool(self.guard.suspect) or self.guard.incidents != incidents
@@ -219,30 +190,6 @@ class Lane:
 
     def _may_have_harmed(self, status: Status) -> bool:
         return status in PROBED_AFTER and backend(self.guard.device.kind).can_break
-
-    def _within_budget(self, unit: Unit, following: Sequence[Entry]) -> Generator[LaneEvent, None, UnitResult]:
-        """Judge a unit; if a step exceeds its time limit, kill the judge and fail the unit."""
-        limits: list[StageLimit] = []
-        key = str(unit.solution.path), unit.solution.variant
-        left = self._left.setdefault(key, time_left(unit.options))
-        stages = self.evaluator.evaluate(unit, following, left)
-        while True:
-            try:
-                news = next(stages)
-            except StopIteration as end:
-                result: UnitResult = end.value
-                break
-            finally:
-                for limit in limits[-1:]:
-                    limit.cancel()
-            if not (isinstance(news, Waiting) and news.holder.startswith(signature())):  # another lane's turn
-                yield news
-            if isinstance(news, StageStarted) and (limit_s := budget_s(news.stage, self.budgets)) is not None:
-                limits.append(StageLimit(news.stage, limit_s, self.evaluator))
-        exceeded = next((limit for limit in limits if limit.is_exceeded), None)
-        if exceeded is not None and result.status is Status.HARNESS_ERROR:
-            return replace(result, outcome=Failed(status=Status.TOTAL_TIMEOUT, reason=exceeded.reason))
-        return result
 
 
 def full_disk() -> str:

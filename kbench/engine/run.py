@@ -38,7 +38,7 @@ from kbench.engine.ladder import unfinished
 from kbench.engine.lane import Lane
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
-from kbench.engine.task import Budgets, Finished, SweepEvent, Task, TaskVerdict
+from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
@@ -53,7 +53,6 @@ from kbench.storage.settings import cache_dir
 
 PROCESSORS_EACH = 2
 """Processors for each build: a compiler and its linker, or Python and what it compiles."""
-NO_LIMITS = Budgets(verify_s=None, time_s=None)
 
 
 def run(

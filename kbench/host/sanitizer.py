@@ -80,7 +80,15 @@ class Sanitizer:
         self._options, self._device = context.options, context.device
         self._known: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
-    def around(self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int) -> Evaluating:
+    def around(
+        self,
+        judge: JudgeProcess,
+        request: Message,
+        entry: Entry,
+        case: Case,
+        case_bytes: int,
+        limits_s: Mapping[str, float | None],
+    ) -> Evaluating:
         """Have the judge evaluate; with `--sanitize`, after memcheck, whose findings may end the solution.
 
         Without it memcheck looks for the line of an illegal access; that never makes a failure a pass.
@@ -91,7 +99,7 @@ class Sanitizer:
             if (fatal := next((finding for finding in alarms if finding.fatal), None)) is not None:
                 status = fatal.status or Status.ILLEGAL_ACCESS
                 return Evaluated(outcome=Failed(status=status, reason=fatal.message, findings=alarms))
-        found = yield from judge.evaluate(request)
+        found = yield from judge.evaluate(request, limits_s)
         outcome = found.outcome
         if isinstance(outcome, Failed) and self._is_asked_after(outcome):
             yield from self._stage(entry, case, case_bytes)

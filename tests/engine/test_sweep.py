@@ -205,14 +205,6 @@ def test_a_smaller_case_that_is_judged_anyway_takes_no_other_ones_place(stage) -
     assert (row.status, row.case) == ("not_verified", "default")
 
 
-def test_a_unit_that_takes_too_long_loses_its_judge(stage) -> None:
-    stage.hangs = {"s0"}
-    events = list(stage.run(many(stage.folder, 2), budgets=Budgets(verify_s=0.1)))
-    assert statuses(events) == {"k0": "total_timeout", "k1": "passed"}
-    (found,) = [e.verdict for e in events if isinstance(e, Finished) and e.verdict.task.key == "k0"]
-    assert found.last.outcome.reason.startswith("`verify` took longer than 0.1 s, ")
-
-
 def test_failures_end_a_sweep_and_resume_does_the_rest(stage) -> None:
     stage.script = {"s1": [S.WRONG_VALUE], "s2": [S.WRONG_VALUE, S.PASSED]}
     tasks = [task(number, stage.folder) for number in range(6)]
