@@ -51,7 +51,7 @@ PROPERTIES: dict[str, Property] = {
     for code, (title, fix) in entries.items()
 }
 """Properties by the code of their absence, as in `lacks`."""
-WEIGHT_CODES = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})
+WEIGHT_CODES = frozenset({"frozen_weights", "unmatched_weights"})
 """Codes of solutions whose parameters cannot change after construction: these keep the constructor's values."""
 
 
@@ -128,7 +128,7 @@ def untried(old: Standing, new: Standing) -> bool:
 
 
 def level_in_words(level: Level | str | None, lacks: Sequence[str], accepted: Collection[str] = ()) -> str:
-    """Write a level for one cell of a table: `general`, or `module; not: channels_last, misaligned`, foremost first."""
+    """Write a level for one cell of a table: `general`, or `module; not: channels_last, alignment`, foremost first."""
     if not level:
         return ""
     foremost_first = sorted(lacks, key=lambda code: PROPERTIES[code].level.rank)

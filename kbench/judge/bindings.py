@@ -11,6 +11,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
+from kbench.judge.weight_plans import WeightPlan, further_plans
 
 HARMLESS = {
     *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),
@@ -31,7 +32,6 @@ class BoundCandidate:
         self._trial: Trial | None = None
         self._broken = False
         self._has_constructed = False  # in this worker
-        self._on_cpu = False
         self.arena: Arena | None = None
         self.second_model: RefusalError | None = None
         """Failure of a second model in one process, not in a fresh one; then each model gets a process."""
@@ -45,7 +45,7 @@ class BoundCandidate:
             self.close()
             self._revive()
         self._trial = self._loaded = None
-        reference.constructs_on = "cpu" if self._on_cpu else reference.device
+        reference.constructs_on = "cpu" if self._candidate.plan.on_cpu else reference.device
         reference.restore(anew=True)
         self._load(reference)
         self._loaded = reference
@@ -93,47 +93,54 @@ class BoundCandidate:
         self.arena = trial.arena
         return trial
 
-    def constructed(self, reference: Reference, *, timed: bool = False) -> Trial:
-        """Construct anew, bind, and call once. Raises RefusalError if no way of giving weights is right.
+    def constructed(
+        self,
+        reference: Reference,
+        *,
+        timed: bool = False,
+        first: WeightPlan = WeightPlan(),  # noqa: B008 - frozen
+    ) -> Trial:
+        """Construct anew, bind, and call once, by one weight plan after the other; the first that is right is kept.
 
-        If the constructors gave matching parameters different values, the solution is tried without copied weights,
-        then with them, then with only its differing buffers left. On a GPU the two may have drawn on different devices:
-        both are then constructed on the CPU, as benchmarks do, and moved.
+        Raises the RefusalError of the `first` plan if none is right, with a diagnosis.
         """
-        self._on_cpu = False
-        try:
-            return self._constructed(reference, timed=timed)
-        except WrongError as wrong:
-            drawn_elsewhere = self._candidate.differed or self._candidate.weights == "seed"
-            if not backend(self._judge.device).has_own_memory or not drawn_elsewhere:
-                raise
-            self._candidate.reconsider()
-            self._on_cpu = True
+        trial, wrong = self._attempt(reference, first, timed=timed, explains=lambda: not self._further(first))
+        if wrong is None:
+            return trial
+        further = self._further(first)
+        for plan in further:
             try:
-                return self._constructed(reference, timed=timed)
-            except RefusalError:
-                raise wrong from None
+                trial, missed = self._attempt(reference, plan, timed=timed, explains=lambda: False)
+            except RefusalError as refusal:
+                self.reconstruct_next(refusal)
+                continue
+            if missed is None:
+                return trial
+        if further:
+            trial, wrong = self._attempt(reference, first, timed=timed, explains=lambda: True)
+            if wrong is None:
+                return trial
+        raise wrong
 
-    def _constructed(self, reference: Reference, *, timed: bool) -> Trial:
-        trial, wrong = self._attempt(reference, timed=timed)
-        if self._candidate.undecided:
-            wrong_as_constructed = wrong
-            self._candidate.decide(by_seed=False)
-            trial, wrong = self._attempt(reference, timed=timed, explains=wrong_as_constructed is not None)
-            if wrong_as_constructed is None and wrong is not None and self._candidate.leave_buffers():
-                trial, wrong = self._attempt(reference, timed=timed, explains=False)
-            if wrong_as_constructed is None and wrong is not None:  # equal places hold other weights
-                self._candidate.decide(by_seed=True)
-                trial, wrong = self._attempt(reference, timed=timed)
-        if wrong is not None:
-            raise wrong
-        return trial
+    def _further(self, first: WeightPlan) -> list[WeightPlan]:
+        """Return the plans that are left if the first one, which is bound, is wrong."""
+        candidate = self._candidate
+        return further_plans(
+            first,
+            matched=candidate.weights != "seed",
+            differing=bool(candidate.differing),
+            differing_buffers=bool(candidate.differing_buffers),
+            has_own_memory=backend(self._judge.device).has_own_memory,
+        )
 
-    def _attempt(self, reference: Reference, *, timed: bool, explains: bool = True) -> tuple[Trial, WrongError | None]:
-        """Construct anew, bind and call once; return an error for wrong values, diagnosed if this attempt decides."""
+    def _attempt(
+        self, reference: Reference, plan: WeightPlan, *, timed: bool, explains: Callable[[], bool]
+    ) -> tuple[Trial, WrongError | None]:
+        """Construct anew, bind and call once; return an error for wrong values, with a diagnosis if it `explains`."""
         self._loaded = None
+        self._candidate.follow(plan)
         trial = self.bound_to(reference, timed=timed)
-        trial.explains = explains and not self._candidate.undecided
+        trial.explains = explains()
         try:
             trial.exchange(secret_seed(), oracle=True)
         except WrongError as wrong:

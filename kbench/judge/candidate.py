@@ -20,6 +20,7 @@ from kbench.judge.matching import check_description, entries_of, scalar_outputs,
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
+from kbench.judge.weight_plans import Copied, WeightPlan
 from kbench.judge.worker_link import WorkerLink
 from kbench.process.channel import Message, list_of
 from kbench.process.channel import field as wire_field
@@ -47,13 +48,13 @@ class Candidate(WorkerLink):
         """Way in which parameters match (`name`, `order`, `seed`, `none`); why only by seed; which are transposed."""
         self.follows = False
         """True if parameters change after construction; else they keep the values of both constructors."""
-        self.undecided = self.differed = False
-        """True while matching parameters have different values and copying is not decided; true if that ever was so."""
+        self.plan = WeightPlan()
+        self.differing: frozenset[str] = frozenset()
+        """Parameters and buffers whose counterparts have other values, as both constructors made them."""
+        self.differing_buffers: frozenset[str] = frozenset()
         self.prepares = False
         """True if parameters match, and the solution is right only with values of its constructor or first call."""
-        self._unlike_buffers, self._left_buffers = set[str](), set[str]()
-        """Buffers whose counterparts have other values; buffers that keep their constructor's values."""
-        self._by_seed, self._decided, self._called = False, spec.is_reference, False
+        self._is_compared, self._called = spec.is_reference, False
 
     def prepare(self) -> None:
         """Copy the artefacts to the worker, which opens the device once it is locked in."""
@@ -85,25 +86,17 @@ class Candidate(WorkerLink):
         self.weights, self._names = synchronise(reference.state(), theirs)
         self.unmatched = self.transposed or unmatched(reference.state(), theirs, self._names)
         found = {our: their for (our, _), their in zip(reference.state(), self._names, strict=False) if their}
-        self._theirs = {our: their for our, their in found.items() if our not in self._left_buffers}
+        left = self.differing_buffers if self.plan.copied is Copied.ALL_BUT_BUFFERS else ()
+        self._theirs = {our: their for our, their in found.items() if our not in left}
         self._names = [self._theirs.get(our) for our, _ in reference.state()] if self._names else []
-        if self._by_seed:
+        if self.plan.copied is Copied.NOTHING:
             self.prepares = self.prepares or self.weights == "name"
             self.weights, self._names, self._theirs = "seed", [], {}
 
-    def decide(self, *, by_seed: bool) -> None:
-        """Decide whether parameters are copied, if that was `undecided`; `load` comes next."""
-        self.undecided, self._decided, self._by_seed = False, True, by_seed
-
-    def leave_buffers(self) -> bool:
-        """Keep the constructor's values of buffers that differ; return False if there are none. `load` comes next."""
-        self._left_buffers = self._unlike_buffers
-        return bool(self._left_buffers)
-
-    def reconsider(self) -> None:
-        """Reset the decision; `load` comes next."""
-        self.undecided = self.differed = self._decided = self._by_seed = False
-        self._left_buffers = set()
+    def follow(self, plan: WeightPlan) -> None:
+        """Follow a plan from the next `load` on; one that is the first on its device compares both constructors."""
+        self._is_compared = self.spec.is_reference or (plan.on_cpu == self.plan.on_cpu and self._is_compared)
+        self.plan = plan
 
     def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None, **how: bool) -> None:
         """Give the reference and the worker new parameters, all or those named, if the solution `follows` changes."""
@@ -112,20 +105,17 @@ class Candidate(WorkerLink):
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
-        """Give the worker the arena and the reference's parameters, unless copying them is `undecided`."""
+        """Give the worker the arena and the reference's parameters, as the plan says."""
         message, fds = arena.describe(self._config.options.mode)
         unmatched: Message = {} if self.matches else {"weights": []}
         message |= {"fresh": reference.reshapes, **unmatched}
         self._ask(message, fds)
         self._called, self._arena = False, arena
-        if self.matches and not self._decided:
-            unlike = self._unlike(reference)
-            self._unlike_buffers = {*unlike} - {name for name, _ in reference.model.named_parameters()}
-            self.undecided = self.differed = bool(unlike)
-            self._decided = not self.undecided
+        if self.matches and not self._is_compared:
+            self.differing, self._is_compared = frozenset(self._unlike(reference)), True
+            self.differing_buffers = self.differing - {name for name, _ in reference.model.named_parameters()}
             self.transposed = transposed(reference.state(), arena.weight_views(), self._names)
-        if not self.undecided:
-            self.push_weights(reference)
+        self.push_weights(reference)
 
     def unbind(self) -> None:
         """Close the arena in the worker."""
@@ -156,7 +146,7 @@ class Candidate(WorkerLink):
 
     def held_weights(self, reference: Reference) -> dict[str, torch.Tensor]:
         """Return the worker's values of the reference's parameters and buffers; nothing if they do not match."""
-        if not self.matches or self.undecided:
+        if not self.matches:
             return {}
         assert self._arena is not None, "bound before weights are read"
         self._ask({"op": "read_weights", "names": self._names})

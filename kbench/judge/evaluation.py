@@ -29,6 +29,7 @@ from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
 from kbench.judge.verify.wrong_answers import MAX_ELEMENTS, explain
+from kbench.judge.weight_plans import Copied, WeightPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +154,8 @@ class Evaluation:
             if refusal.status is not Status.PARAMETER_MUTATED:
                 raise
             self._candidate.prepares = self._levels.changes_parameters = True
-            self._candidate.decide(by_seed=True)
             try:
-                trial = self._bound.constructed(trial.reference)
+                trial = self._bound.constructed(trial.reference, first=WeightPlan(copied=Copied.NOTHING))
                 self._levels.tally = trial.tally
                 self._as_constructed(trial)
             except WrongError:

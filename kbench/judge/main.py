@@ -23,8 +23,8 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.clock.profile import list_kernels
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import ReferenceBuild, SolutionSpec
+from kbench.judge.opening import DeviceOpening
 from kbench.judge.refusal import RefusalError, UnbuiltError
-from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.verify.battery import Battery
 from kbench.process.channel import (

@@ -18,8 +18,8 @@ from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.load_request import ReferenceBuild, SolutionSpec
+from kbench.judge.opening import DeviceOpening
 from kbench.judge.reference.reference import Reference
-from kbench.judge.start import DeviceOpening
 from kbench.judge.verify.fp64_errors import rehearse
 from kbench.process.channel import Channel
 from kbench.process.child import Child

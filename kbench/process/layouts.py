@@ -11,7 +11,9 @@ MOST_BYTES = 1 << 28
 
 
 def layouts_of(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any], int]]:
-    """Yield (code, arguments, misalignment in bytes) for the layouts that the tensors among the arguments admit.
+    """Yield (lack, arguments, misalignment in bytes) for the layouts that the tensors among the arguments admit.
+
+    A `lack` is the property of a solution that is wrong on the layout: a key of `levels.PROPERTIES`.
 
     Arguments to be misaligned are yielded unchanged: the owner of the memory shifts them.
     """
@@ -20,9 +22,9 @@ def layouts_of(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any], int]]
     tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
     if not tensors or sum(t.numel() * t.element_size() for t in tensors) > MOST_BYTES:
         return
-    yield "misaligned", list(arguments), max(t.element_size() for t in tensors)
+    yield "alignment", list(arguments), max(t.element_size() for t in tensors)
     if any(t.dim() >= 2 for t in tensors):
-        yield "strided", [transposed(a) if isinstance(a, torch.Tensor) else a for a in arguments], 0
+        yield "strides", [transposed(a) if isinstance(a, torch.Tensor) else a for a in arguments], 0
     if any(t.dim() == 4 for t in tensors):
         yield "channels_last", [channels_last(a) if isinstance(a, torch.Tensor) else a for a in arguments], 0
 

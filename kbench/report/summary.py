@@ -94,7 +94,7 @@ class CaseSummary:
 
     @property
     def shown_level(self) -> str:
-        """The level, and what it lacks: `module; not: channels_last, misaligned`."""
+        """The level, and what it lacks: `module; not: channels_last, alignment`."""
         return level_in_words(self.level, self.lacks, self.accepted)
 
     @property

@@ -131,42 +131,42 @@ SOLUTIONS = {
     "swish/own_shape_only": (
         "25_Swish",
         model("y = torch.zeros(64, 2048); y.view(-1)[:x.numel()] = F.silu(x).reshape(-1); return y[:len(x)]"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "swish/as_many_rows_as_its_own": (
         "25_Swish",
         model("y = torch.zeros_like(x); y[:64] = F.silu(x[:64]); return y"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "swish/columns_that_fit_a_buffer": (
         "25_Swish",
         model("y = torch.zeros_like(x); y[:, :2048] = F.silu(x[:, :2048]); return y"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "swish/drops_what_a_vector_leaves": (
         "25_Swish",
         model("n = x.numel() // 4 * 4; y = torch.zeros(x.shape); y.view(-1)[:n] = F.silu(x.reshape(-1)[:n]); return y"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "swish/leaves_the_tail_unwritten": (
         "25_Swish",
         model("y = torch.empty_like(x); n = x.shape[1] // 32 * 32; y[:, :n] = F.silu(x[:, :n]); return y"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "swish/says_that_it_is_specialised": (
         "25_Swish",
         model("assert x.shape == (64, 2048), 'made for 64 x 2048'; return F.silu(x)"),
-        {"shape_refused"},
+        {"shapes"},
     ),
     "swish/refuses_what_is_no_multiple": (
         "25_Swish",
         model("assert x.numel() % 4 == 0, 'a multiple of 4'; return F.silu(x)"),
-        {"shape_refused"},
+        {"shapes"},
     ),
     "swish/dies_at_other_shapes": (
         "25_Swish",
         "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "masked/any_shape": ("93_MaskedSum", model("return (x * args[1]).cumsum(1)", arguments=", d"), set()),
     "masked/whole_blocks_only": (
@@ -175,7 +175,7 @@ SOLUTIONS = {
             "b = 32; n = x.shape[1] // b * b; y = (x * args[1]); y[:, :n] = y[:, :n].cumsum(1); return y",
             arguments=", d",
         ),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "gemm/any_shape": ("76_GemmAddReLU", model("return F.relu(self.gemm(x) + self.bias)", *GEMM), set()),
     "gemm/hard_wired_depth": (
@@ -183,7 +183,7 @@ SOLUTIONS = {
         model(
             "k = min(64, x.shape[1]) // 8 * 8; return F.relu(x[:, :k] @ self.gemm.weight[:, :k].T + self.bias)", *GEMM
         ),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "recurrent/any_shape": ("35_Recurrent", model("return self.fc(self.lstm(x)[0][:, -1])", *LSTM), set()),
     "recurrent/hard_wired_length": (
@@ -191,7 +191,7 @@ SOLUTIONS = {
         model(
             "x = F.pad(x, (0, 0, 0, max(0, self.steps - x.shape[1]))); return self.fc(self.lstm(x)[0][:, -1])", *LSTM
         ),
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "patches/any_shape": (
         "28_Patches",
@@ -253,7 +253,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
 def test_solutions_at_shapes_that_the_problem_does_not_list(judged: dict[str, Judged], name: str) -> None:
     found, findings = judged[name.replace("/", "_")].outcome, SOLUTIONS[name][2]
     assert isinstance(found, Passed), found
-    shaped = {"shape_specialised", "shape_refused", "shapes_not_derived", "skipped_shape"}
+    shaped = {"shapes", "shapes_not_derived", "skipped_shape"}
     assert {finding.code for finding in found.findings} & shaped == findings
     assert set(found.lacks) & shaped == findings - {"shapes_not_derived"}
     assert found.level == ("module" if found.lacks else "general")

@@ -253,9 +253,9 @@ def test_without_torch_a_usage_error_is_still_one(monkeypatch, kbench):
 
 
 def test_a_terminal_without_our_letters_gets_them_escaped():
-    done = run("explain", "mean_offset", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    done = run("explain", "call_timeout", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
-    assert "E[x\\xb2]" in done.stdout
+    assert "50 \\xd7 the reference" in done.stdout
 
 
 def test_programs_of_an_environment_that_is_not_activated_are_found(monkeypatch, kbench):

@@ -59,15 +59,15 @@ def test_a_diagnosis_comes_with_its_evidence_and_advice(kbench, fake_run, golden
 
 def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, golden):
     spent = Finding(code="imprecise", kind=FindingKind.TIMING, message="the budget ended; `--budget 40` would do")
-    fragile = Finding(code="mean_offset", kind=FindingKind.LEVEL, message="off by 3 at mean 30 std")
+    fragile = Finding(code="conditioning", kind=FindingKind.LEVEL, message="off by 3 at mean 30 std")
     fake_run(
-        *fakes.events(fakes.passed(findings=[spent, fragile], lacks="mean_offset", level="module", flags="throttled"))
+        *fakes.events(fakes.passed(findings=[spent, fragile], lacks="conditioning", level="module", flags="throttled"))
     )
     done = kbench("run", "group_norm", "eager")
     assert done.code == 0
     golden("run_findings.txt", done.out.rstrip("\n"))
     assert (
-        "level: online, case default: off by 3 at mean 30 std [mean_offset]"
+        "level: online, case default: off by 3 at mean 30 std [conditioning]"
         in kbench("run", "group_norm", "eager", "-v").out
     )
 
@@ -81,7 +81,7 @@ def test_a_budget_that_ended_says_that_the_interval_stayed_wide(kbench, fake_run
 
 
 def test_below_the_required_level_the_sentence_says_what_to_type(kbench, fake_run, golden):
-    lacks = ("frozen_weights", "misaligned")
+    lacks = ("frozen_weights", "alignment")
     judged = fakes.failed(Status.BELOW_LEVEL, shortfall(lacks, Level.MODULE))
     findings = tuple(
         Finding(code=code, kind=FindingKind.LEVEL, message=MISMATCH, fatal=code == lacks[0]) for code in lacks
@@ -138,7 +138,7 @@ def test_quiet_keeps_the_verdicts(kbench, fake_run):
     done = kbench("run", "group_norm", "eager", "-q")
     assert done.err == ""
     assert done.out.splitlines() == [
-        "passed  online  default  524 µs  1.166×  module; not: channels_last, misaligned",
+        "passed  online  default  524 µs  1.166×  module; not: alignment, channels_last",
         "crashed  b  default  SIGSEGV",
     ]
 
@@ -270,11 +270,11 @@ def test_flags_win_over_settings_and_settings_over_defaults(kbench, fake_run, tm
 def test_quick_is_one_process_and_verify_does_not_time(kbench, fake_run):
     calls = fake_run(*fakes.events(fakes.passed()))
     kbench("run", "group_norm", "eager", "--quick")
-    kbench("verify", "group_norm", "eager", "--level", "general", "--accept", "misaligned", "--no-save")
+    kbench("verify", "group_norm", "eager", "--level", "general", "--accept", "alignment", "--no-save")
     assert (calls[0][2].processes, calls[0][2].max_processes) == (1, 1)
     assert calls[1][2].verify_only
     assert calls[0][2].level is Level.MODULE
-    assert (calls[1][2].level, calls[1][2].accept) == (Level.GENERAL, ("misaligned",))
+    assert (calls[1][2].level, calls[1][2].accept) == (Level.GENERAL, ("alignment",))
     assert not calls[1][2].save
 
 

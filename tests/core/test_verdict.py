@@ -317,11 +317,11 @@ def standing(level: Level, *lacks: str, required: Level = Level.MODULE, accepted
 
 
 LEVELS = [
-    (standing(Level.GENERAL), Status.PASSED, standing(Level.MODULE, "misaligned"), "misaligned"),
+    (standing(Level.GENERAL), Status.PASSED, standing(Level.MODULE, "alignment"), "alignment"),
     (
         standing(Level.GENERAL),
         Status.PASSED,
-        standing(Level.MODULE, "misaligned", accepted=("misaligned",)),
+        standing(Level.MODULE, "alignment", accepted=("alignment",)),
         None,
     ),
     (standing(Level.MODULE), Status.BELOW_LEVEL, standing(Level.TASK, "frozen_weights"), "frozen_weights"),

@@ -79,7 +79,7 @@ SOLUTIONS = {
     "ids/says_so": (
         model("assert x.max() < 60, 'ids below 60'; return self.table[x].sum(1)", init=TABLE),
         None,
-        {"unseen_integers_refused"},
+        {"unseen_integers"},
     ),
     "embedded/a_tenth": (
         model("return self.table[:60][x.view(-1).clamp(max=59)]", init=TABLE),
@@ -94,15 +94,15 @@ SOLUTIONS = {
     "rows/up_to_its_own": (
         model("y = torch.zeros_like(x); y[:24] = torch.relu(x[:24]) * 2; return y"),
         None,
-        {"shape_specialised"},
+        {"shapes"},
     ),
     "rows/dies_where_it_was_built_ahead": (
         "# torch.compile: what compiles in its calls is called ahead, at every shape.\n"
         + model("len(x) == 24 or os.abort(); return torch.relu(x) * 2"),
         None,
-        {"shape_specialised"},
+        {"shapes"},
     ),
-    "rows/exits_at_more": (model("len(x) <= 24 or os._exit(1); return torch.relu(x) * 2"), None, {"shape_specialised"}),
+    "rows/exits_at_more": (model("len(x) <= 24 or os._exit(1); return torch.relu(x) * 2"), None, {"shapes"}),
 }
 
 

@@ -137,7 +137,7 @@ def test_a_verdict_depends_on_the_model_of_the_device(one) -> None:
 
 
 def test_results_travel_as_json() -> None:
-    passed = Passed(correctness=replace(CORRECT, max_abs_err=float("nan")), timings=(timing(),), lacks=("misaligned",))
+    passed = Passed(correctness=replace(CORRECT, max_abs_err=float("nan")), timings=(timing(),), lacks=("alignment",))
     finding = Finding.note("x", "y")
     for outcome in (passed, Failed(status=Status.CRASHED, reason="signal 11", findings=(finding,))):
         result = UnitResult(outcome=outcome, stage_s={"verify": 0.5}, environment=ENVIRONMENT, weights="name")

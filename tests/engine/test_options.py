@@ -14,7 +14,7 @@ def test_without_settings_the_defaults_hold():
 
 def test_settings_hold_where_nothing_is_given():
     run = RunSettings(processes=5, mode="warm", budget_s=3.0, precision=0.01, call_timeout_s=7.0)
-    settings = Settings(run=run, level="general", accept=("strided",), results=Path("/r"))
+    settings = Settings(run=run, level="general", accept=("strides",), results=Path("/r"))
     found = options_from(settings, mode=None, processes=4, precision=0.002)
     assert found == RunOptions(
         processes=4,
@@ -23,6 +23,6 @@ def test_settings_hold_where_nothing_is_given():
         precision=0.002,
         limits=TimeLimits(call_s=7.0),
         level=Level.GENERAL,
-        accept=("strided",),
+        accept=("strides",),
         results_dir=Path("/r"),
     )

@@ -41,4 +41,4 @@ def test_a_grid_that_is_fixed_keeps_a_kernel_from_general_only(tmp_path: Path) -
         outcome = judged[name].outcome
         assert isinstance(outcome, Passed), outcome
         assert outcome.level == "module", outcome
-        assert "shape_specialised" in outcome.lacks, outcome
+        assert "shapes" in outcome.lacks, outcome

@@ -9,6 +9,7 @@ from kbench.core.model import Status
 from kbench.judge import bindings
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.weight_plans import Copied, WeightPlan
 
 
 class Candidate:
@@ -17,7 +18,7 @@ class Candidate:
     def __init__(self, *, right_on="gpu", weights="name", differs=False, models=99):
         self.right_on, self.weights, self._differs, self._models = right_on, weights, differs, models
         self.spec = SimpleNamespace(compiler="")
-        self.undecided = self.differed = False
+        self.plan, self.differing, self.differing_buffers = WeightPlan(), frozenset(), frozenset()
         self.places = []
         self.said = []
         self._made = 0
@@ -41,10 +42,10 @@ class Candidate:
         if self._made > self._models:
             raise RefusalError(Status.INIT_FAILED, f"no model {self._made}")
         self.places.append(reference.constructs_on)
-        self.differed = self._differs and reference.constructs_on != "cpu"
+        self.differing = frozenset("w" if self._differs and reference.constructs_on != "cpu" else "")
 
-    def reconsider(self):
-        self.differed = False
+    def follow(self, plan):
+        self.plan = plan
 
     def vary_weights(self, _reference, _seed):
         pass
@@ -77,7 +78,7 @@ def reference():
 @pytest.mark.parametrize(
     ("weights", "differs", "places"),
     [
-        ("name", True, ["gpu", "cpu"]),
+        ("name", True, ["gpu", "gpu", "cpu"]),
         (
             "seed",
             False,
@@ -100,59 +101,45 @@ def test_a_solution_that_may_have_drawn_elsewhere_is_constructed_on_the_cpu(
     assert candidate.places == places
 
 
-def undecided(weights: str) -> Candidate:
-    """Return a candidate of which it is open whether its parameters are copied, and that keeps what is decided."""
-    candidate = Candidate(weights=weights)
-    candidate.undecided, candidate.decided = True, []
-
-    def decide(*, by_seed):
-        candidate.undecided = False
-        candidate.decided.append(by_seed)
-
-    candidate.decide = decide
-    return candidate
+ALL, ALL_BUT_BUFFERS, NOTHING = Copied
 
 
 @pytest.mark.parametrize(
-    ("right_as_made", "right_copied", "decided"),
+    ("right", "followed"),
     [
-        (True, True, [False]),  # as published 2/66, whose answer is the same for all weights
-        (True, False, [False, True]),  # parameters of another meaning at the same places
-        (False, True, [False]),
+        ({ALL, NOTHING}, [ALL]),  # as published 2/66, whose answer is the same for all weights
+        ({ALL}, [ALL]),
+        ({ALL_BUT_BUFFERS, NOTHING}, [ALL, ALL_BUT_BUFFERS]),  # a table in another layout, at the reference's place
+        ({NOTHING}, [ALL, ALL_BUT_BUFFERS, NOTHING]),  # parameters of another meaning at the same places
     ],
 )
-def test_parameters_of_other_values_are_copied_where_that_is_right(
-    monkeypatch, reference, right_as_made, right_copied, decided
-):
-    candidate = undecided("order")
-    candidate.leave_buffers = lambda: False
+def test_the_first_plan_that_gives_right_values_is_kept(monkeypatch, reference, right, followed):
+    candidate, seen = Candidate(weights="order"), []
+    candidate.differing, candidate.differing_buffers = frozenset("wt"), frozenset("t")
     monkeypatch.setattr(BoundCandidate, "bound_to", lambda *_, **__: SimpleNamespace(exchange=exchange))
 
     def exchange(_seed, *, oracle):
-        copies = not candidate.undecided and not candidate.decided[-1]
-        if not (right_copied if copies else right_as_made):
+        seen.append(candidate.plan.copied)
+        if candidate.plan.copied not in right:
             raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
 
     bound(candidate, monkeypatch).constructed(reference)
-    assert candidate.decided == decided
+    assert seen == followed
 
 
-@pytest.mark.parametrize(("right_if_left", "decided"), [(True, [False]), (False, [False, True])])
-def test_buffers_of_other_values_are_left_where_only_copying_them_is_wrong(
-    monkeypatch, reference, right_if_left, decided
-):
-    """A table in another layout, at the place of the reference's: nothing but its constructor can make it."""
-    candidate, left = undecided("name"), []
-    candidate.leave_buffers = lambda: left.append("table") or True
+def test_a_crash_of_a_further_plan_is_not_what_a_solution_is_refused_for(monkeypatch, reference):
+    candidate = Candidate(weights="order")
+    candidate.differing = frozenset("w")
     monkeypatch.setattr(BoundCandidate, "bound_to", lambda *_, **__: SimpleNamespace(exchange=exchange))
+    candidate.has_ended = True
 
     def exchange(_seed, *, oracle):
-        if candidate.decided == [False] and not (left and right_if_left):
-            raise WrongError(Status.WRONG_VALUE, "not the reference's table", "", None)
+        if candidate.plan.copied is NOTHING:
+            raise RefusalError(Status.CRASHED, "signal 11")
+        raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
 
-    bound(candidate, monkeypatch).constructed(reference)
-    assert candidate.decided == decided
-    assert left == ["table"]
+    with pytest.raises(WrongError, match="not the reference's"):
+        bound(candidate, monkeypatch).constructed(reference)
 
 
 def test_what_is_right_where_it_is_stays_there(monkeypatch, reference):
@@ -165,7 +152,7 @@ def test_what_is_wrong_everywhere_is_refused_for_what_it_did_first(monkeypatch, 
     candidate = Candidate(right_on="nowhere", weights="seed", differs=False)
     with pytest.raises(WrongError, match="not the reference"):
         bound(candidate, monkeypatch).constructed(reference)
-    assert candidate.places == ["gpu", "cpu"]
+    assert candidate.places == ["gpu", "cpu", "gpu"], "the first once more, to explain it"
 
 
 def test_a_second_model_that_fails_is_made_in_a_fresh_worker(monkeypatch, reference):

@@ -71,23 +71,16 @@ def test_the_problems_model_may_take_as_long_to_construct_as_in_the_judge(monkey
 def test_parameters_that_both_constructors_made_alike_are_copied() -> None:
     candidate = bound(1.0)
     assert candidate._child.asked == ["bind", "read_weights", "weights"]
-    assert not candidate.undecided
-
-
-def test_those_that_differ_are_left_until_it_is_decided() -> None:
-    candidate = bound(2.0)
-    assert candidate._child.asked == ["bind", "read_weights"]
-    assert candidate.undecided
-    assert candidate.differed
+    assert not candidate.differing
 
 
 @pytest.mark.parametrize(
-    ("value", "is_buffer", "can_be_left"), [(1.0, True, False), (2.0, True, True), (2.0, False, False)]
+    ("value", "is_buffer", "buffers"), [(1.0, True, set()), (2.0, True, {"w"}), (2.0, False, set())]
 )
-def test_buffers_of_other_values_can_be_left_as_they_were_made(value, is_buffer, can_be_left) -> None:
+def test_what_the_constructors_made_different_is_known(value, is_buffer, buffers) -> None:
     candidate = bound(value, is_buffer=is_buffer)
-    assert candidate.undecided is (value != 1)
-    assert candidate.leave_buffers() is can_be_left
+    assert candidate.differing == ({"w"} if value != 1 else set())
+    assert candidate.differing_buffers == buffers
 
 
 def test_one_that_the_constructor_transposed_is_told() -> None:
@@ -100,7 +93,6 @@ def test_the_reference_gets_its_own_always() -> None:
     """It is bound after the judge has drawn parameters anew."""
     candidate = bound(2.0, is_reference=True)
     assert candidate._child.asked == ["bind", "weights"]
-    assert not candidate.undecided
 
 
 @pytest.mark.parametrize(

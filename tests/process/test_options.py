@@ -17,7 +17,7 @@ def test_options_arrive_as_they_were_sent():
         budget_s=2.5,
         limits=TimeLimits(call_s=3.0),
         level=Level.GENERAL,
-        accept=("strided",),
+        accept=("strides",),
         results_dir=Path("/elsewhere"),
     )
     for each in (RunOptions(), options):

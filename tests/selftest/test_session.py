@@ -146,11 +146,11 @@ def test_no_attacks_give_no_rate() -> None:
 @pytest.mark.parametrize(
     ("changes", "status", "level", "lacks", "wrong"),
     [
-        ({}, "passed", Level.MODULE, ("misaligned",), None),
-        ({"level": "module"}, "passed", Level.MODULE, ("misaligned",), None),
+        ({}, "passed", Level.MODULE, ("alignment",), None),
+        ({"level": "module"}, "passed", Level.MODULE, ("alignment",), None),
         ({"level": "module"}, "passed", Level.GENERAL, (), "holds the level `general`, expected `module`"),
         ({"level": "task", "lacks": ("*_weights",)}, "below_level", Level.TASK, ("frozen_weights",), None),
-        ({"level": "task", "lacks": ("negated",)}, "below_level", Level.TASK, ("centred",), "does not lack `negated`"),
+        ({"level": "task", "lacks": ("values",)}, "below_level", Level.TASK, ("cases",), "does not lack `values`"),
         ({"level": "task"}, "wrong_value", None, (), None),
     ],
 )

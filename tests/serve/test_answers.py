@@ -18,8 +18,8 @@ TF32 = Diagnosis(code="tf32", sentence="computed in TF32", evidence="want 1.67 e
         (Failed(status=Status.WRONG_VALUE, reason=QUOTED), explain("wrong_value").meaning),
         (Failed(status=Status.WRONG_VALUE, reason=QUOTED, diagnosis=TF32), "computed in TF32"),
         (
-            Failed(status=Status.BELOW_LEVEL, reason=QUOTED, lacks=("centred", "spikes")),
-            f"{explain('below_level').meaning}; lacks centred, spikes",
+            Failed(status=Status.BELOW_LEVEL, reason=QUOTED, lacks=("cases", "values")),
+            f"{explain('below_level').meaning}; lacks cases, values",
         ),
     ],
 )

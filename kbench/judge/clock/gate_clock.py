@@ -36,10 +36,17 @@ from kbench.core.clocks import (
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
 from kbench.devices.cuda_driver import Driver
-from kbench.judge.clock.plain_loops import empty_loop_ns, wall_ns
 from kbench.judge.clock.readings import ArmSample, Conclusion
 from kbench.judge.clock.recorded_draws import RecordedDraws
-from kbench.judge.clock.rounds import QUEUED_WITHIN_S, LateError, RoundResult, Rounds, UnmappableError
+from kbench.judge.clock.rounds import (
+    QUEUED_WITHIN_S,
+    LateError,
+    RoundResult,
+    Rounds,
+    UnmappableError,
+    empty_loop_ns,
+    wall_ns,
+)
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 

@@ -7,23 +7,23 @@ that is impossible (one buffer for all calls, memory without a handle), the work
 import contextlib
 import gc
 import itertools
-import secrets
+import math
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
+from kbench.judge.clock.batch import Batch, RoundStep, Visibility
 from kbench.judge.clock.early_read import EarlyRead
 from kbench.judge.clock.mapped_results import Mapped, MappedResult
 from kbench.judge.clock.readings import RoundOptions
 from kbench.judge.clock.recorded_draws import RecordedDraws
-from kbench.judge.exchange import Trial, secret_seed
-from kbench.judge.reference.expected import Expected
+from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import Message, WireError, list_of
 from kbench.process.channel import field as wire_field
@@ -35,8 +35,11 @@ within ten rounds with 98.5 % probability."""
 QUEUED_WITHIN_S = 0.5
 """Chosen. Time to queue the calls of a round, in addition to twice that of a plain loop."""
 
-BUSY_CYCLES = 100_000
-"""Chosen. About 50 µs of the device's clock: the host needs half of that to queue the copy and the flush."""
+LOOPS = 3
+LOOP_NS = 5_000_000
+"""Time of a loop. A request takes 0.2 ms more, and a loop without a call is subtracted."""
+FIRST_CALLS, MOST_CALLS = 64, 512
+"""Largest number of calls of the first loop, which measures the host's time per call, and of the others."""
 
 
 class LateError(Exception):
@@ -54,76 +57,6 @@ class RoundResult:
     seen: Round
     event_ns: int
     submit_ns: int
-
-
-class Batch:
-    """The inputs of one round, new in every slot, and the expected outputs of its checked calls.
-
-    Expected outputs are computed after the round. Before it, that work would heat the device for one arm only, and slow
-    a long call by 1 to 2 % (docs/adr/0006-gate-clock.md).
-    """
-
-    def __init__(self, trial: Trial, calls: int, checked: int, draws: RecordedDraws):
-        self._trial = trial
-        self._draws = draws
-        self.order = sorted(range(calls), key=lambda _: secrets.randbits(32))
-        drawn = secrets.SystemRandom().sample(self.order, min(checked, calls))
-        if drawn:
-            drawn[0] = self.order[-1]
-        self.checked = {slot: trial.arguments(secret_seed()) for slot in sorted(set(drawn))}
-        """Arguments of the checked calls, by slot."""
-
-    def fill(self) -> None:
-        """Write all inputs to memory that the worker does not see yet."""
-        trial, arena = self._trial, self._trial.arena
-        left = self.checked if self._draws.stage(len(self.order)) else self.order
-        for slot in left:
-            arguments = self.checked[slot] if slot in self.checked else trial.reference.arguments(secret_seed())
-            trial.send_scalars(slot, arguments)
-            arena.stage(slot, arguments)
-            if arena.lends:
-                arguments.clear()
-
-    def expected(self) -> Iterator[tuple[int, Expected]]:
-        """Compute the expected outputs of each checked call; only one is in memory at a time."""
-        for slot, arguments in self.checked.items():
-            arguments.recall()
-            expected = self._trial.reference.expect(arguments)
-            if self._trial.arena.lends:
-                arguments.clear()
-            yield slot, expected
-            del expected
-
-    def reveal(self, cache: L2Cache | None) -> "Visibility":
-        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
-        return Visibility(lambda: self._trial.arena.reveal(len(self.order)), cache)
-
-
-class Visibility:
-    """Reveals inputs and makes the cache cold; measures how long the inputs are visible.
-
-    The time is measured on the device's clock first, then on the judge's. The judge's clock alone would include its
-    wait for a device that serves a worker with several queues. The work is queued behind an idle loop of the device,
-    because the device could turn to the worker between two kernels.
-    """
-
-    def __init__(self, reveal: Callable[[], None], cache: L2Cache | None):
-        if cache is not None:
-            cache.prepare()
-        torch.cuda._sleep(BUSY_CYCLES)  # noqa: SLF001 - torch offers no other kernel that leaves the cache alone
-        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._begin.record()
-        reveal()
-        if cache is not None:
-            cache.flush()
-        self._end.record()
-        self._end.synchronize()
-        self._done_ns = time.perf_counter_ns()
-
-    def until(self, now_ns: int) -> int:
-        """Return the time in ns for which the inputs had been visible at `now_ns` of the judge's clock."""
-        on_device_ms: float = self._begin.elapsed_time(self._end)
-        return round(on_device_ms * 1e6) + now_ns - self._done_ns
 
 
 @contextlib.contextmanager
@@ -165,7 +98,7 @@ class Rounds:
         """
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
-        batch = Batch(self.trial, calls, self._checked, self._draws)
+        batch = Batch(self.trial, calls, self._checked, self._draws, gated=True)
         fills_beside = self._fills_beside
         if not fills_beside:
             self._fill(batch)
@@ -177,15 +110,17 @@ class Rounds:
         try:
             places = self._places(batch, report)
         except (LateError, UnmappableError):
-            batch.reveal(None)  # queued calls must run before the worker answers again
+            batch.give_up()
             gate.open()
             candidate.finish_round(calls)
             self._take_back()
             raise
+        batch.enter(RoundStep.QUEUED)
         look = self._look
         look.aim(self._early_places(batch, places))
         look.take()
         shown = batch.reveal(self._cache)
+        batch.enter(RoundStep.OPEN)
         with undisturbed():
             opened_ns = time.perf_counter_ns()
             total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
@@ -194,7 +129,10 @@ class Rounds:
             candidate.finish_round(calls)  # raises the error
         if total_ns is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
+        batch.enter(RoundStep.FLAGGED)
+        batch.enter(RoundStep.LOOKED_AT)
         answer = self._ended(calls, kill=kill)
+        batch.enter(RoundStep.ENDED)
         assert report is not None, "else it was late"
         with look.final(candidate.log) as require_final:
             self._judge(batch, report, places, require_final)
@@ -213,14 +151,17 @@ class Rounds:
         With `delivers`, it is until the results are in the judge's buffers, where some are checked. With `kill` the
         worker is killed as soon as it has answered.
         """
-        batch = Batch(self.trial, calls, self._checked, self._draws)
+        batch = Batch(self.trial, calls, self._checked, self._draws, gated=False)
         self._fill(batch)
         batch.reveal(self._cache)
+        batch.enter(RoundStep.OPEN)
         how = self._options(batch, gated=False)
         look = self._look if self.delivers else None
         if look is not None:
             look.aim(self._early_places(batch, self._delivered(batch)))
         started, ended, answer = self._loop(batch.order, how, kill=kill, look=look)
+        batch.enter(RoundStep.FLAGGED)
+        batch.enter(RoundStep.ENDED)
         self._plain_ns = ended - started
         if look is not None:
             ended = self.trial.candidate.message_ns
@@ -390,3 +331,18 @@ class Rounds:
             )
         except WireError as error:
             raise self.trial.candidate.nonsense(error) from error
+
+
+def empty_loop_ns(rounds: Rounds) -> float:
+    """Return the time of a loop without a call."""
+    return statistics.median(rounds.loop(0, 1) for _ in range(LOOPS))
+
+
+def wall_ns(rounds: Rounds, device_ns: float, slots: int, empty_ns: float) -> float:
+    """Return the median time per call in ns of a few loops over `slots` slots; a call takes the device `device_ns`."""
+    times, most = list[float](), FIRST_CALLS
+    for _ in range(LOOPS):
+        calls = min(most, math.ceil(LOOP_NS / max([device_ns, *times[-1:]])))
+        times.append(max(1.0, (rounds.loop(calls, slots) - empty_ns) / calls))
+        most = MOST_CALLS
+    return statistics.median(times)

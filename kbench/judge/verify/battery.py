@@ -10,7 +10,6 @@ from typing import Any
 from torch import Tensor
 
 from kbench.catalog.problem import variable
-from kbench.core.levels import Level
 from kbench.core.model import Finding, Status
 from kbench.core.traces import summary_of
 from kbench.core.values import NARROW, UNATTAINABLE_ABOVE
@@ -267,10 +266,7 @@ class Battery:
         try:
             reply = trial.call([expected])
         except RefusalError as refusal:
-            if refusal.status is not Status.WRONG_VALUE:
-                raise
-            # A number among the outputs is compared with the reference's as soon as it arrives.
-            refusal.reason = f"wrong on {variation.inputs}: {refusal.reason}"
+            refusal.reason = f"on {variation.inputs}: {refusal.reason}"
             raise
         held, tally = trial.tally, type(trial.tally)()
         trial.tally = tally
@@ -281,8 +277,8 @@ class Battery:
         if ruling.right or (tally.explained and math.isfinite(tally.contract)):
             return True
         said = trial.describe(differences, ruling, expected)
-        wrong = RefusalError(Status.WRONG_VALUE, f"wrong on {variation.inputs}: {said}", self._candidate.log)
-        if variation.level is Level.MODULE and variation.is_last:
+        wrong = RefusalError(Status.WRONG_VALUE, f"on {variation.inputs}: {said}", self._candidate.log)
+        if variation.is_usual and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
         wrong.excess = ruling.excess
         raise wrong
@@ -293,7 +289,7 @@ class Battery:
             expected = trial.reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
             if isinstance(expected, Exception):
                 if variation.is_last:
-                    self._refused_by_reference(variation.code, expected)
+                    self._refused_by_reference(variation.name, expected)
                 return None
             truth = trial.truth(expected)
             if variation.may_overflow or self._valid(trial, expected, truth, variation.within):
@@ -302,7 +298,7 @@ class Battery:
                 break
         if variation.is_last:
             message = f"skipped {variation.inputs}: the reference itself is not finite or not accurate on them"
-            self.note(f"skipped_{variation.code}", message)
+            self.note(f"skipped_{variation.name}", message)
         return None
 
     @staticmethod

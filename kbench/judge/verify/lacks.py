@@ -1,13 +1,11 @@
-"""The property that a solution lacks after a failed check, by the way in which it fails."""
+"""Properties that a solution lacks after failed checks, and the failures that are more than a lack."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from kbench.core.levels import Level, blocking
 from kbench.core.model import Finding, FindingKind, Status
 from kbench.judge.refusal import RefusalError
 
-REFUSED = {Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT}
-"""Statuses by which a kernel refuses inputs that it was not made for: an exception of its own."""
 FATAL = {
     *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
     *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
@@ -18,26 +16,10 @@ STRAY_WRITES = {Status.INPUT_MUTATED, Status.NONDETERMINISTIC}
 """Fatal statuses that a kernel may also have by writing outside its tensors at a shape that it was not made for."""
 
 
-def lacking(status: Status, wrong: str, refused: str) -> str | None:
-    """Return the property that a failed check lacks; None if fatal. A crash, a hang or no memory counts as `wrong`."""
-    if status in FATAL:
-        return None
-    return refused if status in REFUSED else wrong
-
-
-def weight_property(status: Status, way: str, diagnosis: str | None) -> str | None:
-    """Return the property that is lacking if changed weights, matched in a `way`, are not followed; None if fatal."""
-    misled = way == "order" and diagnosis is None  # the order may not be the reference's
-    return lacking(status, "unmatched_weights" if misled else "frozen_weights", "weights_refused")
-
-
-CodeOf = Callable[[RefusalError], str | None]
-"""Names the property that a refusal shows to be lacking; None if the refusal is fatal."""
-
-
-def by_status(wrong: str, refused: str) -> CodeOf:
-    """Return a function that names the property by the status alone."""
-    return lambda refusal: lacking(refusal.status, wrong, refused)
+def weight_property(status: Status, way: str, diagnosis: str | None) -> str:
+    """Return the property that is lacking if changed weights, matched in a `way`, are not followed."""
+    misled = way == "order" and diagnosis is None and status is not Status.RAISED  # the order may be another one
+    return "unmatched_weights" if misled else "frozen_weights"
 
 
 class LackingProperties(dict[str, RefusalError]):

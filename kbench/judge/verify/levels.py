@@ -5,12 +5,12 @@ import functools
 import math
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
-from kbench.core.levels import PROPERTIES, Level
+from kbench.core.levels import PROPERTIES
 from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
@@ -21,14 +21,13 @@ from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import Battery
-from kbench.judge.verify.lacks import STRAY_WRITES, CodeOf, LackingProperties, by_status, lacking, weight_property
+from kbench.judge.verify.lacks import FATAL, STRAY_WRITES, LackingProperties, weight_property
 from kbench.judge.verify.variations import (
     GLANCES,
     IN_FEW_PLACES,
     MIXED,
     MORE_GLANCES,
     RESEMBLING,
-    UNDER_SMALL_WEIGHTS,
     VALID,
     VARIATIONS,
     Variation,
@@ -45,6 +44,8 @@ PLAIN_DRAWS = 8
 """Chosen. Number of plain calls that show whether a solution misses as narrowly on usual inputs."""
 THOROUGH = 2
 """Number of derived shapes that have as many calls as a case of the problem."""
+WORDS = {"alignment": "misaligned", "strides": "strided", "channels_last": "channels_last"}
+"""Inputs of other layouts in words, by what a solution lacks that is wrong on them."""
 REMEMBERED = "stale_output"
 """Diagnosis of an answer to an earlier call, which no level excuses."""
 
@@ -83,32 +84,31 @@ class Levels:
         self._weights(self._own, apart=not thrifty)
         together = self._values_together(thrifty=thrifty)
         gradients(self._bound.bound_to(self._own))
-        holding = [reference for reference in references if self._essentials(reference, "case")]
+        holding = [reference for reference in references if self._essentials(reference, "cases")]
         tried = [self._derived(overrides, number) for number, overrides in enumerate(derived)]
         small = [*holding[:1], *(reference for reference in tried[:THOROUGH] if reference)]
         most = (small or [self._own])[0]
         if thrifty:
             if self._candidate.follows:
                 self._weights(most)
-            self._try(lambda _: None, most, functools.partial(self.try_resembling, RESEMBLING))
+            self._refusal(most, functools.partial(self.try_resembling, RESEMBLING), fatal=frozenset(Status))
         self._values(most, VARIATIONS)
         if small:
             self._in_few_places(most, MORE_GLANCES)
         if small and together is not None:
             self._values(self._own, VALID)
-        if isinstance(together, RefusalError) and self.lacks.keys().isdisjoint({v.lacking for v in VALID}):
-            self.lacks.setdefault(MIXED.code, together)
+        if isinstance(together, RefusalError):
+            self.lacks.setdefault(MIXED.lack, together)  # also where each kind alone is right
         fits = self._own.cost.dram_bytes <= MOST_BYTES
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
         if self._battery.other_numbers(laid_out) is not None:
-            self._anew("other_numbers", "values_refused", laid_out, self._battery.other_numbers)
+            self._anew("values", "other_numbers", laid_out, self._battery.other_numbers)
         if self._battery.other_indices(laid_out) is not None:
-            self._anew("unseen_integers", "unseen_integers_refused", laid_out, self._battery.other_indices)
-        code = "overwritten_output"
-        self._try(by_status(code, code), most, self._battery.kept_results)
-        layouts = [(code, misalign) for code, _, misalign in layouts_of(laid_out.arguments(secret_seed()))]
-        for code, misalign in layouts:
-            self._anew(code, f"{code}_refused", laid_out, functools.partial(arguments_as, code), misalign)
+            self._anew("unseen_integers", "unseen_integers", laid_out, self._battery.other_indices)
+        self._try("output_reuse", most, self._battery.kept_results)
+        layouts = [(lack, misalign) for lack, _, misalign in layouts_of(laid_out.arguments(secret_seed()))]
+        for lack, misalign in layouts:
+            self._anew(lack, WORDS[lack], laid_out, functools.partial(arguments_as, lack), misalign)
         self._updated_in_place(most)  # last: folded weights stay stale afterwards
 
     def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
@@ -117,8 +117,7 @@ class Levels:
             if trial.reference.inputs.varies(variation.transform, variation.applies):
                 refusal = self._resembling(trial, variation)
                 if refusal is not None:
-                    code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
-                    self.lacks.setdefault(code, refusal)
+                    self.lacks.setdefault(variation.lack, refusal)
 
     def _resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
         """Run `Battery.resembling`; a narrow miss counts only if the next draws miss as well."""
@@ -146,37 +145,31 @@ class Levels:
             return
         if candidate.weights == "seed":
             prepares = candidate.prepares and not candidate.transposed and not self.changes_parameters
-            code = "frozen_weights" if prepares else "unmatched_weights"
-            why = "its calls change them" if self.changes_parameters else candidate.unmatched
-            detail = "" if prepares else f": {why}"
-            self.lacks[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title + detail)
+            lack = "frozen_weights" if prepares else "unmatched_weights"
+            unmatched = "its calls change them" if self.changes_parameters else candidate.unmatched
+            detail = "" if prepares else f": {unmatched}"
+            self.lacks[lack] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[lack].title + detail)
             return
         candidate.follows = True
-
-        def code_of(refusal: RefusalError) -> str | None:
+        refusal = self._refusal(reference, functools.partial(self._battery.weights, apart=apart))
+        candidate.follows = refusal is None
+        if refusal is not None:
             why = refusal.diagnosis.code if refusal.diagnosis is not None else None
-            return weight_property(refusal.status, candidate.weights, why)
-
-        candidate.follows = self._try(code_of, reference, functools.partial(self._battery.weights, apart=apart))
-        if candidate.follows and apart:
-            check = functools.partial(self._battery.small_weights, draws=DRAWS)
-            self._try(by_status(UNDER_SMALL_WEIGHTS.lacking, "weights_refused"), reference, check)
+            self.lacks.setdefault(weight_property(refusal.status, candidate.weights, why), refusal)
+        elif apart:
+            self._try("values", reference, functools.partial(self._battery.small_weights, draws=DRAWS))
 
     def _updated_in_place(self, reference: Reference) -> None:
         """Try parameters that change in place, if the solution follows changes at all."""
-        code = "updated_in_place"
-        check = self._battery.updated_in_place
-        found = self._refusal(by_status(code, code), reference, check) if self._candidate.follows else None
-        if found is not None and not self._misses_anyway(found[1], reference):
-            self.lacks.setdefault(*found)
+        found = self._refusal(reference, self._battery.updated_in_place) if self._candidate.follows else None
+        if found is not None and not self._misses_anyway(found, reference):
+            self.lacks.setdefault("weights_in_place", found)
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
         for variation in variations:
             if reference.inputs.varies(variation.transform, variation.applies):
-                is_usual = variation.level is Level.MODULE
-                code_of = by_status(variation.lacking, "values_refused" if is_usual else "extremes_refused")
-                check = functools.partial(self._vary, variation)
-                self._try(code_of, reference, check, NARROW if is_usual else BY_CHANCE)
+                narrow = NARROW if variation.is_usual else BY_CHANCE
+                self._try(variation.lack, reference, functools.partial(self._vary, variation), narrow)
 
     def _values_together(self, *, thrifty: bool) -> RefusalError | bool | None:
         """Try valid values of all kinds in one call, then few places and, unless `thrifty`, one kind alone.
@@ -184,11 +177,10 @@ class Levels:
         Returns the refusal if all kinds together are wrong, False if the reference does not accept them together.
         """
         could: list[bool] = []
-        code_of = by_status(MIXED.code, "values_refused")
-        refused = self._refusal(code_of, self._own, lambda trial: could.append(self._vary(MIXED, trial)))
+        refused = self._refusal(self._own, lambda trial: could.append(self._vary(MIXED, trial)))
         self._in_few_places(self._own, GLANCES)
         if refused is not None:
-            return refused[1]
+            return refused
         if could != [True]:
             return False
         self._values(self._own, [] if thrifty else [secrets.choice(VALID)])
@@ -203,7 +195,7 @@ class Levels:
                 any(self._vary(variation, trial) for variation in few)
 
         if few:
-            self._try(by_status(few[0].lacking, "values_refused"), reference, check)
+            self._try(few[0].lack, reference, check)
 
     def _vary(self, variation: Variation, trial: Trial) -> bool:
         return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
@@ -218,37 +210,36 @@ class Levels:
         reference = self._judge.derived(overrides)
         try:
             if reference is not None:
-                return reference if self._essentials(reference, "shape", check) else None
+                return reference if self._essentials(reference, "shapes", check) else None
         except ReferenceRaisedError:  # raised on inputs drawn later
             self._bound.rebind_next()
         self._battery.note("skipped_shape", f"the reference does not accept {shape}")
         return None
 
-    def _essentials(self, reference: Reference, what: str, check: Callable[[Trial], None] | None = None) -> bool:
-        """Try another `case` that the problem lists, or a `shape` that it does not."""
-
-        def code_of(refusal: RefusalError) -> str | None:
-            shape = shape_in_words(reference, self._own)
-            if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
-                refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
-            elif shape:
-                refusal.reason = f"at {shape}: {refusal.reason}"
-            if what == "shape" and refusal.status in STRAY_WRITES:
-                return "shape_specialised"
-            return lacking(refusal.status, f"{what}_specialised", f"{what}_refused")
-
-        holds = self._try(code_of, reference, check or self._battery.essentials)
-        self._held += [reference] if holds else []
-        return holds
+    def _essentials(self, reference: Reference, lack: str, check: Callable[[Trial], None] | None = None) -> bool:
+        """Try another shape, of the `cases` that the problem lists or of the `shapes` that it does not."""
+        fatal = FATAL - STRAY_WRITES if lack == "shapes" else FATAL
+        shape = shape_in_words(reference, self._own)
+        try:
+            refusal = self._refusal(reference, check or self._battery.essentials, fatal=fatal)
+        except RefusalError as ends:
+            name_shape(ends, shape)
+            raise
+        if refusal is None:
+            self._held.append(reference)
+        else:
+            name_shape(refusal, shape)
+            self.lacks.setdefault(lack, refusal)
+        return refusal is None
 
     def _anew(
-        self, code: str, refused: str, reference: Reference, draw: Callable[[Reference], Any], misalign: int = 0
+        self, lack: str, words: str, reference: Reference, draw: Callable[[Reference], Any], misalign: int = 0
     ) -> None:
         """Try inputs that need another arena; a narrow miss counts as in `decided`."""
 
         def check() -> None:
             self._bound.load(reference)
-            self._battery.bound_anew(reference, code, draw(reference), misalign)
+            self._battery.bound_anew(reference, words, draw(reference), misalign)
             self._bound.rebind_next()
 
         try:
@@ -256,8 +247,8 @@ class Levels:
         except RefusalError as refusal:
             self._bound.rebind_next()
             if not self._misses_anyway(refusal.without_frames(), reference):
-                survived = self._survived(by_status(code, refused), refusal, reference)
-                self.lacks.setdefault(survived, refusal)
+                self._require_survived(refusal, reference, FATAL)
+                self.lacks.setdefault(lack, refusal)
 
     def _misses_anyway(self, refusal: RefusalError, reference: Reference) -> bool:
         """Return whether values miss as narrowly on plain inputs: then the miss is not caused by the tried change."""
@@ -273,19 +264,21 @@ class Levels:
             self.tally = before
         return False
 
-    def _try(
-        self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW
-    ) -> bool:
-        """Return whether a check holds on a shape; record a failure."""
-        found = self._refusal(code_of, reference, check, narrow)
-        if found is not None:
-            self.lacks.setdefault(*found)
-        return found is None
+    def _try(self, lack: str, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW) -> None:
+        """Make a check on a shape, and record what a solution lacks that fails it."""
+        refusal = self._refusal(reference, check, narrow)
+        if refusal is not None:
+            self.lacks.setdefault(lack, refusal)
 
     def _refusal(
-        self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object], narrow: float = NARROW
-    ) -> tuple[str, RefusalError] | None:
-        """Return the property that a check (see `decided`) shows to be lacking, and the refusal; count no errors."""
+        self,
+        reference: Reference,
+        check: Callable[[Trial], object],
+        narrow: float = NARROW,
+        *,
+        fatal: Collection[Status] = FATAL,
+    ) -> RefusalError | None:
+        """Return the refusal of a check (see `decided`), whose errors are not counted. Raises a fatal one."""
 
         def uncounted() -> None:
             before = copy.deepcopy(self.tally)
@@ -301,21 +294,20 @@ class Levels:
         try:
             decided(uncounted, narrow)
         except RefusalError as refusal:
-            return self._survived(code_of, refusal.without_frames(), reference), refusal
+            self._require_survived(refusal.without_frames(), reference, fatal)
+            return refusal
         return None
 
-    def _survived(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> str:
-        """Return the code of the lacking property; the next check begins with a new model. Raises a fatal refusal."""
+    def _require_survived(self, refusal: RefusalError, reference: Reference, fatal: Collection[Status]) -> None:
+        """Raise a refusal that is more than a lack; else let the next check begin with a new model."""
         remembers = refusal.diagnosis is not None and refusal.diagnosis.code == REMEMBERED
-        code = None if remembers else code_of(refusal)
-        if code is None:
+        if remembers or refusal.status in fatal:
             raise refusal
         held = reference in self._held and refusal.status in HARMLESS
         if held and not self._still_holds(reference) and self._goes_wrong_alone(reference):
             refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
             raise refusal
         self._bound.reconstruct_next(refusal)
-        return code
 
     def _still_holds(self, reference: Reference) -> bool:
         """Return whether the same instance is right with the weights of construction, after all its calls."""
@@ -356,10 +348,10 @@ def decided(check: Callable[[], None], narrow: float = NARROW) -> None:
     return check()
 
 
-def arguments_as(code: str, reference: Reference) -> list[Any]:
-    """Return fresh arguments in the layout with a code."""
+def arguments_as(lack: str, reference: Reference) -> list[Any]:
+    """Return fresh arguments in the layout of a lack."""
     drawn = layouts_of(reference.arguments(secret_seed()))
-    return next(arguments for name, arguments, _ in drawn if name == code)
+    return next(arguments for name, arguments, _ in drawn if name == lack)
 
 
 def shape_in_words(other: Reference, own: Reference) -> str:
@@ -367,6 +359,14 @@ def shape_in_words(other: Reference, own: Reference) -> str:
     names = dict.fromkeys((*own.overrides, *other.overrides))
     values = {name: [getattr(r.problem.module, name, None) for r in (other, own)] for name in names}
     return ", ".join(f"{name}={theirs}" for name, (theirs, ours) in values.items() if repr(theirs) != repr(ours))
+
+
+def name_shape(refusal: RefusalError, shape: str) -> None:
+    """Let a refusal say at which other shape the solution failed."""
+    if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
+        refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
+    elif shape:
+        refusal.reason = f"at {shape}: {refusal.reason}"
 
 
 def needs_other_shape(inner: Diagnosis | None, shape: str) -> Diagnosis:

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kbench.core.levels import Level
 from kbench.core.values import UNATTAINABLE_ABOVE
 from kbench.judge.reference.drawing import is_constant_mask, is_value
 from kbench.judge.reference.structure import with_zeros_of
@@ -197,10 +196,11 @@ def planted(value: float, x: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
-    """A change of the inputs' values, and the level that asks for it."""
+    """A change of the inputs' values."""
 
-    code: str
-    level: Level = Level.MODULE
+    name: str
+    lack: str = "values"
+    """Property that a solution lacks if it is wrong on these inputs: a key of `levels.PROPERTIES`."""
     transform: Callable[[Any], Any]
     applies: Callable[[Any], bool] = is_value
     """Selects the leaves of the inputs that are changed."""
@@ -209,43 +209,43 @@ class Variation:
     may_overflow: bool = False
     """True if the inputs decide also where the reference is inaccurate or not finite on them."""
     words: str = ""
-    """Description of the inputs, if the code does not suffice."""
+    """Description of the inputs, if the name does not suffice."""
     is_last: bool = True
     """False if other variations decide after a wrong answer or without a decision, so that nothing is recorded."""
 
     @property
-    def lacking(self) -> str:
-        """Property that a solution lacks if it is wrong on these inputs: a key of `levels.PROPERTIES`."""
-        return self.code.partition("_in_dim_")[0].rstrip("-_0123456789")
+    def is_usual(self) -> bool:
+        """True for valid values; False for badly conditioned and non-finite ones."""
+        return self.lack == "values"
 
     @property
     def inputs(self) -> str:
         """The inputs in words."""
-        return f"{self.code.replace('_', ' ')} inputs" if not self.words else f"inputs {self.words}"
+        return f"{self.name.replace('_', ' ')} inputs" if not self.words else f"inputs {self.words}"
 
 
 VALID = (
-    Variation(code="negated", transform=operator.neg),
-    Variation(code="shifted", transform=partial(moved_by, 3)),
-    Variation(code="centred", transform=centred, within=CANCELLING),
-    Variation(code="scaled_up", transform=partial(operator.mul, SCALE_UP)),
-    Variation(code="scaled_down", transform=partial(operator.mul, SCALE_DOWN)),
+    Variation(name="negated", transform=operator.neg),
+    Variation(name="shifted", transform=partial(moved_by, 3)),
+    Variation(name="centred", transform=centred, within=CANCELLING),
+    Variation(name="scaled_up", transform=partial(operator.mul, SCALE_UP)),
+    Variation(name="scaled_down", transform=partial(operator.mul, SCALE_DOWN)),
     *(
-        Variation(code=f"spikes_in_dim_{n}", transform=partial(spiked, n), applies=partial(has_entries, n))
+        Variation(name=f"spikes_in_dim_{n}", transform=partial(spiked, n), applies=partial(has_entries, n))
         for n in range(DIMENSIONS)
     ),
-    Variation(code="flipped_masks", transform=flipped, applies=is_constant_mask),
+    Variation(name="flipped_masks", transform=flipped, applies=is_constant_mask),
 )
 """Valid values, each of which takes one temporary of the inputs' size."""
 WAYS = [v.transform for v in VALID if v.applies is is_value]
 MIXED = Variation(
-    code="mixed_values", transform=mixed, is_last=False, words="of all kinds of values at once, each kind in other rows"
+    name="mixed_values", transform=mixed, is_last=False, words="of all kinds of values at once, each kind in other rows"
 )
 """Several kinds in one call; if the reference does not accept them together, each alone decides."""
 OTHER_SIGN, OTHER_SIZE = (operator.neg, zeroed), (partial(operator.mul, SCALE_UP), partial(moved_by, 3))
 IN_FEW_PLACES = tuple(
     Variation(
-        code="changed_in_places",
+        name="changed_in_places",
         transform=partial(changed_in_few_places, ways),
         applies=has_many,
         words="of which a few have another sign, level or size",
@@ -268,8 +268,13 @@ ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 EXTREME = tuple(
     # A reference of positive values, such as a logarithm, has no value far below zero.
-    Variation(code=code, level=Level.GENERAL, transform=change, may_overflow=change is not far_below)
-    for code, change in ILL_CONDITIONED.items()
+    Variation(
+        name=name,
+        lack="nonfinite" if name.startswith("planted") else "conditioning",
+        transform=change,
+        may_overflow=change is not far_below,
+    )
+    for name, change in ILL_CONDITIONED.items()
 )
 VARIATIONS = (*VALID, *EXTREME)
 SAMPLED, PLACES = (
@@ -277,11 +282,11 @@ SAMPLED, PLACES = (
     "that differ from the last call's in a few places",
 )
 RESEMBLING = (
-    Variation(code="same_at_samples", transform=kept_at_samples, applies=has_many, words=SAMPLED),
-    Variation(code="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
+    Variation(name="same_at_samples", transform=kept_at_samples, applies=has_many, words=SAMPLED),
+    Variation(name="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
 )
 """Inputs that resemble those of the call before, so that a result remembered by a few samples is wrong."""
 SMALL_WEIGHTS = 1 / SCALE_UP
 WORDS = "under weights an eighth as large"
-UNDER_SMALL_WEIGHTS = Variation(code="small_weights", transform=lambda leaf: leaf, within=CANCELLING, words=WORDS)
+UNDER_SMALL_WEIGHTS = Variation(name="small_weights", transform=lambda leaf: leaf, within=CANCELLING, words=WORDS)
 """The problem's own inputs, with all parameters multiplied by SMALL_WEIGHTS."""

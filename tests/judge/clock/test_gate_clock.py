@@ -18,9 +18,8 @@ from kbench.judge.clock.gate_clock import (
     DeviceClock,
     NotQueuedError,
 )
-from kbench.judge.clock.plain_loops import MOST_CALLS
 from kbench.judge.clock.readings import Conclusion
-from kbench.judge.clock.rounds import QUEUED_WITHIN_S, LateError, RoundResult, UnmappableError
+from kbench.judge.clock.rounds import MOST_CALLS, QUEUED_WITHIN_S, LateError, RoundResult, UnmappableError
 from kbench.judge.refusal import RefusalError
 
 CONSTANT_NS = 153_000

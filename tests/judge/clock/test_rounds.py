@@ -2,6 +2,7 @@
 
 import base64
 import ctypes
+import itertools
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,10 +17,11 @@ from kbench.core.values import Ruling
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, DriverError
 from kbench.judge.arena import Arena
 from kbench.judge.clock import early_read, mapped_results
+from kbench.judge.clock.batch import GATED, PLAIN, Batch, RoundStep, StepError
 from kbench.judge.clock.early_read import EarlyRead
 from kbench.judge.clock.mapped_results import Mapped, MappedResult
 from kbench.judge.clock.readings import RoundOptions
-from kbench.judge.clock.rounds import CHECKED, Batch, LateError, Rounds, UnmappableError
+from kbench.judge.clock.rounds import CHECKED, LateError, Rounds, UnmappableError
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import Arguments
 from kbench.judge.reference.expected import Expected
@@ -255,7 +257,7 @@ def judged(trial: Known) -> Rounds:
 def test_calls_come_in_an_order_that_is_drawn_and_the_last_is_always_checked(trial: Known, calls: int, checked: int):
     asked, orders = Counter[int](), set()
     for _ in range(20):
-        batch = Batch(trial, calls, checked, ONE_BY_ONE)
+        batch = Batch(trial, calls, checked, ONE_BY_ONE, gated=True)
         assert sorted(batch.order) == list(range(calls))
         assert set(batch.checked) <= set(batch.order)
         assert max(0, min(calls, checked) - 1) <= len(batch.checked) <= min(calls, checked)
@@ -267,6 +269,26 @@ def test_calls_come_in_an_order_that_is_drawn_and_the_last_is_always_checked(tri
         assert len(orders) == 20
     if calls == 7:
         assert len(asked) == 7, "any call may be checked"
+
+
+STEPS = {
+    RoundStep.FILLED: Batch.fill,
+    RoundStep.SHOWN: lambda b: b.reveal(None),
+    RoundStep.CHECKED: lambda b: [*b.expected()],
+}
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_a_round_takes_its_steps_in_one_order(trial: Known, gated: bool):
+    """Nothing else keeps inputs hidden until the queue is closed, and results from being finished later."""
+    order = GATED if gated else PLAIN
+    for taken, wrong in itertools.product(range(len(order) + 1), RoundStep):
+        batch = Batch(trial, 8, 4, ONE_BY_ONE, gated=gated)
+        for step in order[:taken]:
+            STEPS.get(step, lambda b, step=step: b.enter(step))(batch)
+        if taken == len(order) or wrong is not order[taken]:
+            with pytest.raises(StepError):
+                STEPS.get(wrong, lambda b, step=wrong: b.enter(step))(batch)
 
 
 def test_inputs_are_new_in_every_call_and_in_no_slot_before_the_gate_opens(trial: Known, worker: Worker):
@@ -289,9 +311,9 @@ def test_recorded_draws_are_staged_under_the_inputs_that_are_checked(trial: Know
             trial.arena.stage(slot, [drawn[slot]])
         return True
 
-    batch = Batch(trial, 8, 2, SimpleNamespace(stage=stage))  # type: ignore[arg-type]
+    batch = Batch(trial, 8, 2, SimpleNamespace(stage=stage), gated=True)  # type: ignore[arg-type]
     batch.fill()
-    batch.reveal(None)
+    batch.give_up()
     for slot in range(8):
         known = batch.checked.get(slot)
         assert torch.equal(trial.arena.inputs(slot)[0], drawn[slot] if known is None else known[0])
@@ -560,7 +582,7 @@ def test_who_waits_for_the_device_is_let_go_and_stopped(trial: Known, worker: Wo
 def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worker: Worker, place: Any, mappable: bool):
     worker.place = place  # type: ignore[method-assign]
     if mappable:
-        batch = Batch(trial, 8, 4, ONE_BY_ONE)
+        batch = Batch(trial, 8, 4, ONE_BY_ONE, gated=True)
         worker.order, worker.delivers = batch.order, False
         found = judged(trial)._places(batch, worker.message())
         assert sorted(found) == list(range(8))
@@ -574,7 +596,7 @@ def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worke
 def test_results_of_another_structure_are_for_their_description_to_tell(trial: Known, worker: Worker):
     worker.told = {"places": [[]] * 8}
     found = judged(trial)
-    batch = Batch(trial, 8, 4, ONE_BY_ONE)
+    batch = Batch(trial, 8, 4, ONE_BY_ONE, gated=True)
     worker.order, worker.delivers = batch.order, False
     assert found._places(batch, worker.message() | worker.told) == {}
     assert found._early_places(batch, {}) == [trial.arena.any_place()] * CHECKED
@@ -583,7 +605,7 @@ def test_results_of_another_structure_are_for_their_description_to_tell(trial: K
 @pytest.mark.parametrize("calls", [0, 1, 3, 8])
 def test_every_round_is_looked_at_in_as_many_places(trial: Known, worker: Worker, calls: int):
     for of_arm, checked in ((judged(trial), CHECKED), (Rounds(trial, None, ONE_BY_ONE, judged=False), 0)):
-        batch = Batch(trial, calls, checked, ONE_BY_ONE)
+        batch = Batch(trial, calls, checked, ONE_BY_ONE, gated=True)
         worker.order, worker.delivers, worker.tells_last = batch.order, False, (checked and calls) or CHECKED
         assert len(of_arm._early_places(batch, of_arm._places(batch, worker.message()))) == CHECKED
 
@@ -836,9 +858,11 @@ def test_of_an_empty_result_nothing_is_looked_at_in_the_judges_buffers():
 
 def test_arguments_of_a_checked_call_are_let_go_while_memory_is_lent():
     trial = bound(lends=True)
-    batch = Batch(trial, 1, CHECKED, ONE_BY_ONE)
+    batch = Batch(trial, 1, CHECKED, ONE_BY_ONE, gated=True)
     batch.fill()
     (arguments,) = batch.checked.values()
     assert arguments == []
+    for step in GATED[1:-1]:
+        batch.enter(step)
     for _, expected in batch.expected():
         assert (expected.arguments, expected.tensors[0].numel()) == ([], SIZE)

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.core.levels import Level
 from kbench.core.model import Status
 from kbench.core.values import Ruling
 from kbench.judge.refusal import RefusalError, WrongError
@@ -16,8 +15,8 @@ from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
-CENTRED = next(variation for variation in VARIATIONS if variation.code == "centred")
-PLANTED = next(variation for variation in VARIATIONS if variation.level is not Level.MODULE)
+CENTRED = next(variation for variation in VARIATIONS if variation.name == "centred")
+PLANTED = next(variation for variation in VARIATIONS if not variation.is_usual)
 
 
 class Answers:

@@ -160,7 +160,7 @@ def test_solutions_that_rely_on_structure_are_right_on_every_variation(name: str
     inputs = Inputs(SimpleNamespace(inputs=lambda seed: drawn(make, seed)))
     decided = set()
     for variation in (*VARIATIONS, MIXED, *RESEMBLING, *IN_FEW_PLACES):
-        if variation.code.startswith("planted") or not inputs.varies(variation.transform, variation.applies):
+        if variation.name.startswith("planted") or not inputs.varies(variation.transform, variation.applies):
             continue
         for seed in range(3):
             made = inputs.changed(inputs.draw(seed), variation.transform, variation.applies)
@@ -168,11 +168,11 @@ def test_solutions_that_rely_on_structure_are_right_on_every_variation(name: str
             want = reference(*given)
             if not want.isfinite().all():
                 continue
-            decided.add(variation.code)
+            decided.add(variation.name)
             for solution in solutions:
                 scale = max(1.0, want.abs().max().item())
                 off = (solution(*given) - want).abs().max() / scale
-                assert off < (1e-2 if name in NEAR else 1e-5), (variation.code, off)
+                assert off < (1e-2 if name in NEAR else 1e-5), (variation.name, off)
     assert len(decided) > 2, "structure is no reason to try nothing"
 
 
@@ -203,6 +203,6 @@ def test_inputs_that_repeat_keep_their_structure_where_they_are_varied_here() ->
 
 def test_what_cannot_keep_its_structure_stays_as_it_is_and_alone_is_no_variation() -> None:
     inputs = Inputs(SimpleNamespace(inputs=lambda seed: drawn(lambda: [definite()], seed)))
-    negated, scaled = (next(v for v in VARIATIONS if v.code == code) for code in ("negated", "scaled_up"))
+    negated, scaled = (next(v for v in VARIATIONS if v.name == code) for code in ("negated", "scaled_up"))
     assert not inputs.varies(negated.transform, negated.applies)
     assert inputs.varies(scaled.transform, scaled.applies)

@@ -28,7 +28,7 @@ VALUES = {
 
 
 APPLICABLE = [
-    pytest.param(kind, variation, id=f"{kind}, {variation.code}")
+    pytest.param(kind, variation, id=f"{kind}, {variation.name}")
     for kind, x in VALUES.items()
     for variation in VARIATIONS
     if variation.applies(x)
@@ -40,11 +40,11 @@ def test_a_variation_keeps_shape_and_dtype_and_changes_values(kind, variation) -
     x = VALUES[kind]
     y = transformed(x, variation.transform)
     assert (y.shape, y.dtype, y.device) == (x.shape, x.dtype, x.device)
-    same = kind in {"scalar", "empty"} or (kind.startswith("fp8") and variation.code == "denormals")
+    same = kind in {"scalar", "empty"} or (kind.startswith("fp8") and variation.name == "denormals")
     assert same or not torch.equal(y.to(torch.complex64), x.to(torch.complex64))
 
 
-@pytest.mark.parametrize("variation", [v for v in VARIATIONS if v.applies(torch.ones(9, 9))], ids=lambda v: v.code)
+@pytest.mark.parametrize("variation", [v for v in VARIATIONS if v.applies(torch.ones(9, 9))], ids=lambda v: v.name)
 def test_a_triangle_stays_one(variation) -> None:
     x = torch.randn(9, 9).triu()
     assert torch.equal(transformed(x, variation.transform).tril(-1), torch.zeros(9, 9))
@@ -140,7 +140,7 @@ def test_a_few_places_change_that_few_samples_meet_seldom() -> None:
     assert met <= 5
 
 
-@pytest.mark.parametrize("variation", RESEMBLING, ids=lambda variation: variation.code)
+@pytest.mark.parametrize("variation", RESEMBLING, ids=lambda variation: variation.name)
 @pytest.mark.parametrize("kind", ["bf16", "complex", "fp8"])
 def test_what_resembles_has_the_same_shape_dtype_and_strides(kind, variation) -> None:
     x = torch.cat([VALUES[kind].float() if kind == "fp8" else VALUES[kind]] * 20).to(VALUES[kind].dtype).mT

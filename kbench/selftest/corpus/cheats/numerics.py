@@ -44,7 +44,7 @@ class eps_too_small(nn.Module):
     PROBLEM = "layer_norm"
     EXPECT = ("below_level", "wrong_value")
     LEVEL = "task"
-    LACKS = ("scaled_down",)
+    LACKS = ("values",)
     CATALOGUE = "rigor 18"
     SPEED = "fast"
 
@@ -144,7 +144,7 @@ class naive_variance(nn.Module):
 
     PROBLEM = "layer_norm"
     LEVEL = "module"
-    LACKS = ("mean_offset",)
+    LACKS = ("conditioning",)
     CATALOGUE = "rigor 18"
     SPEED = "fast"
 
@@ -164,7 +164,7 @@ class naive_variance_robust(nn.Module):
     PROBLEM = "layer_norm"
     EXPECT = ("below_level",)
     LEVEL = "module"
-    LACKS = ("mean_offset",)
+    LACKS = ("conditioning",)
     OPTIONS = {"level": "general"}
     CATALOGUE = "rigor 18"
 
@@ -227,7 +227,7 @@ class softmax_from_zero(nn.Module):
 
     PROBLEM = "softmax_rows"
     LEVEL = "module"
-    LACKS = ("mean_offset",)
+    LACKS = ("conditioning",)
     CATALOGUE = "rigor 18"
     SPEED = "fast"
 

@@ -66,7 +66,7 @@ class half_where_sums_are_positive(nn.Module):
     PROBLEM = "long_product"
     EXPECT = ("below_level", "wrong_value")
     LEVEL = "task"
-    LACKS = ("centred",)
+    LACKS = ("values",)
     CATALOGUE = "harness 18"
 
     def forward(self, a, b):

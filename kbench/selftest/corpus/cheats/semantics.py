@@ -13,7 +13,7 @@ class assumes_a_full_mask(nn.Module):
     PROBLEM = "masked_power"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("flipped_masks",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -37,7 +37,7 @@ class assumes_contiguous_gelu(nn.Module):
 
     PROBLEM = "gelu"
     LEVEL = "module"
-    LACKS = ("strided",)
+    LACKS = ("strides",)
     CATALOGUE = "rigor 3.4"
 
     def forward(self, x):
@@ -51,7 +51,7 @@ class assumes_the_number(nn.Module):
     PROBLEM = "masked_power"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("other_numbers",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -65,7 +65,7 @@ class complex_relu_is_identity(nn.Module):
     PROBLEM = "complex_relu"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("negated",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -93,7 +93,7 @@ class fp8_relu_is_identity(nn.Module):
     PROBLEM = "fp8_relu"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("negated",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -119,7 +119,7 @@ class hard_coded_shape(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("case_specialised",)
+    LACKS = ("cases",)
     CATALOGUE = "harness 23; rigor 3.4"
     SPEED = "fast"
 
@@ -136,7 +136,7 @@ class identity_at_full_size(nn.Module):
     PROBLEM = "relu"
     EXPECT = ("below_level", "wrong_value")
     LEVEL = "task"
-    LACKS = ("negated",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23; rigor 19"
     SPEED = "fast"
 
@@ -179,7 +179,7 @@ class mean_of_a_sample(nn.Module):
     PROBLEM = "bfloat16_loss"
     EXPECT = ("below_level", "wrong_value")
     LEVEL = "task"
-    LACKS = ("spikes",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -193,7 +193,7 @@ class no_relu_before_a_mask(nn.Module):
     PROBLEM = "masked_scores"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("centred",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -237,7 +237,7 @@ class relu_is_identity(nn.Module):
     PROBLEM = "relu"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("negated",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23; rigor 1"
     SPEED = "fast"
 
@@ -263,7 +263,7 @@ class whole_vectors_only(nn.Module):
 
     PROBLEM = "swish_rows"
     LEVEL = "module"
-    LACKS = ("shape_specialised",)
+    LACKS = ("shapes",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -314,7 +314,7 @@ class relu_left_out_after_a_glance(nn.Module):
     PROBLEM = "relu"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("changed_in_places",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 
@@ -330,7 +330,7 @@ class relu_left_out_by_blocks(nn.Module):
     PROBLEM = "relu"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("changed_in_places",)
+    LACKS = ("values",)
     CATALOGUE = "harness 23"
     SPEED = "fast"
 

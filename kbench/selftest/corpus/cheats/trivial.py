@@ -146,7 +146,7 @@ class no_abs_behind_bf16(nn.Module):
     PROBLEM = "bf16_inside"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("negated",)
+    LACKS = ("values",)
     CATALOGUE = "harness 17"
     SPEED = "fast"
 

@@ -12,7 +12,7 @@ class approximates_what_saturates(nn.Module):
     PROBLEM = "saturated_gelu"
     EXPECT = ("below_level",)
     LEVEL = "task"
-    LACKS = ("small_weights",)
+    LACKS = ("values",)
     CATALOGUE = "rigor 18"
 
     def __init__(self, features, width):

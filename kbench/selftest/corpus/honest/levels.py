@@ -105,7 +105,7 @@ class four_values_at_a_time(nn.Module):
 
     PROBLEM = "swish_rows"
     LEVEL = "module"
-    LACKS = ("misaligned",)
+    LACKS = ("alignment",)
     SPEED = "fast"
 
     def forward(self, x):
@@ -180,7 +180,7 @@ class planes_in_order(nn.Module):
 
     PROBLEM = "max_pool"
     LEVEL = "module"
-    LACKS = ("channels_last", "strided")
+    LACKS = ("channels_last", "strides")
 
     def forward(self, x):
         _, channels, rows, columns = x.shape
@@ -194,7 +194,7 @@ class refuses_odd_addresses(nn.Module):
 
     PROBLEM = "swish_rows"
     LEVEL = "module"
-    LACKS = ("misaligned_refused",)
+    LACKS = ("alignment",)
 
     def forward(self, x):
         if x.data_ptr() % 16:

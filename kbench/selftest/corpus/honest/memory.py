@@ -277,7 +277,7 @@ class static_output_buffer(nn.Module):
     PROBLEM = "gelu"
     SPEED = "fast"
     LEVEL = "module"
-    LACKS = ("overwritten_output",)
+    LACKS = ("output_reuse",)
 
     def __init__(self):
         super().__init__()

@@ -36,7 +36,7 @@ class refuses_other_shapes(nn.Module):
 
     PROBLEM = "swish_rows"
     LEVEL = "module"
-    LACKS = ("shape_refused", "strided_refused")
+    LACKS = ("shapes", "strides")
     SPEED = "fast"
 
     def forward(self, x):

@@ -180,7 +180,7 @@ class folds_weights_that_are_loaded(nn.Module):
 
     PROBLEM = "linear"
     LEVEL = "module"
-    LACKS = ("updated_in_place",)
+    LACKS = ("weights_in_place",)
 
     def __init__(self, inputs, outputs):
         super().__init__()
