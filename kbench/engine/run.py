@@ -70,7 +70,7 @@ def run(
     missing or quarantined; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
     """
     device = selection.choose(options.device)
-    options, solutions = replace(fit_to(options, device), device=device.kind), registry.with_unique_names(solutions)
+    options, solutions = fit_to(options, device), registry.with_unique_names(solutions)
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)

@@ -226,7 +226,6 @@ class FixtureRunner:
     def _task(self, fixture: Fixture, *, alone: bool) -> Task:
         device, settings = self._devices[0], Settings()
         options = fit_to(options_for(fixture, self._scratch, alone=alone), device)
-        options = replace(options, device=device.kind)
         sanitizer.require(options, device)
         problem = registry.find_problem(problem_path(self._staged, fixture.problem), settings)
         found = registry.find_solution(problem, self._staged / fixture.source, settings, entry=fixture.entry)

@@ -32,10 +32,12 @@ class Worker:
     def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
         self.number, self.compiler = number, compiler
         self.alive, self.has_ended, self.is_ready = True, False, True
-        self.child = SimpleNamespace(watch_memory=lambda _: None)
         self.observed = Observed()
         self.opened: str | None = None
         self.weights, self.spec = "name", None
+
+    def watch_memory(self, limit_bytes: int) -> None:
+        self.memory_limit_bytes = limit_bytes
 
     def prepare(self) -> None:
         self.prepared = True
