@@ -72,6 +72,7 @@ def main(flags: SweepFlags) -> int:
     from kbench.engine.crew import Crew
     from kbench.engine.ladder import unfinished
     from kbench.engine.plan import make_tasks
+    from kbench.engine.rows import rows_of
     from kbench.engine.sweep import Sweep
     from kbench.report import swept
 
@@ -110,7 +111,7 @@ def main(flags: SweepFlags) -> int:
         output.show(
             text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
             json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),
-            csv=lambda: render_records((row for one in verdicts for row, _ in one.rows(summary.run, "")), ResultRow),
+            csv=lambda: render_records((row for v in verdicts for row, _ in rows_of(v, summary.run, "")), ResultRow),
             md=lambda: swept.render_markdown(summary, verdicts),
         )
         if flags.junit is not None:

@@ -35,8 +35,8 @@ LANES = {"cuda": 4, "cpu": 1}
 TICK_S = 0.2
 
 MakeEvaluator = Callable[[DeviceChoice, Guard, Path], Evaluator]
-Opening = Callable[[Lane, Builds, Sequence[Task]], Iterator[SweepEvent]]
-"""What the only lane of a run does before its first unit, builds included."""
+Preparation = Callable[[Lane, Builds, Sequence[Task]], Iterator[SweepEvent]]
+"""Work of the only lane of a run before its first unit, builds included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Crew:
         scratch: Path,
         write: Write,
         make: MakeEvaluator | None = None,
-        opening: Opening | None = None,
+        opening: Preparation | None = None,
     ):
         self._options = options
         self._scratch = scratch

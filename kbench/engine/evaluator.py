@@ -94,7 +94,10 @@ class Evaluator:
         asked = problem, manifest.identity(problem.path), options
         if self._bench is None or self._bench.judges != asked:
             self.close()
-            context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
+            stages_s, scratch = self._budgets.stages_s, self._scratch
+            context = RunContext(
+                options=options, device=self._device, rung=self._rung, scratch=scratch, stages_s=stages_s
+            )
             looking = sanitizer.Sanitizer(problem, context)
             self._bench = Bench(problem=problem, problem_sha256=asked[1], context=context, sanitizer=looking, files=[])
         bench = self._bench
@@ -211,9 +214,7 @@ class Evaluator:
     ) -> Generator[StageEvent, None, Evaluated]:
         """Have the judge evaluate a solution; yields the stages, and returns its answer."""
         request = self._request(judge, unit, following, left, rehearsed=rehearsed)
-        stages = self._present.sanitizer.around(
-            judge, request, unit.solution, unit.case, found.cost.dram_bytes, self._budgets.stages_s
-        )
+        stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
         while True:
             try:
                 stage, ok, elapsed_s = next(stages)

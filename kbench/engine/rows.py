@@ -1,20 +1,35 @@
 """The row of a unit in a results file."""
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kbench.build import manifest
+from kbench.build import hints, manifest
 from kbench.catalog.registry import Entry
-from kbench.core import roofline
-from kbench.core.model import SCHEMA_VERSION, Cost, Failed, Passed, ResultRow, Timing
+from kbench.core import roofline, stats
+from kbench.core.budget import advice
+from kbench.core.events import Judged
+from kbench.core.kernel_names import flag_of
+from kbench.core.model import (
+    SCHEMA_VERSION,
+    Cost,
+    Failed,
+    Finding,
+    FindingKind,
+    Outcome,
+    Passed,
+    ResultRow,
+    Sample,
+    Timing,
+)
 from kbench.core.version import __version__
+from kbench.engine.task import TaskVerdict
+from kbench.storage import rows as rowmaker
 from kbench.storage.rows import figures, git_state
-
-if TYPE_CHECKING:
-    from kbench.engine.task import TaskVerdict
 
 ENVIRONMENT_COLUMNS = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
 ERROR_COLUMNS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
@@ -35,7 +50,51 @@ def provenance_of(problem: Entry, run_id: str, started_utc: str | None = None) -
     }
 
 
-def make_row(provenance: dict[str, Any], verdict: "TaskVerdict") -> ResultRow:
+def rows_of(verdict: TaskVerdict, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
+    """Return the rows of a task's processes for a results file, each with its samples."""
+    provenance = provenance_of(verdict.task.problem, run_id, started_utc)
+    so_far = [replace(verdict, results=verdict.results[: count + 1]) for count in range(len(verdict.results))]
+    made = tuple(make_row(provenance, each) for each in so_far)
+    outcome = verdict.outcome
+    if isinstance(outcome, Passed) and outcome.timings:
+        made = rowmaker.with_interval(made, outcome.timings, verdict.task.options.precision)
+        made = rowmaker.with_own_share(made, outcome.own_share, _share_flag(verdict.task.solution, outcome.own_share))
+    return [(row, result.samples) for row, result in zip(made, verdict.results, strict=True)]
+
+
+def _share_flag(solution: Entry, share: float | None) -> str:
+    """Return the flag that follows from the share of the solution's own kernels; empty for none."""
+    if share is None or solution.builtin is not None:
+        return ""
+    return flag_of(share, declares_kernels=hints.declares_kernels(solution.path, solution.builtin))
+
+
+def judged_of(verdict: TaskVerdict, run_id: str = "", started_utc: str = "") -> Judged:
+    """Return a verdict as `run` reports it, with what more time would bring if the budget ended it."""
+    return Judged(
+        solution=verdict.task.solution.name,
+        case=(verdict.last.case or verdict.task.case).name,
+        outcome=_with_advice(verdict),
+        rows=tuple(row for row, _ in rows_of(verdict, run_id, started_utc)),
+        stage_s=dict(verdict.stage_s),
+        weight=verdict.task.case.weight,
+    )
+
+
+def _with_advice(verdict: TaskVerdict) -> Outcome:
+    """Return the outcome, with a finding on what more time would bring if the budget ended the measurement."""
+    outcome, options = verdict.outcome, verdict.task.options
+    if not isinstance(outcome, Passed) or not outcome.timings or verdict.wants_more or options.budget_s is None:
+        return outcome
+    interval, done = stats.timings_interval(outcome.timings), len(outcome.timings)
+    if interval is None or done >= options.max_processes or interval.half_width <= math.log1p(options.precision):
+        return outcome
+    message = advice(interval.half_width, options.precision, verdict.stage_s["time"], done)
+    found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
+    return replace(outcome, findings=(*outcome.findings, found))
+
+
+def make_row(provenance: dict[str, Any], verdict: TaskVerdict) -> ResultRow:
     """Make the row of a task's last process, with its own errors; a failure has no time and no speed-up."""
     task, result, outcome = verdict.task, verdict.last, verdict.outcome
     options, solution, case = task.options, task.solution, result.case or task.case

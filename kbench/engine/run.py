@@ -38,6 +38,7 @@ from kbench.engine.ladder import unfinished
 from kbench.engine.lane import Lane
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
+from kbench.engine.rows import judged_of, rows_of
 from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
@@ -210,12 +211,12 @@ class RunFiles:
         """Write the rows of a task as its processes so far make them, in place of earlier ones; return them."""
         self._standing[verdict.task.key] = verdict
         self.environment, self.peaks = verdict.last.environment or self.environment, verdict.last.peaks or self.peaks
-        rows = verdict.rows(self._header.run, self._header.started_utc)[from_process:]
+        rows = rows_of(verdict, self._header.run, self._header.started_utc)[from_process:]
         return tuple(self._writer.append(row, samples) for row, samples in rows)
 
     def judged(self, verdict: TaskVerdict) -> Judged:
         """Return the verdict as an event, once its rows have what only all its processes show."""
-        event = verdict.judged(self._header.run, self._header.started_utc)
+        event = judged_of(verdict, self._header.run, self._header.started_utc)
         rows = self._put(verdict)
         solution_s = {stage: spent_s for stage, spent_s in event.stage_s.items() if stage not in REFERENCE_STAGES}
         return replace(event, rows=rows, stage_s=solution_s)
@@ -227,7 +228,7 @@ class RunFiles:
 
 
 class Opening:
-    """What a run's lane does before its first unit: open the judge, report large cases, build, measure the device."""
+    """The work of a run's lane before its first unit: open the judge, report large cases, build, measure the device."""
 
     def __init__(self, context: RunContext, notes: tuple[Finding, ...], stack: contextlib.ExitStack):
         self._context, self._notes, self._stack = context, notes, stack

@@ -12,6 +12,7 @@ from kbench.engine import journal
 from kbench.engine.crew import Crew, SweepOptions, judged
 from kbench.engine.dispatch import Write
 from kbench.engine.journal import Header, Journal, Record
+from kbench.engine.rows import rows_of
 from kbench.engine.summary import SweepSummary, summarise
 from kbench.engine.task import Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
@@ -108,7 +109,7 @@ class Sweep:
         found = [self.verdicts[task.key] for task in self.tasks if task.key in self.verdicts]
         if found:
             header, writer = self.header, RunWriter(self.journal.parent, self.header.run)
-            writer.replace_all(row for verdict in found for row in verdict.rows(header.run, header.started_utc))
+            writer.replace_all(row for verdict in found for row in rows_of(verdict, header.run, header.started_utc))
 
     def summary(self) -> SweepSummary:
         """Return the summary, also of a sweep that broke off."""

@@ -2,23 +2,19 @@
 
 import math
 import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from kbench.build import hints
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
 from kbench.core import stats
-from kbench.core.budget import advice, affords_more, is_far_off
-from kbench.core.events import Estimated, Judged, LargeCases, RunOptions, StageEvent
-from kbench.core.kernel_names import OwnShare, flag_of
+from kbench.core.budget import affords_more, is_far_off
+from kbench.core.events import Estimated, LargeCases, RunOptions, StageEvent
+from kbench.core.kernel_names import OwnShare
 from kbench.core.levels import WEIGHT_CODES, Level
-from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Sample, Status
+from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
 from kbench.core.values import worst
-from kbench.engine.rows import make_row, provenance_of
 from kbench.engine.unit import Unit, UnitResult
-from kbench.storage import rows as rowmaker
 
 NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
 
@@ -190,47 +186,6 @@ class TaskVerdict:
             follows=passed and WEIGHT_CODES.isdisjoint(outcome.lacks),
             precision=stats.worthwhile_precision(self.estimates, task.options.precision),
         )
-
-    def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
-        """Return the rows of a results file, each with its samples."""
-        provenance = provenance_of(self.task.problem, run_id, started_utc)
-        so_far = [replace(self, results=self.results[: count + 1]) for count in range(len(self.results))]
-        made = tuple(make_row(provenance, verdict) for verdict in so_far)
-        outcome = self.outcome
-        if isinstance(outcome, Passed) and outcome.timings:
-            made = rowmaker.with_interval(made, outcome.timings, self.task.options.precision)
-            made = rowmaker.with_own_share(made, outcome.own_share, self._share_flag(outcome.own_share))
-        return [(row, result.samples) for row, result in zip(made, self.results, strict=True)]
-
-    def _share_flag(self, share: float | None) -> str:
-        """Return the flag that follows from the share of the solution's own kernels; empty for none."""
-        solution = self.task.solution
-        if share is None or solution.builtin is not None:
-            return ""
-        return flag_of(share, declares_kernels=hints.declares_kernels(solution.path, solution.builtin))
-
-    def judged(self, run_id: str = "", started_utc: str = "") -> Judged:
-        """Return the verdict as `run` reports it, with what more time would bring if the budget ended it."""
-        return Judged(
-            solution=self.task.solution.name,
-            case=(self.last.case or self.task.case).name,
-            outcome=self._with_advice(),
-            rows=tuple(row for row, _ in self.rows(run_id, started_utc)),
-            stage_s=dict(self.stage_s),
-            weight=self.task.case.weight,
-        )
-
-    def _with_advice(self) -> Outcome:
-        """Return the outcome, with a finding on what more time would bring if the budget ended the measurement."""
-        outcome, options = self.outcome, self.task.options
-        if not isinstance(outcome, Passed) or not outcome.timings or self.wants_more or options.budget_s is None:
-            return outcome
-        interval, done = stats.timings_interval(outcome.timings), len(outcome.timings)
-        if interval is None or done >= options.max_processes or interval.half_width <= math.log1p(options.precision):
-            return outcome
-        message = advice(interval.half_width, options.precision, self.stage_s["time"], done)
-        found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
-        return replace(outcome, findings=(*outcome.findings, found))
 
 
 def with_own_share(outcome: Passed, share: OwnShare) -> Passed:

@@ -2,17 +2,30 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kbench.build import cache
 from kbench.catalog.registry import Entry
 from kbench.core.model import Case
 from kbench.host.builder import Builder
 from kbench.process.child import TOOL_ORDERS, Child
+from kbench.process.child_error import ChildError
 from kbench.process.worker_start import Confinement
 from kbench.sandbox import removal, rungs
+
+END_LIMIT_S = 60.0
+"""Limit for a tool to write its report once its worker was asked to end."""
+
+
+class Tool(NamedTuple):
+    """The command line of a tool, variables for it, and the time limit of each step below it."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    limit_s: float
 
 
 class BelowTool(Builder):
@@ -33,26 +46,28 @@ class BelowTool(Builder):
             removal.remove(home)
 
     @contextlib.contextmanager
-    def started(
-        self, home: Path, entry: Entry, artefacts: Path, command: Sequence[str], environment: Mapping[str, str]
-    ) -> Iterator[Child]:
-        """Start a worker below a tool's `command` for a `with` block, as in `furnished`. Raises UnfitArtefactsError."""
-        with self.furnished(home, entry, artefacts, Path(command[0])) as place:
-            orders = place.setup(allow_exec=True, threads=1, command=[*command])
-            environment = {TOOL_ORDERS: json.dumps(orders), **environment}
-            child = self._start(place, environment, "kbench.worker.under_tool")
-            try:
-                yield child
-            finally:
-                self._children.remove(child)
-                child.kill()
+    def called(
+        self, home: Path, entry: Entry, artefacts: Path, case: Case, tool: Tool, call: Callable[[Child], object]
+    ) -> Iterator[tuple[Child, ChildError | None, bool]]:
+        """Construct a solution below a tool and have it called; yield the worker once it has ended.
 
-    def prepare(self, child: Child, home: Path, limit_s: float, entry: Entry, case: Case) -> None:
-        """Have the worker open the device and construct the solution as it is built. Raises ChildError."""
-        # The process was locked in before it became the worker.
-        place = replace(self._confined(entry, home, [home], home), rung=rungs.Rung.NONE, hidden=[])
-        self._set_up(child, place, limit_s=limit_s)
-        self._construct(child, entry, case.overrides, built=True)
+        Yields as well its error, and whether it ended by itself. Raises UnfitArtefactsError.
+        """
+        with self.furnished(home, entry, artefacts, Path(tool.command[0])) as place:
+            orders = place.setup(allow_exec=True, threads=1, command=[*tool.command])
+            environment, failed = {TOOL_ORDERS: json.dumps(orders), **tool.environment}, None
+            with self._running(place, environment, "kbench.worker.under_tool") as child:
+                try:
+                    # The process was locked in before it became the worker.
+                    free = replace(place, rung=rungs.Rung.NONE, hidden=[], temporary=home)
+                    self._set_up(child, free, limit_s=tool.limit_s)
+                    self._construct(child, entry, case.overrides, built=True)
+                    call(child)
+                except ChildError as error:
+                    failed = error
+                has_ended = child.finish(END_LIMIT_S)
+                child.kill()
+                yield child, failed, has_ended
 
 
 def head_of(report: Path, most: int) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -106,36 +106,32 @@ class Builder:
             environment |= interpreter.bytecode(writes=True)
             writable.append(bytecode)
         place = self._confined(entry, home, writable, staging / cache.TEMPORARY_FOLDER)
-        child = self._start(place, environment)
         done = cached.rehearsed()
-        turns = contextlib.ExitStack()
         try:
-            if self._turn.whole:
-                turns.enter_context(self._turn.taken)
-                turns.enter_context(self._turn.computing(child))
-            self._set_up(child, place)
-            compiler = self._go_through(child, entry, cases, turns, done, calls=calls)
-        except ChildError as error:
-            keep_manifest(entry.path, entry.variant, child.observed)
-            return describe(error)
-        else:
-            child.kill()
-            namespaces.clear(place.surroundings)
-            keep_manifest(entry.path, entry.variant, child.observed)
-            cached, before = cache.entry_for(entry.path, entry.variant, device_key, cache_dir()), cached
-            try:
-                if compiler is not None:
-                    cached.publish(staging, done, compiler or before.compiler)
-                    cache_bounds.trim_now_and_then(cache_dir())
-            except (cache.UnfitArtefactsError, OSError) as error:
-                why = error.strerror if isinstance(error, OSError) else error
-                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")
-            return None
+            with contextlib.ExitStack() as turns, self._running(place, environment) as child:
+                if self._turn.whole:
+                    turns.enter_context(self._turn.taken)
+                    turns.enter_context(self._turn.computing(child))
+                try:
+                    self._set_up(child, place)
+                    compiler = self._go_through(child, entry, cases, turns, done, calls=calls)
+                except ChildError as error:
+                    return describe(error)
+                finally:
+                    keep_manifest(entry.path, entry.variant, child.observed)
+                child.kill()
+                namespaces.clear(place.surroundings)
+                if compiler is None:
+                    return None
+                compiler = compiler or cached.compiler
+                try:
+                    cache.entry_for(entry.path, entry.variant, device_key, cache_dir()).publish(staging, done, compiler)
+                except (cache.UnfitArtefactsError, OSError) as error:
+                    why = error.strerror if isinstance(error, OSError) else error
+                    return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")
+                cache_bounds.trim_now_and_then(cache_dir())
+                return None
         finally:
-            with self._starting:
-                self._children.remove(child)
-            child.kill()
-            turns.close()
             removal.remove(staging)
             removal.remove(home)
 
@@ -193,33 +189,29 @@ class Builder:
             hidden=hidden_paths.hidden(results=self._context.options.results_dir, others=others, files=files),
         )
 
-    def _start(
+    @contextlib.contextmanager
+    def _running(
         self, place: Confinement, environment: Mapping[str, str] = MappingProxyType({}), module: str = WORKER
-    ) -> Child:
-        """Start a worker: a fork of the nursery, unless it is another program that becomes one."""
+    ) -> Iterator[Child]:
+        """Run a worker for a `with` block: a fork of the nursery, unless it is another program that becomes one."""
         environment = {**environment, **self._context.device.environment}
-        limit_bytes = at_most_available(MEMORY_LIMIT_BYTES)
-        launch = place.launch(environment, module=module, memory_limit_bytes=limit_bytes)
+        launch = place.launch(environment, module, at_most_available(MEMORY_LIMIT_BYTES))
         with self._starting:
             child = Child(launch, nursery_process.present() if module == WORKER else None)
             self._children.append(child)
-        if self._stopped:
+        try:
+            if self._stopped:
+                child.kill()
+            yield child
+        finally:
+            with self._starting:
+                self._children.remove(child)
             child.kill()
-        return child
 
-    def _set_up(
-        self,
-        child: Child,
-        place: Confinement,
-        *,
-        limit_s: float = SETUP_TIMEOUT_S,
-        allow_exec: bool = True,
-        threads: int = 2,
-        **other: Any,
-    ) -> None:
+    def _set_up(self, child: Child, place: Confinement, *, limit_s: float = SETUP_TIMEOUT_S, **other: Any) -> None:
         """Have the worker lock itself in and open the device, with `other` than the usual fields of its setup."""
-        setup = place.setup(allow_exec=allow_exec, threads=threads, niceness=self._niceness)
-        child.request({**setup, **other}, timeout_s=limit_s)
+        setup = place.setup(**{"allow_exec": True, "threads": 2, "niceness": self._niceness, **other})
+        child.request(setup, timeout_s=limit_s)
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
     def _case(self, overrides: Mapping[str, Any]) -> Message:

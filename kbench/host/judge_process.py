@@ -8,7 +8,6 @@ import time
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -230,7 +229,7 @@ class JudgeProcess:
         """
         began, limit_s, where = time.monotonic(), min(least_s, total_s), ""
         steps: list[Step | None] = [None]
-        self.stuck = ""
+        self.stuck, self._stage_ends_s = "", math.inf
         try:
             self._child.post(message)
             while "progress" in (received := self._receive(limit_s)):
@@ -241,9 +240,7 @@ class JudgeProcess:
             yield None, received
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
-                if error.status is Status.TOTAL_TIMEOUT:
-                    self.close()
-                elif not any(steps) and self._child.has_ended:
+                if not any(steps) and self._child.has_ended and error.status is not Status.TOTAL_TIMEOUT:
                     raise ChildError(Status.HARNESS_ERROR, error.reason, error.log) from error
                 raise
             self.is_overdue = True
@@ -260,18 +257,18 @@ class JudgeProcess:
 
     def _receive(self, limit_s: float) -> Message:
         """Receive within a limit and within that of the present stage, to which the problem's own time is added."""
-        began = time.monotonic()
+        until_s = time.monotonic() + limit_s
         while True:
             stage_s = self._stage_ends_s + self._problem_time.seconds - time.monotonic()
             if stage_s <= 0:
+                self.close()
                 raise ChildError(Status.TOTAL_TIMEOUT, "the stage took too long", self._child.log)
             try:
                 return self._child.receive(min(limit_s, stage_s))
             except ChildError as error:
                 if error.status is not Status.CALL_TIMEOUT or stage_s >= limit_s:
                     raise
-            limit_s -= time.monotonic() - began
-            began = time.monotonic()
+                limit_s = until_s - time.monotonic()
 
     def _limit_s(self, step: Step | None, least_s: float = OPEN_TIMEOUT_S) -> float:
         limit_s = OPENING[step] * self._context.options.limits.import_s if step is not None else 0.0
@@ -297,7 +294,7 @@ class JudgeProcess:
         count = AHEAD if backend(self._context.device.kind).queues_calls else 1 - busy
         return [built(entry, self._context).compiler for entry in expected[:count]]
 
-    def evaluate(self, message: Message, limits_s: Mapping[str, float | None] = MappingProxyType({})) -> Evaluating:
+    def evaluate(self, message: Message) -> Evaluating:
         """Evaluate a solution; yields stages, some with a time limit. A judge that breaks is a harness error."""
         self._problem_time = OwnTime()
         stage, started = "", time.monotonic()
@@ -309,7 +306,7 @@ class JudgeProcess:
                     if stage:
                         yield stage, True, now - started
                     stage, started = received["stage"], now
-                    limit_s = limits_s.get(stage)
+                    limit_s = self._context.stages_s.get(stage)
                     self._stage_ends_s = math.inf if limit_s is None else now + limit_s - self._problem_time.seconds
                     self.holder = received.get("holder", "")
                     yield stage, True, None
@@ -321,10 +318,11 @@ class JudgeProcess:
             elif error.status is Status.TOTAL_TIMEOUT:
                 option = "--time-limit" if stage == "time" else "--verify-limit"
                 also = "the reference's own calls included; give it more with"
-                status, reason = error.status, f"`{stage}` took longer than {limits_s[stage]:.3g} s, {also} `{option}`"
+                status, reason = (
+                    error.status,
+                    f"`{stage}` took longer than {self._context.stages_s[stage]:.3g} s, {also} `{option}`",
+                )
             return Evaluated(outcome=Failed(status=status, reason=reason, log=error.log))
-        finally:
-            self._stage_ends_s = math.inf
         if stage and not found.unbuilt:
             yield stage, isinstance(found.outcome, Passed), time.monotonic() - started
         return found

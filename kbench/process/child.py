@@ -258,10 +258,6 @@ class Child:
             self._drain.join(1.0)
         self.channel.close()
 
-    def starts_none(self) -> None:
-        """Know from now on that nothing of its tree can start a process: a filter of system calls forbids it."""
-        self._closed = ClosedCensus(self.pid)
-
     @contextlib.contextmanager
     def stopped(self, *, excused: bool = False) -> Any:
         """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block.

@@ -1,12 +1,11 @@
 """A process that has imported torch and forks: judges, builders and each worker of a judge are forks of one.
 
-Importing torch costs two seconds of a processor; a run pays it once. Its nursery is started before anything of a
-problem is known, with a worker's environment. It holds what an interpreter holds that has imported torch, and runs
-nothing of a solution. It knows a worker's folder and rung, and nothing about a judge. So a fork inherits no secret, and
-every fork inherits the same.
+Importing torch costs two seconds of a processor; a run pays it once. A nursery starts before anything of a problem is
+known, with a worker's environment, and runs nothing of a solution. It knows a worker's folder and rung, and nothing of
+a judge. So a fork inherits no secret, and every fork inherits the same.
 
-A judge's first act is to fork a nursery of its own for its workers, which end with it. Only then it hears, on a
-channel that it alone holds, of its environment and its run.
+A judge's first act is to fork a nursery of its own for its workers, which end with it. Only then it hears, on a channel
+that it alone holds, of its environment and its run.
 """
 
 import atexit
@@ -39,10 +38,7 @@ REAP_INTERVAL_MS = 100
 
 
 def become(message: Message, output: int, link: int, nursery: int) -> None:
-    """Become what an order asks for, a judge or a worker, below a supervisor where the rung wants one; never returns.
-
-    `output` and `link` are the descriptors that are the fork's own, `nursery` is the pid of its parent.
-    """
+    """Become the judge or worker of an order, with the descriptors that are its own; `nursery` is the parent's pid."""
     detach(output, link)
     if message["module"] == JUDGE:
         begin(lambda: judge(link, nursery))
@@ -199,16 +195,12 @@ def _report(pipe: int, number: int) -> None:
         os.write(pipe, f"{number}\n".encode())
 
 
-def shows_a_gpu() -> bool:
-    """Return whether this machine shows a GPU; opens none."""
-    return any(Path("/dev").glob("nvidia[0-9]*"))
-
-
 def import_ahead(name: str) -> None:
     """Import a module, if it is there. One that asks for a GPU is answered without opening it."""
     import torch
 
-    looks, torch.cuda.is_available = torch.cuda.is_available, shows_a_gpu
+    looks = torch.cuda.is_available
+    torch.cuda.is_available = lambda: any(Path("/dev").glob("nvidia[0-9]*"))
     try:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

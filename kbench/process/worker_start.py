@@ -21,6 +21,7 @@ from kbench.process.child_error import ChildError
 from kbench.process.gate_page import Gate
 from kbench.sandbox import hidden_paths, libc, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
+from kbench.sandbox.process_table import ClosedCensus
 
 T = TypeVar("T")
 SETUP_TIMEOUT_S = 120.0
@@ -136,7 +137,7 @@ def start_nursery(config: WorkerConfig) -> Child:
 
 @dataclass(frozen=True, kw_only=True)
 class Confinement:
-    """What one worker may write and see, whoever starts it."""
+    """The folders and files that one worker may write and see."""
 
     device: str
     rung: int
@@ -154,17 +155,15 @@ class Confinement:
         """The contents of its /tmp."""
         return hidden_paths.surroundings(self.temporary, own=self.writable, files=self.files, hidden=self.hidden)
 
-    def launch(
-        self, environment: Mapping[str, str], *, module: str = WORKER, memory_limit_bytes: int | None = None
-    ) -> Launch:
-        """Return how it is started, with `environment` beside the usual one."""
+    def launch(self, environment: Mapping[str, str], module: str = WORKER, limit_bytes: int | None = None) -> Launch:
+        """Return how it is started, with `environment` beside the usual one and a limit of its memory."""
         return Launch(
             module=module,
             environment={**worker_environment(self.home), **environment},
             folder=self.home,
             rung=rungs.Rung(self.rung),
             surroundings=self.surroundings,
-            memory_limit_bytes=memory_limit_bytes,
+            memory_limit_bytes=limit_bytes,
         )
 
     def setup(self, *, allow_exec: bool, threads: int, **other: Any) -> Message:
@@ -210,7 +209,7 @@ class WorkerProcess(Child):
         def locked_in() -> Message:
             answer = self.request(setup, timeout_s=SETUP_TIMEOUT_S)
             if config.rung >= rungs.Rung.LIMITS and not setup["allow_exec"]:
-                self.starts_none()
+                self._closed = ClosedCensus(self.pid)  # a filter of system calls lets it start no process
             return answer
 
         self._setup = self._opening = in_thread(locked_in)

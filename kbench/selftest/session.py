@@ -27,6 +27,7 @@ from kbench.engine.builds import default_jobs
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
+from kbench.engine.rows import judged_of
 from kbench.engine.run import sandbox_rung
 from kbench.engine.task import NO_LIMITS, Finished, Task
 from kbench.host import nursery_process, sanitizer
@@ -210,7 +211,7 @@ class FixtureRunner:
             crew.finish()
             for event in crew.events():
                 if isinstance(event, Finished):
-                    judged = event.verdict.judged()
+                    judged = judged_of(event.verdict)
                     yield self._check(left.pop(judged.solution), judged)
         except KbenchError as error:
             broken = f"{type(error).__name__}: {error.message}"

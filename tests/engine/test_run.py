@@ -80,7 +80,7 @@ class FakeJudge:
     def ahead(self, following: Sequence[Entry], _busy: int) -> list[str]:
         return [entry.name for entry in following]
 
-    def evaluate(self, message: Any, _limits_s: object) -> Evaluating:
+    def evaluate(self, message: Any) -> Evaluating:
         name, process = message["solution"]["name"], message["assignment"]["process"]
         self.note(name, process, message)
         yield "time", True, None

@@ -57,9 +57,10 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(judge_process, "Child", Child)
     monkeypatch.setattr(judge_process.nursery_process, "present", lambda: None)
 
-    def make(import_s: float) -> JudgeProcess:
+    def make(import_s: float, limits_s: dict[str, float | None] | None = None) -> JudgeProcess:
         options = RunOptions(device="cpu", limits=TimeLimits(import_s=import_s))
-        context = RunContext(options=options, device=selection.cpu(), rung=0, scratch=tmp_path)
+        device, stages_s = selection.cpu(), limits_s or {}
+        context = RunContext(options=options, device=device, rung=0, scratch=tmp_path, stages_s=stages_s)
         return JudgeProcess(context, problem=PROBLEM, files=[], expected=[])
 
     return make
@@ -218,9 +219,9 @@ def test_a_stage_has_a_limit_to_which_the_problems_own_time_is_added(judge, monk
     monkeypatch.setattr(judge_process, "Child", Slow)
     monkeypatch.setattr("time.monotonic", lambda: Slow.now_s)
     monkeypatch.setattr(Slow, "now_s", 0.0)
-    one = judge(60.0)
+    one = judge(60.0, {"verify": 60.0, "time": None})
     one._child.due = [*due]
-    _, found = stages_of(one.evaluate({"op": "evaluate"}, {"verify": 60.0, "time": None}))
+    _, found = stages_of(one.evaluate({"op": "evaluate"}))
     assert one._child.killed is bool(reason), "its late answer would be taken for that to the next request"
     if reason:
         assert isinstance(found.outcome, Failed)

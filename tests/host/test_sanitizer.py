@@ -246,7 +246,7 @@ class FakeJudge:
     def __init__(self, outcome):
         self.outcome = outcome
 
-    def evaluate(self, _request, _limits_s):
+    def evaluate(self, _request):
         yield "verify", True, None
         yield "verify", False, 1.0
         return Evaluated(outcome=self.outcome)
@@ -254,7 +254,7 @@ class FakeJudge:
 
 def answer_of(below: Sanitizer, outcome, entry: Entry) -> tuple[list[str], Failed]:
     """Return the stages of an evaluation that ends in an outcome, and what is made of that."""
-    around = below.around(FakeJudge(outcome), {"assignment": {"process": 0}}, entry, Case(name="c"), 1, {})
+    around = below.around(FakeJudge(outcome), {"assignment": {"process": 0}}, entry, Case(name="c"), 1)
     stages = []
     while True:
         try:
