@@ -8,8 +8,7 @@ from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import Judged
 from kbench.core.model import Environment, Failed, ResultRow, Status
 from kbench.core.verdict import NOT_EVALUATED
-from kbench.engine.rows import judged_of
-from kbench.engine.summary import speedup_of
+from kbench.engine.summary import judged_of, speedup_of
 from kbench.engine.task import TaskVerdict
 from kbench.engine.unit import OutcomeProperties
 

@@ -1,7 +1,6 @@
 """The row of a unit in a results file."""
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,17 +9,12 @@ from typing import Any
 
 from kbench.build import hints, manifest
 from kbench.catalog.registry import Entry
-from kbench.core import roofline, stats
-from kbench.core.budget import advice
-from kbench.core.events import Judged
+from kbench.core import roofline
 from kbench.core.kernel_names import flag_of
 from kbench.core.model import (
     SCHEMA_VERSION,
     Cost,
     Failed,
-    Finding,
-    FindingKind,
-    Outcome,
     Passed,
     ResultRow,
     Sample,
@@ -67,31 +61,6 @@ def _share_flag(solution: Entry, share: float | None) -> str:
     if share is None or solution.builtin is not None:
         return ""
     return flag_of(share, declares_kernels=hints.declares_kernels(solution.path, solution.builtin))
-
-
-def judged_of(verdict: TaskVerdict, run_id: str = "", started_utc: str = "") -> Judged:
-    """Return a verdict as `run` reports it, with what more time would bring if the budget ended it."""
-    return Judged(
-        solution=verdict.task.solution.name,
-        case=(verdict.last.case or verdict.task.case).name,
-        outcome=_with_advice(verdict),
-        rows=tuple(row for row, _ in rows_of(verdict, run_id, started_utc)),
-        stage_s=dict(verdict.stage_s),
-        weight=verdict.task.case.weight,
-    )
-
-
-def _with_advice(verdict: TaskVerdict) -> Outcome:
-    """Return the outcome, with a finding on what more time would bring if the budget ended the measurement."""
-    outcome, options = verdict.outcome, verdict.task.options
-    if not isinstance(outcome, Passed) or not outcome.timings or verdict.wants_more or options.budget_s is None:
-        return outcome
-    interval, done = stats.timings_interval(outcome.timings), len(outcome.timings)
-    if interval is None or done >= options.max_processes or interval.half_width <= math.log1p(options.precision):
-        return outcome
-    message = advice(interval.half_width, options.precision, verdict.stage_s["time"], done)
-    found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
-    return replace(outcome, findings=(*outcome.findings, found))
 
 
 def make_row(provenance: dict[str, Any], verdict: TaskVerdict) -> ResultRow:

@@ -38,7 +38,8 @@ from kbench.engine.ladder import unfinished
 from kbench.engine.lane import Lane
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
-from kbench.engine.rows import judged_of, rows_of
+from kbench.engine.rows import rows_of
+from kbench.engine.summary import judged_of
 from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer

@@ -3,12 +3,15 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kbench.core.model import Environment, Passed, Status
+from kbench.core.budget import advice
+from kbench.core.events import Judged
+from kbench.core.model import Environment, Finding, FindingKind, Outcome, Passed, Status
 from kbench.core.stats import process_estimate, ratio_interval, timings_interval, weighted_mean
 from kbench.engine.ladder import counts_as_failure
+from kbench.engine.rows import rows_of
 from kbench.engine.task import TaskVerdict
 
 FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
@@ -105,6 +108,31 @@ class SweepSummary:
     csv_path: str | None = None
     left: int = 0
     reason: str = ""
+
+
+def judged_of(verdict: TaskVerdict, run_id: str = "", started_utc: str = "") -> Judged:
+    """Return a verdict as `run` reports it, with what more time would bring if the budget ended it."""
+    return Judged(
+        solution=verdict.task.solution.name,
+        case=(verdict.last.case or verdict.task.case).name,
+        outcome=_with_advice(verdict),
+        rows=tuple(row for row, _ in rows_of(verdict, run_id, started_utc)),
+        stage_s=dict(verdict.stage_s),
+        weight=verdict.task.case.weight,
+    )
+
+
+def _with_advice(verdict: TaskVerdict) -> Outcome:
+    """Return the outcome, with a finding on what more time would bring if the budget ended the measurement."""
+    outcome, options = verdict.outcome, verdict.task.options
+    if not isinstance(outcome, Passed) or not outcome.timings or verdict.wants_more or options.budget_s is None:
+        return outcome
+    interval, done = timings_interval(outcome.timings), len(outcome.timings)
+    if interval is None or done >= options.max_processes or interval.half_width <= math.log1p(options.precision):
+        return outcome
+    message = advice(interval.half_width, options.precision, verdict.stage_s["time"], done)
+    found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
+    return replace(outcome, findings=(*outcome.findings, found))
 
 
 def speedup_of(verdict: TaskVerdict) -> float | None:

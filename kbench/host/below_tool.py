@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from kbench.build import cache
 from kbench.catalog.registry import Entry
@@ -18,14 +17,8 @@ from kbench.sandbox import removal, rungs
 
 END_LIMIT_S = 60.0
 """Limit for a tool to write its report once its worker was asked to end."""
-
-
-class Tool(NamedTuple):
-    """The command line of a tool, variables for it, and the time limit of each step below it."""
-
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    limit_s: float
+Tool = tuple[Sequence[str], Mapping[str, str], float]
+"""The command line of a tool, variables for it, and the time limit of each step below it."""
 
 
 class BelowTool(Builder):
@@ -53,14 +46,15 @@ class BelowTool(Builder):
 
         Yields as well its error, and whether it ended by itself. Raises UnfitArtefactsError.
         """
-        with self.furnished(home, entry, artefacts, Path(tool.command[0])) as place:
-            orders = place.setup(allow_exec=True, threads=1, command=[*tool.command])
-            environment, failed = {TOOL_ORDERS: json.dumps(orders), **tool.environment}, None
+        command, environment, limit_s = tool
+        with self.furnished(home, entry, artefacts, Path(command[0])) as place:
+            orders = place.setup(allow_exec=True, threads=1, command=[*command])
+            environment, failed = {TOOL_ORDERS: json.dumps(orders), **environment}, None
             with self._running(place, environment, "kbench.worker.under_tool") as child:
                 try:
                     # The process was locked in before it became the worker.
                     free = replace(place, rung=rungs.Rung.NONE, hidden=[], temporary=home)
-                    self._set_up(child, free, limit_s=tool.limit_s)
+                    self._set_up(child, free, limit_s=limit_s)
                     self._construct(child, entry, case.overrides, built=True)
                     call(child)
                 except ChildError as error:

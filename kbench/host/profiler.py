@@ -15,7 +15,7 @@ from kbench.core.counters import Counters
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.core.trace import CallTrace
-from kbench.host.below_tool import BelowTool, Tool, head_of
+from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import describe
 from kbench.process.channel import Message
 from kbench.process.child_error import ChildError
@@ -74,7 +74,7 @@ class Profiler(BelowTool):
         message = self._message(case, counted=True)
         try:
             command = ncu_command(tool, page, report if keep is not None else None)
-            below = home, entry, artefacts, case, Tool(command, NCU_ENVIRONMENT, NCU_LIMIT_S)
+            below = home, entry, artefacts, case, (command, NCU_ENVIRONMENT, NCU_LIMIT_S)
             with self.called(*below, lambda child: child.request(message, timeout_s=NCU_LIMIT_S)) as (child, error, _):
                 complaint = error.reason if error is not None else ""
                 text, log = head_of(page, counters.MOST_TEXT), child.log

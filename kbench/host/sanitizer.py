@@ -20,7 +20,7 @@ from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, findings, parse
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.host.below_tool import BelowTool, Tool, head_of
+from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import Builder, built, keep_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import Evaluated, Evaluating, JudgeProcess
@@ -169,7 +169,7 @@ class Watched(BelowTool):
         self._context = dataclasses.replace(self._context, options=options)
         home = self._context.scratch / f"sanitizer-{entry.name[:40]}"
         report = home / "report.txt"
-        below = home, entry, artefacts, case, Tool(self._command(path, report), ENVIRONMENT, LIMIT_S)
+        below = home, entry, artefacts, case, (self._command(path, report), ENVIRONMENT, LIMIT_S)
         try:
             with self.called(*below, lambda child: self._rehearse(child, case.overrides)) as (child, error, has_ended):
                 complaint = f"{error.status.value}: {error.reason}" if error is not None else ""

@@ -123,9 +123,8 @@ def worker_environment(scratch: Path) -> dict[str, str]:
 
 def hidden(config: WorkerConfig) -> list[Path]:
     """Return what a worker that starts now must not read."""
-    files = [Path(file) for file in config.files]
     others = [Path(folder) for folder in (config.cache, config.leases, config.scratch) if folder]
-    return hidden_paths.hidden(results=config.options.results_dir, others=others, files=files)
+    return hidden_paths.hidden(results=config.options.results_dir, others=others, files=[*map(Path, config.files)])
 
 
 def start_nursery(config: WorkerConfig) -> Child:

@@ -7,8 +7,7 @@ from xml.etree import ElementTree as Xml
 from kbench.core.events import Waiting
 from kbench.core.model import Failed
 from kbench.engine.ladder import counts_as_failure
-from kbench.engine.rows import judged_of
-from kbench.engine.summary import SweepSummary, speedup_of
+from kbench.engine.summary import SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document

@@ -27,8 +27,8 @@ from kbench.engine.builds import default_jobs
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
-from kbench.engine.rows import judged_of
 from kbench.engine.run import sandbox_rung
+from kbench.engine.summary import judged_of
 from kbench.engine.task import NO_LIMITS, Finished, Task
 from kbench.host import nursery_process, sanitizer
 from kbench.host.work_folder import work_folder

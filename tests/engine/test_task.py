@@ -7,7 +7,7 @@ import sweeping
 from fakes import CORRECT, timing
 
 from kbench.core.model import Passed, Timing
-from kbench.engine.rows import judged_of
+from kbench.engine.summary import judged_of
 
 
 def slowed(process: int, factor: float) -> Timing:
