@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import commands
 from tiny_corpus import problem, solution
 
 from kbench.sandbox.process_table import members, processes
@@ -27,8 +28,18 @@ from kbench.sandbox.process_table import members, processes
 KINDS = ("command", "nursery", "judge", "its nursery", "worker")
 """By their distance from the command; all that is further away belongs to a worker."""
 COMMANDS = ("run", "sweep", "selftest")
-FIXTURES = ("aliases_input_when_positive", "broadcastable_shape", "gelu_by_erf")
+SOLUTIONS = {"twice": "2 * x", "added": "x + x", "shifted": "x - (-x)"}
+FIXTURES = {
+    "aliases_input_when_positive": "output_aliased",
+    "broadcastable_shape": "wrong_shape",
+    "gelu_by_erf": "passed",
+}
+RIGHT = Counter({(f"times_2_{name}", "passed"): 1 for name in SOLUTIONS})
+WANTED = {"run": RIGHT, "sweep": RIGHT, "selftest": Counter(dict.fromkeys(FIXTURES.items(), 1))}
+"""How often each solution is in the results with each status."""
+DISKS = ("results", "cache", "tmp")
 LIMIT_S, ENDS_S = 240.0, 10.0
+MOST_STARTS = 4
 DISK_BYTES = 96 << 20
 
 
@@ -41,7 +52,7 @@ class Trial:
         for name in ("tmp", "cache", "solutions"):
             (folder / name).mkdir(exist_ok=True)
         (folder / "times_2.py").write_text(problem("2 * x"))
-        for name, body in {"twice": "2 * x", "added": "x + x", "shifted": "x - (-x)"}.items():
+        for name, body in SOLUTIONS.items():
             (folder / "solutions" / f"times_2_{name}.py").write_text(solution(f"return {body}"))
         files = [str(path) for path in sorted((folder / "solutions").iterdir())]
         usual = ["--device", "cpu", "--level", "task", "--name", "one"]
@@ -61,16 +72,8 @@ class Trial:
             arguments = [self.command, "--resume", name, *place]
         elif again:
             shutil.rmtree(self.folder / "results", ignore_errors=True)
-        environment = {"TMPDIR": self.temporary, "KBENCH_CACHE": self.cache, "KBENCH_LEASES": self.folder / "leases"}
-        return subprocess.Popen(
-            [sys.executable, "-m", "kbench", *arguments],
-            cwd=self.folder,
-            env=os.environ | {name: str(path) for name, path in environment.items()},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        places = {"TMPDIR": self.temporary, "KBENCH_CACHE": self.cache, "KBENCH_LEASES": self.folder / "leases"}
+        return commands.start(self.folder, *arguments, **{name: str(place) for name, place in places.items()})
 
     def verdicts(self) -> Counter[tuple[str, str]]:
         """Return each solution with its status, and how often it is in the results."""
@@ -136,64 +139,56 @@ def fill(folder: Path) -> None:
                 return
 
 
-def judge(trial: Trial, kind: str, wanted: Counter[tuple[str, str]]) -> str:
+def judge(trial: Trial, kind: str) -> str:
     """Disturb one command and let it go on; return what it came to. Raises AssertionError."""
     running = trial.start(again=False)
     if kind.startswith("full"):
         time.sleep(random.uniform(0.5, 8.0))
         disk = trial.folder / kind.removeprefix("full ")
         fill(disk)
-        what, code = "filled", running.wait(LIMIT_S)
+        what, (code, out, err) = "filled", commands.finish(running, LIMIT_S)
         (disk / "filler").unlink()
     else:
-        what = disturb(running, kind)
-        code = running.wait(LIMIT_S)
-    said = [line for line in running.communicate()[0].splitlines() if line.strip()]
-    assert not any("Traceback" in line for line in said), said
+        what, (code, out, err) = disturb(running, kind), commands.finish(running, LIMIT_S)
     starts = 1
-    while code != 0 and starts < 4:
-        again = trial.start(again=True)
-        out, _ = again.communicate(timeout=LIMIT_S)
-        code, starts = again.returncode, starts + 1
-    assert code == 0, out
-    assert trial.verdicts() == wanted, trial.verdicts()
+    while code != 0 and starts < MOST_STARTS:
+        assert "Traceback" not in err, err
+        code, out, err = commands.finish(trial.start(again=True), LIMIT_S)
+        starts += 1
+    assert code == 0, out + err
+    assert trial.verdicts() == WANTED[trial.command], trial.verdicts()
     assert not trial.judged_twice(), trial.judged_twice()
     deadline = time.monotonic() + ENDS_S
     while (left := trial.left()) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left, left
-    return f"{what:<12}  {starts} start{'s' * (starts > 1)}"
+    return f"{what}, {starts} start{'s' * (starts > 1)}"
 
 
-def main(count: int, seed: int, *, full: bool) -> None:
+def main(count: int = 20, seed: int = 0, *, full: bool) -> None:
     """Run the campaign, and print its table."""
     random.seed(seed)
-    wanted = {name: Counter({("times_2_added", "passed"): 1, ("times_2_shifted", "passed"): 1,
-                             ("times_2_twice", "passed"): 1}) for name in ("run", "sweep")}  # fmt: skip
-    statuses = ("output_aliased", "wrong_shape", "passed")
-    wanted["selftest"] = Counter(dict.fromkeys(zip(FIXTURES, statuses, strict=True), 1))
     failures = 0
     for number in range(count):
         command = COMMANDS[number % len(COMMANDS)]
-        kind = f"full {('results', 'cache', 'tmp')[number % 3]}" if full else KINDS[number % len(KINDS)]
+        kind = f"full {DISKS[number // len(COMMANDS) % len(DISKS)]}" if full else KINDS[number % len(KINDS)]
         folder, began = Path(tempfile.mkdtemp(prefix="campaign-")), time.monotonic()
         disk = folder / kind.removeprefix("full ")
         if full:
             disk.mkdir()
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk], check=True)
         try:
-            told = judge(Trial(folder, command), kind, wanted[command])
+            result = judge(Trial(folder, command), kind)
         except (AssertionError, subprocess.TimeoutExpired) as error:
-            failures, told = failures + 1, f"FAILED: {str(error)[-1500:]}"
+            failures, result = failures + 1, f"FAILED: {str(error)[-1500:]}"
         finally:
             if full:
                 subprocess.run(["umount", "-l", disk], check=True)
             shutil.rmtree(folder, ignore_errors=True)
-        print(f"{number + 1:>3}  {command:<8}  {kind:<12}  {time.monotonic() - began:5.1f} s  {told}", flush=True)  # noqa: T201
+        print(f"{number + 1:>3}  {command:<8}  {kind:<12}  {time.monotonic() - began:5.1f} s  {result}", flush=True)  # noqa: T201
     print(f"{count - failures} of {count} trials lost nothing and left nothing")  # noqa: T201
     sys.exit(failures > 0)
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    main(*([*numbers, 20, 0][:1]), *([*numbers[1:], 0][:1]), full="full" in sys.argv)
+    main(*(int(word) for word in sys.argv[1:] if word.isdigit()), full="full" in sys.argv)

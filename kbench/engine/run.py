@@ -1,6 +1,7 @@
 """`run` and `verify`: a sweep with one problem and one lane, whose rows are on the disk as soon as they are known."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import wait
@@ -167,10 +168,8 @@ def run_files(
     with RunWriter(folder, name, problem=problem.name, solutions=names, again=resumed is not None) as writer:
         run, header = writer.csv_path.stem, None if resumed is None else resumed.header
         if header is None:
-            command, started_utc = (
-                "verify" if options.verify_only else "run",
-                datetime.now(UTC).isoformat(timespec="seconds"),
-            )
+            command, now = "verify" if options.verify_only else "run", datetime.now(UTC)
+            started_utc = now.isoformat(timespec="seconds")
             header = Header(run=run, started_utc=started_utc, arguments=dict(arguments), command=command)
         with Journal(folder / f"{run}{SUFFIX}", header, resumed=resumed) as journal:
             yield RunFiles(writer, journal, header)
@@ -182,6 +181,7 @@ class RunFiles:
     def __init__(self, writer: RunWriter, journal: Journal, header: Header):
         self._writer, self._journal, self._header = writer, journal, header
         self._standing: dict[str, TaskVerdict] = {}
+        self._writing = threading.Lock()  # the lane writes its units while events are read
         self.csv_path = writer.csv_path
         self.environment: Environment | None = None
         self.peaks: Peaks | None = None
@@ -210,10 +210,11 @@ class RunFiles:
 
     def _put(self, verdict: TaskVerdict, from_process: int = 0) -> tuple[ResultRow, ...]:
         """Write the rows of a task as its processes so far make them, in place of earlier ones; return them."""
-        self._standing[verdict.task.key] = verdict
-        self.environment, self.peaks = verdict.last.environment or self.environment, verdict.last.peaks or self.peaks
-        rows = rows_of(verdict, self._header.run, self._header.started_utc)[from_process:]
-        return tuple(self._writer.append(row, samples) for row, samples in rows)
+        rows, last = rows_of(verdict, self._header.run, self._header.started_utc)[from_process:], verdict.last
+        with self._writing:
+            self._standing[verdict.task.key] = verdict
+            self.environment, self.peaks = last.environment or self.environment, last.peaks or self.peaks
+            return tuple(self._writer.append(row, samples) for row, samples in rows)
 
     def judged(self, verdict: TaskVerdict) -> Judged:
         """Return the verdict as an event, once its rows have what only all its processes show."""
