@@ -137,6 +137,18 @@ class CacheEntry:
             staging.rename(self.folder)
         shutil.rmtree(outgoing, ignore_errors=True)
 
+    def share_with(self, other: "CacheEntry") -> None:
+        """Let another key have these artefacts, as hard links, unless it has its own; skipped where that fails."""
+        if other.folder.exists():
+            return
+        with contextlib.suppress(OSError), self.locked(fcntl.LOCK_EX):
+            staging = Path(tempfile.mkdtemp(prefix=".shared-", dir=self.folder.parent))
+            try:
+                shutil.copytree(self.folder, staging, dirs_exist_ok=True, symlinks=True, copy_function=os.link)
+                staging.rename(other.folder)
+            except OSError:
+                shutil.rmtree(staging, ignore_errors=True)
+
     def copy_to(self, folder: Path) -> None:
         """Give a worker or a builder its private copy, if there is any. Raises OSError, for `uncopied`."""
         with self.locked(fcntl.LOCK_SH):

@@ -189,7 +189,7 @@ class Evaluator:
                 answer = yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=True)
             else:
                 answer = replace(answer, outcome=self.explain(failed, unit.solution, unit.case))
-        identity = keep_manifest(unit.solution.path, unit.solution.variant, answer.observed)
+        identity = builder.keep_judged(unit.solution, answer.observed, self._present.context)
         if left is not None:
             left.spend(stage_s, of_problem_s=judge.problem_s)
         outcome = answer.outcome

@@ -285,6 +285,15 @@ def keep_manifest(path: Path, variant: str, observed: Observed) -> str:
         return ""
 
 
+def keep_judged(entry: Entry, observed: Observed, context: RunContext) -> str:
+    """Keep what a judged solution read; return its identity. What was built before is good for that one, too."""
+    before = built(entry, context)
+    identity = keep_manifest(entry.path, entry.variant, observed)
+    if before.is_built:
+        before.share_with(built(entry, context))
+    return identity
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A solution to build, and the calls to rehearse."""

@@ -89,6 +89,20 @@ def test_a_worker_gets_a_copy_of_its_own(tmp_path) -> None:
     assert (entry.folder / "artefact").read_text() == "one"
 
 
+def test_a_key_that_more_files_are_part_of_has_the_same_artefacts_unless_it_has_its_own(tmp_path) -> None:
+    entry, more, own = (CacheEntry(folder=tmp_path / "builds" / name) for name in ("key", "more", "own"))
+    entry.share_with(more)
+    assert not more.is_built
+    entry.publish(staged(entry, "one"), {"a"}, "programs")
+    own.publish(staged(own, "two"), {"a"}, "")
+    for other in (more, own):
+        entry.share_with(other)
+    assert (more.rehearsed(), more.compiler, (more.folder / "artefact").read_text()) == ({"a"}, "programs", "one")
+    assert (own.folder / "artefact").read_text() == "two"
+    more.publish(staged(more, "three"), {"a"}, "")
+    assert (entry.folder / "artefact").read_text() == "one"
+
+
 def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
     entry = CacheEntry(folder=tmp_path / "builds" / "key")
     stagings = [staged(entry, f"builder{n}") for n in range(24)]

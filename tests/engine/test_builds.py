@@ -12,7 +12,7 @@ import pytest
 import tiny_corpus
 from waiting import wait_until
 
-from kbench.build import cache
+from kbench.build import cache, manifest
 from kbench.catalog import case_selection, registry
 from kbench.catalog.case_selection import Rehearsal
 from kbench.core.errors import MachineError
@@ -25,10 +25,11 @@ from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher
 from kbench.engine.run import run
 from kbench.engine.task import Task
-from kbench.host.builder import Builder
+from kbench.host.builder import Builder, built, keep_judged
 from kbench.host.context import RunContext
 from kbench.host.nursery_process import nursery
 from kbench.host.turn import Turn
+from kbench.process.observed import Observed
 from kbench.storage import settings
 from kbench.storage.settings import cache_dir
 
@@ -120,12 +121,9 @@ def test_a_build_calls_what_compiles_in_its_calls_on_every_case_and_layout(tmp_p
 def test_a_solution_that_ends_at_a_layout_is_the_judges_matter(tmp_path, body, status) -> None:
     problem, solutions = entries(tmp_path, one=body)
     (judged,) = [e for e in run(problem, solutions, RunOptions(verify_only=True, save=False)) if isinstance(e, Judged)]
-    if status is None:
-        assert isinstance(judged.outcome, Passed), judged.outcome
-        assert judged.outcome.lacks == ("channels_last", "strides")
-    else:
-        assert isinstance(judged.outcome, Passed), judged.outcome
-        assert judged.outcome.lacks == ("channels_last", "strides")
+    assert isinstance(judged.outcome, Passed), judged.outcome
+    assert judged.outcome.lacks == ("channels_last", "strides")
+    if status is not None:
         (found,) = [finding for finding in judged.outcome.findings if finding.code == "strides"]
         assert found.status is status
         assert found.message.startswith("on strided inputs: ")
@@ -143,6 +141,21 @@ def test_nothing_is_published_of_a_solution_whose_problem_fails_first(tmp_path) 
         (tmp_path / "elsewhere.py").rename(problem.path)
         assert Builder(problem, context).build(solution, {"default": Rehearsal(overrides={})}) is None
         assert cached.is_built
+
+
+def test_what_a_judged_solution_reads_besides_makes_its_build_no_less_good(tmp_path) -> None:
+    """A second process of a run would build again what the first one was built from."""
+    _, (solution,) = entries(tmp_path, one="pass")
+    context = RunContext(options=RunOptions(), device=selection.choose("cpu"), rung=0, scratch=tmp_path)
+    cached = built(solution, context)
+    cached.publish(cached.stage(), {"default"}, "")
+    (tmp_path / "table.txt").write_text("1 2 3")
+    identity = keep_judged(solution, Observed(files=[str(tmp_path / "table.txt")]), context)
+    after = built(solution, context)
+    assert identity == manifest.identity(solution.path)
+    assert (after.folder != cached.folder, after.is_built, after.rehearsed()) == (True, True, {"default"})
+    (tmp_path / "table.txt").write_text("4 5 6")
+    assert built(solution, context).folder == cached.folder
 
 
 class Stage:
