@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from kbench.build import cache, hints, interpreter, manifest
@@ -173,9 +172,7 @@ class Builder:
             done.add(key)
         return compiler
 
-    def _confined(
-        self, entry: Entry, home: Path, writable: Sequence[Path], temporary: Path, *tools: Path
-    ) -> Confinement:
+    def _confined(self, entry: Entry, home: Path, writable: Sequence[Path], tmp: Path, *tools: Path) -> Confinement:
         """Return what a worker of a solution may use and see: no results, caches, locks or folders of other runs."""
         files = [entry.path, self._problem.path]
         others = [cache_dir(), admission.leases(), self._context.scratch]
@@ -184,15 +181,13 @@ class Builder:
             rung=self._context.rung,
             home=home,
             writable=writable,
-            temporary=temporary,
+            temporary=tmp,
             files=[*files, *tools],
             hidden=hidden_paths.hidden(results=self._context.options.results_dir, others=others, files=files),
         )
 
     @contextlib.contextmanager
-    def _running(
-        self, place: Confinement, environment: Mapping[str, str] = MappingProxyType({}), module: str = WORKER
-    ) -> Iterator[Child]:
+    def _running(self, place: Confinement, environment: Mapping[str, str], module: str = WORKER) -> Iterator[Child]:
         """Run a worker for a `with` block: a fork of the nursery, unless it is another program that becomes one."""
         environment = {**environment, **self._context.device.environment}
         launch = place.launch(environment, module, at_most_available(MEMORY_LIMIT_BYTES))

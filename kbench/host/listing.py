@@ -69,7 +69,7 @@ class _Listing(Builder):
         home, problem = self._context.scratch, self._problem
         place = self._confined(problem, home, [home], cache.furnish(home / "cache"))
         try:
-            with nursery_process.nursery(), self._running(place) as child:
+            with nursery_process.nursery(), self._running(place, {}) as child:
                 self._set_up(child, place, allow_exec=False)
                 answer = child.request({"op": "cases", "path": str(problem.path)}, timeout_s=TIMEOUT_S)
                 return answer, child.observed
