@@ -281,7 +281,7 @@ def keep_manifest(path: Path, variant: str, observed: Observed) -> str:
 
 
 def keep_judged(entry: Entry, observed: Observed, context: RunContext) -> str:
-    """Keep what a judged solution read; return its identity. What was built before is good for that one, too."""
+    """Keep what a judged solution read; return its identity. Earlier builds serve that one, too."""
     before = built(entry, context)
     identity = keep_manifest(entry.path, entry.variant, observed)
     if before.is_built:
