@@ -33,7 +33,7 @@ from kbench.judge.worker_link import SolutionSpec, WorkerLink
 from kbench.process.channel import Message, encode_constants, list_of
 from kbench.process.channel import field as wire_field
 from kbench.process.shared_memory import Block, lay_out, view
-from kbench.process.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
+from kbench.process.worker_start import SETUP_TIMEOUT_S, WorkerConfig, WorkerProcess
 
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
@@ -44,7 +44,7 @@ USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
 class Candidate(WorkerLink):
     """A solution in its worker, as the judge sees it."""
 
-    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         super().__init__(spec, config, worker)
         self._arena: Arena | None = None
         self._names: list[str | None] = []
@@ -267,7 +267,7 @@ class Candidate(WorkerLink):
         if self._config.options.limits.call_s is None:
             self.limit_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
-    def revive(self, worker: StartedWorker) -> None:
+    def revive(self, worker: WorkerProcess) -> None:
         """Continue in a fresh worker, which has to be prepared."""
         self.kill()
         self._connect(worker)

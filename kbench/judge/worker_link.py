@@ -13,7 +13,7 @@ from kbench.process.channel import Message, WireError
 from kbench.process.child_error import ChildError
 from kbench.process.gate_page import Gate
 from kbench.process.observed import Observed
-from kbench.process.worker_start import Deadline, StartedWorker, WorkerConfig
+from kbench.process.worker_start import Deadline, WorkerConfig, WorkerProcess
 
 REQUEST_TIMEOUT_S = 60.0
 
@@ -50,7 +50,7 @@ class ReferenceBuild:
 class WorkerLink:
     """Connection to a worker: requests with time limits, stops, and the kill."""
 
-    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         self.spec = spec
         self._config = config
         self._connect(worker)
@@ -60,8 +60,8 @@ class WorkerLink:
         self.worked_until_ns = 0
         """Time on the judge's clock until which its tree worked before the last stop."""
 
-    def _connect(self, worker: StartedWorker) -> None:
-        self._worker, self._child = worker, worker.child
+    def _connect(self, worker: WorkerProcess) -> None:
+        self._worker = self._child = worker
 
     @property
     def gate(self) -> Gate | None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as Xml
 from kbench.core.events import Waiting
 from kbench.core.model import Failed
 from kbench.engine.ladder import counts_as_failure
-from kbench.engine.summary import SweepSummary, speedup_of
+from kbench.engine.summary import SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document
@@ -145,7 +145,7 @@ def _short(text: str) -> str:
 
 
 def _cells(verdict: TaskVerdict) -> dict[str, str]:
-    task, outcome, case = verdict.task, verdict.last.outcome, summarise(verdict.judged())
+    task, outcome, case = verdict.task, verdict.last.outcome, summarise(judged_of(verdict))
     return {
         "problem": task.problem.name,
         "solution": task.solution.name,
@@ -161,7 +161,7 @@ def _cells(verdict: TaskVerdict) -> dict[str, str]:
 def _result(verdict: TaskVerdict) -> dict[str, Any]:
     """Write a verdict with the keys of a result of `run`, but its rows; and what a sweep knows of it beside."""
     task, last = verdict.task, verdict.last
-    found = plain(summarise(verdict.judged()))
+    found = plain(summarise(judged_of(verdict)))
     del found["rows"]
     return {
         **found,

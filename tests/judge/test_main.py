@@ -32,10 +32,12 @@ class Worker:
     def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
         self.number, self.compiler = number, compiler
         self.alive, self.has_ended, self.is_ready = True, False, True
-        self.child = SimpleNamespace(watch_memory=lambda _: None)
         self.observed = Observed()
         self.opened: str | None = None
         self.weights, self.spec = "name", None
+
+    def watch_memory(self, limit_bytes: int) -> None:
+        self.memory_limit_bytes = limit_bytes
 
     def prepare(self) -> None:
         self.prepared = True
@@ -54,7 +56,7 @@ class Worker:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
-    monkeypatch.setattr(state, "StartedWorker", Worker)
+    monkeypatch.setattr(state, "WorkerProcess", Worker)
     monkeypatch.setattr(state, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
     for module in (main, state):
         monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
