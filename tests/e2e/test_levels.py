@@ -135,8 +135,9 @@ def test_a_solution_holds_its_level_and_lacks_the_rest(judged: dict[str, Judged]
 
 def test_the_reason_says_in_one_sentence_why_and_what_to_type(judged: dict[str, Judged]) -> None:
     assert judged["frozen"].outcome.reason == (
-        "holds the level `task`, and `module` is required: right with the weights it was constructed with, wrong once "
-        "they change (frozen_weights); if that is enough, add `--level task` or `--accept frozen_weights`"
+        "holds the level `task`, and `module` is required: right with the weights it was constructed with, "
+        "and wrong or failing once they change (frozen_weights); if that is enough, "
+        "add `--level task` or `--accept frozen_weights`"
     )
     assert judged["wrong_later"].outcome.reason.count("right in its first calls, wrong after") == 1
 
