@@ -95,6 +95,14 @@ def _no_script() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_sync() -> Iterator[None]:
+    """Do not wait for the disk in this process: no test ends the machine, and on a busy disk it is most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _one_nursery() -> Iterator[None]:
     """Let the runs of this process share what has imported torch, and end it with the last test."""
     with nurseries.kept():

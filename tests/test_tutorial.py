@@ -23,7 +23,7 @@ MASKS = (
     (r"(CPU )?[^·\n]+ · torch [^ \n]+", "# · torch #"),
     (r"~?[-−+±]?(\d[\d,.]*(e[+-]?\d+)?|nan|inf)(×| %|%)?", "#"),
     (r"# … #", "#"),  # a speed-up of which not one digit is known is told by its ends
-    (r"\bjudge (or host )?timer\b", "host timer"),  # where a claim was not believed: on a busy machine
+    (r"\b(host or )?judge (or host )?timer\b", "host timer"),  # where a claim was not believed: on a busy machine
     (r"# [µmn]?s\b", "#"),
     (r"\b[µmn]?s\b(?= +(reference|speed-up|second|change))", "#"),  # the unit in a table's head
     (r"(?m)^fused is right.*", "fused is right"),  # how the sentence goes on depends on the interval

@@ -8,7 +8,7 @@ from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import Judged
 from kbench.core.model import Environment, Failed, ResultRow, Status
 from kbench.core.verdict import NOT_EVALUATED
-from kbench.engine.summary import speedup_of
+from kbench.engine.summary import judged_of, speedup_of
 from kbench.engine.task import TaskVerdict
 from kbench.engine.unit import OutcomeProperties
 
@@ -77,7 +77,7 @@ def evaluation_of(verdict: TaskVerdict, started_utc: str, folder: str) -> Evalua
 
     Raises OSError if a source no longer exists.
     """
-    judged = verdict.judged("unsaved", started_utc)
+    judged = judged_of(verdict, "unsaved", started_utc)
     outcome = dataclasses.replace(judged.outcome, log=judged.outcome.log.replace(folder, ""))
     if isinstance(outcome, Failed):
         outcome = dataclasses.replace(outcome, reason=outcome.reason.replace(folder, ""))

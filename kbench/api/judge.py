@@ -207,11 +207,11 @@ class Judge:
                 raise UsageError(f"`{name}` is fixed for a `Judge`", f"`kbench.Judge({name}=...)`")
         if base.verify_only and not options.verify_only:
             raise UsageError("this `Judge` verifies only", "`kbench.Judge(...)` without `verify_only` times as well")
-        return replace(options, device=base.device)
+        return options
 
     def _fitted(self, options: RunOptions) -> RunOptions:
         sanitizer.require(options, self.device)
-        return replace(fit_to(options, self.device), device=self.device.kind)
+        return fit_to(options, self.device)
 
     def _ask(
         self, problem: SourceLike, solution: SourceLike, entry: str | None, options: RunOptions, *, alone: bool = True

@@ -120,10 +120,10 @@ class Script:
         return Neighbours(folder, self)
 
     def _forget_folders(self) -> None:
-        """Have the folders' finders made anew: those of another file may be remembered."""
-        for folder in list(sys.path_importer_cache):
-            if any(Path(folder).is_relative_to(root) for root in (*self.roots, *self._sources)):
-                del sys.path_importer_cache[folder]
+        """Remove the folders' finders, which may be another file's; to compare 300 folders as paths takes 15 ms."""
+        prefixes = tuple(f"{root}/".replace("//", "/") for root in (*self.roots, *self._sources))
+        for folder in [each for each in sys.path_importer_cache if f"{os.path.normpath(each)}/".startswith(prefixes)]:
+            del sys.path_importer_cache[folder]
 
 
 class Neighbours(importlib.machinery.FileFinder):

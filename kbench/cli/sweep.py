@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import argument, command, option, switch
@@ -24,8 +24,7 @@ if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.devices.selection import DeviceChoice
     from kbench.engine.crew import SweepOptions
     from kbench.engine.journal import Header, Record
-    from kbench.engine.summary import Collector
-    from kbench.engine.sweep import MakeExecutor, Work
+    from kbench.engine.sweep import MakeCrew, Sweep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +71,7 @@ def main(flags: SweepFlags) -> int:
     from kbench.engine.crew import Crew
     from kbench.engine.ladder import unfinished
     from kbench.engine.plan import make_tasks
-    from kbench.engine.summary import Collector
-    from kbench.engine.sweep import Work
+    from kbench.engine.sweep import Sweep
     from kbench.report import swept
 
     output, settings = flags.output(), flags.settings()
@@ -100,24 +98,14 @@ def main(flags: SweepFlags) -> int:
             only = {Status(name) for name in flags.only or ()}
             kept = record.results if record is not None else {}
             left, known = unfinished(tasks, kept, retry_failed=flags.retry_failed, only=only)
-            work = Work(
-                tasks=tasks,
-                left=left,
-                known=known,
-                header=header,
-                journal=journal,
-                resumed=record,
-                notes=(*notes, *more),
-            )
-            followed = Collector(header.run, len(tasks), journal.with_name(f"{header.run}.csv"))
-            code = _follow(work, options, make, output, followed)
-        summary = followed.summary()
+            sweep = Sweep(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record)
+            code, error = _follow(sweep, options, make, output, [*notes, *more])
+        summary, verdicts = sweep.summary(), [*sweep.verdicts.values()]
         if code is ExitCode.OK:
             gone = summary.reason.startswith("no device is left")
             code = ExitCode.ENVIRONMENT if gone else code_of_statuses(summary.statuses)
         if flags.no_save:
             summary = replace(summary, csv_path=None)
-        verdicts, error = followed.verdicts, followed.error
         output.rendered(swept, summary, verdicts, exit_code=int(code), hint=error.hint if error else None)
         if flags.junit is not None:
             text = swept.render_junit(summary, verdicts) + "\n"
@@ -127,12 +115,14 @@ def main(flags: SweepFlags) -> int:
         return code
 
 
-def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence[DeviceChoice], MakeExecutor]":
+def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence[DeviceChoice], MakeCrew]":
     from kbench.cluster.executor import Cluster, connected
     from kbench.devices.selection import choose_kind
 
     posts = stack.enter_context(connected(flags.address, choose_kind(asked)))
-    return [post.member.device for post in posts], lambda options, _, write: Cluster(options, posts, write)
+    return [post.member.device for post in posts], lambda options, scratch, write: Cluster(
+        options, scratch, write, posts
+    )
 
 
 def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path, Record | None]":
@@ -211,29 +201,20 @@ def _pairs(flags: SweepFlags, run: str, journal: Path, settings: Settings) -> tu
 
 
 def _follow(
-    work: "Work", options: "SweepOptions", make: "MakeExecutor", output: Output, followed: "Collector"
-) -> ExitCode:
+    sweep: "Sweep", options: "SweepOptions", make: "MakeCrew", output: Output, notes: Sequence[str]
+) -> tuple[ExitCode, KbenchError | None]:
     from kbench.cli.progress import SweepProgress, shown
-    from kbench.engine import journal
-    from kbench.engine.sweep import recorded
-    from kbench.engine.sweep import sweep as judge_all
 
-    code = ExitCode.OK
     try:
-        stream = cast("Any", judge_all(work, options, make))
-        with shown(output, SweepProgress()) as show, closing(stream) as events:
-            for note in work.notes:
+        with shown(output, SweepProgress()) as show, closing(sweep.judge(options, make)) as events:
+            for note in notes:
                 output.note(f"note: {note}")
             for event in events:
-                followed.take(event)
                 show(event)
     except KbenchError as error:
-        followed.error, code = error, error.exit_code
+        if not sweep.verdicts:
+            raise
+        return error.exit_code, error
     except KeyboardInterrupt:
-        code = ExitCode.INTERRUPTED
-    if followed.began is not None:
-        record = journal.read(work.journal)
-        followed.complete(recorded(work, record), record)
-    if followed.error is not None and not followed.verdicts:
-        raise followed.error
-    return code
+        return ExitCode.INTERRUPTED, None
+    return ExitCode.OK, None

@@ -19,8 +19,8 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Finding, Status
 from kbench.devices import selection
 from kbench.devices.backend import backend
-from kbench.engine.crew import SweepOptions
-from kbench.engine.dispatch import Dispatcher, Write
+from kbench.engine.crew import Crew, SweepOptions
+from kbench.engine.dispatch import Write
 from kbench.engine.ladder import next_batch
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, Task
 from kbench.engine.unit import UnitResult
@@ -135,23 +135,18 @@ def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
     return [RemoteDevice(actor=actor, member=member, peers=peers) for (actor, peers), member in pairs]
 
 
-class Cluster:
-    """The executor of a sweep on several hosts; the thread that reads `events` makes all decisions."""
+class Cluster(Crew):
+    """The crew of a sweep on several hosts; the thread that reads `events` makes all decisions."""
 
-    def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
-        self._options, self._posts, self._ray = options, posts, _ray()
-        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=options.lanes * len(posts))
-        self._news: queue.SimpleQueue[tuple[RemoteDevice, News | Exception]] = queue.SimpleQueue()
+    def __init__(self, options: SweepOptions, scratch: Path, write: Write, posts: Sequence[RemoteDevice]):
+        super().__init__(options, scratch, write)
+        self._posts, self._ray = posts, _ray()
+        self._inbox: queue.SimpleQueue[tuple[RemoteDevice, News | Exception]] = queue.SimpleQueue()
         self._waiting: list[Task] = []
         self._lost_with: dict[str, list[str]] = {}
         """Hosts that died while they judged a task, by its key."""
         self._parcels: dict[Path, tuple[str, Any]] = {}
         self._halted = ""
-
-    @property
-    def reason(self) -> str:
-        """Why it ended early; empty if it did not."""
-        return self._halted or ("no device is left" if self._dispatcher.left else "")
 
     def start(self) -> None:
         """Start judges on all nodes. Raises MachineError if one does not start."""
@@ -167,16 +162,14 @@ class Cluster:
         self._dispatcher.add(tasks, known)
         self._waiting += tasks
 
-    def finish(self) -> None:
-        """Do nothing: all tasks are known before `events` is read."""
-
     def events(self) -> Iterator[SweepEvent]:
         """Yield events until all tasks have verdicts, no supervisor is left, or the limit of failures is reached."""
         self._assign()
         while (self._dispatcher.left or self._halted) and not all(post.is_gone for post in self._posts):
-            post, news = self._news.get()
+            post, news = self._inbox.get()
             yield from self._take(post, news)
             self._assign()
+        self.reason = self._halted or ("no device is left" if self._dispatcher.left else "")
 
     def stop(self) -> None:
         """End all judges of all supervisors that still answer."""
@@ -187,9 +180,9 @@ class Cluster:
     def _listen(self, post: RemoteDevice) -> None:
         try:
             for reference in post.actor.events.remote():
-                self._news.put((post, self._ray.get(reference)))
+                self._inbox.put((post, self._ray.get(reference)))
         except Exception as error:  # noqa: BLE001 - Ray wraps any error of the supervisor, its node or the network
-            self._news.put((post, error))
+            self._inbox.put((post, error))
 
     def _assign(self) -> None:
         alive = [post for post in self._posts if not post.is_gone and not self._halted]

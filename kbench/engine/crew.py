@@ -2,15 +2,18 @@
 
 import contextlib
 import queue
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import MachineError
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, Waiting
 from kbench.devices import peaks
+from kbench.devices.admission import signature
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.builds import Builds, default_jobs
@@ -18,6 +21,7 @@ from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher, Write
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
+from kbench.engine.ladder import BATCH
 from kbench.engine.lane import Lane
 from kbench.engine.task import Budgets, SweepEvent, Task
 from kbench.engine.unit import UnitResult
@@ -31,6 +35,8 @@ LANES = {"cuda": 4, "cpu": 1}
 TICK_S = 0.2
 
 MakeEvaluator = Callable[[DeviceChoice, Guard, Path], Evaluator]
+Preparation = Callable[[Lane, Builds, Sequence[Task]], Iterator[SweepEvent]]
+"""Work of the only lane of a run before its first unit, builds included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,51 +64,61 @@ def default_lanes(kind: str, *, timed: bool) -> int:
 class Crew:
     """Lanes and builders. `events` yields their events until `finish` was called and all tasks are done."""
 
-    def __init__(self, options: SweepOptions, scratch: Path, write: Write, make: MakeEvaluator | None = None):
+    def __init__(
+        self,
+        options: SweepOptions,
+        scratch: Path,
+        write: Write,
+        make: MakeEvaluator | None = None,
+        opening: Preparation | None = None,
+    ):
         self._options = options
         self._scratch = scratch
-        self._make = make or (lambda device, guard, folder: Evaluator(device, options.rung, folder, guard))
+        self._opening = opening
+        self._asked: Future[Sequence[Task]] = Future()
+        self.reason = "interrupted"
+        """Why it ended early, once `events` has ended; empty if it did not."""
+        self._make = make or self._evaluator
         self._news: queue.SimpleQueue[SweepEvent | BaseException | None] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
         all_lanes = options.lanes * len(options.devices)
-        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes)
-        self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
-
-    @property
-    def reason(self) -> str:
-        """Why it ended early; empty if it did not."""
-        marks = [guard.quarantine for guard in self._guards]
-        gone = self._dispatcher.left and all(marks)
-        nobody = "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None) if gone else ""
-        return self._dispatcher.why_stopped() or nobody
+        batch = BATCH if opening is None else sys.maxsize
+        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes, batch=batch)
+        self._guards: list[Guard] = []
 
     def start(self) -> None:
         """Start the nursery, lanes and builders; they wait for tasks."""
-        options, device = self._options, self._options.devices[0]
-        if not options.run.verify_only and options.run.wait_for_device:
+        options, device, is_run = self._options, self._options.devices[0], self._opening is not None
+        if not (is_run or options.run.verify_only) and options.run.wait_for_device:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
+        self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
         self._closing.enter_context(nursery_process.nursery())
-        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
+        own = None if is_run else self._evaluator(device, self._guards[0], self._scratch)
+        shapes = DerivedShapes(own)
         self._closing.callback(shapes.close)
         context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
-        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, report=self._news.put)
+        self._builds = Builds(
+            context, self._dispatcher, shapes, jobs=options.jobs, report=self._news.put, beside_lanes=not is_run
+        )
         self._closing.callback(self._builds.stop)
-        for guard in self._guards:
-            for _ in range(options.lanes):
-                judging = self._make(guard.device, guard, self._scratch)
-                isolation = Rung(options.rung).name.lower()
-                lane = Lane(judging, guard, self._dispatcher, shapes, options.budgets, isolation=isolation)
-                self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
+        isolation = Rung(options.rung).name.lower()
+        for guard in self._guards * options.lanes:
+            judging = self._make(guard.device, guard, self._scratch)
+            lane = Lane(judging, guard, self._dispatcher, shapes, is_run=is_run, isolation=isolation)
+            self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
         for thread in self._threads:
             thread.start()
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
         """Queue tasks with equal options; `known` has the results of units that are not judged again."""
         self._dispatcher.add(tasks, known)
-        self._builds.start(tasks)
+        if self._opening is None:
+            self._builds.start(tasks)
+        else:
+            self._asked.set_result(tasks)
 
     def finish(self) -> None:
         """Declare that no more tasks are added."""
@@ -123,10 +139,18 @@ class Crew:
                     raise error
                 case news:
                     yield news
+        marks = [guard.quarantine for guard in self._guards]
+        gone = self._dispatcher.left and all(marks)
+        nobody = "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None) if gone else ""
+        self.reason = self._dispatcher.why_stopped() or nobody
 
     def stop(self) -> None:
         """End all units in flight and all processes."""
         self._dispatcher.stop("interrupted")
+        if self._opening is not None and self._threads:
+            if not self._asked.done():
+                self._asked.set_result(())
+            self._builds.stop()  # its lane waits for them
         deadline = time.monotonic() + 10.0
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
             for guard in self._guards:
@@ -135,10 +159,31 @@ class Crew:
                 thread.join(TICK_S)
         self._closing.close()
 
+    def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
+        return Evaluator(device, self._options.rung, scratch, guard, self._options.budgets)
+
     def _serve(self, lane: Lane) -> None:
         try:
+            if self._opening is not None and (tasks := self._asked.result()):
+                for event in self._opening(lane, self._builds, tasks):
+                    self._news.put(event)
+                    if self._dispatcher.why_stopped():
+                        break
             for event in lane.serve():
-                self._news.put(event)
+                if not (isinstance(event, Waiting) and event.holder.startswith(signature())):  # another lane's turn
+                    self._news.put(event)
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)
+
+
+def judged(crew: Crew, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]) -> Generator[SweepEvent]:
+    """Have a crew judge tasks; yield its events, and end its processes at the end."""
+    try:
+        if tasks:
+            crew.start()
+            crew.add(tasks, known)
+        crew.finish()
+        yield from crew.events()
+    finally:
+        crew.stop()

@@ -72,21 +72,17 @@ class Dispatcher:
                     self._passed_over = 0 if batch[0] is self._ready[0] else self._passed_over + 1
                     taken = {task.key for task in batch}
                     self._ready = [task for task in self._ready if task.key not in taken]
-                    return batch
+                    order = [key for key in self._results if key in taken]
+                    return sorted(batch, key=lambda task: order.index(task.key))
                 if not self._is_open and not self._results:
                     return []
                 self._news.wait()
 
     def give_back(self, tasks: Sequence[Task]) -> None:
-        """Give the tasks of this lane to other lanes."""
+        """Give those tasks of a lane that have no verdict to other lanes."""
         with self._news:
-            self._ready = [*tasks, *self._ready]
+            self._ready = [*(task for task in tasks if task.key in self._results), *self._ready]
             self._news.notify_all()
-
-    def drop(self, task: Task) -> None:
-        """End a task without a further unit."""
-        with self._news:
-            del self._results[task.key]
 
     def results(self, task: Task) -> tuple[UnitResult, ...]:
         """Return the results of a task so far."""

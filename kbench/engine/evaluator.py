@@ -18,6 +18,7 @@ from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.guard import Guard
+from kbench.engine.task import NO_LIMITS, Budgets
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
 from kbench.host import builder, listing, sanitizer
 from kbench.host.builder import built, keep_manifest
@@ -26,7 +27,6 @@ from kbench.host.judge_process import Evaluated, JudgeProcess, OpenedCase, refer
 from kbench.process.channel import Message, encode_constants
 from kbench.process.child_error import ChildError
 from kbench.process.options import encode_options
-from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 
@@ -83,8 +83,8 @@ class Evaluator:
     Judges are forks of the present nursery. To be used within `nursery_process.nursery`, by one thread.
     """
 
-    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard):
-        self._device, self._rung, self._scratch, self.guard = device, rung, scratch, guard
+    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard, budgets: Budgets = NO_LIMITS):
+        self._device, self._rung, self._scratch, self.guard, self._budgets = device, rung, scratch, guard, budgets
         self.peaks = peaks.load_peaks(device, cache_dir())
         self._bench: Bench | None = None
 
@@ -94,7 +94,10 @@ class Evaluator:
         asked = problem, manifest.identity(problem.path), options
         if self._bench is None or self._bench.judges != asked:
             self.close()
-            context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
+            stages_s, scratch = self._budgets.stages_s, self._scratch
+            context = RunContext(
+                options=options, device=self._device, rung=self._rung, scratch=scratch, stages_s=stages_s
+            )
             looking = sanitizer.Sanitizer(problem, context)
             self._bench = Bench(problem=problem, problem_sha256=asked[1], context=context, sanitizer=looking, files=[])
         bench = self._bench
@@ -277,11 +280,6 @@ class Evaluator:
         yield unit.ended("profile", stage_s["profile"])
         return found
 
-    @property
-    def problem_s(self) -> float:
-        """Seconds of the present unit in which the problem's own code ran within time limits of its own."""
-        return 0.0 if self._present.judge is None else self._present.judge.problem_s
-
     def interrupt(self) -> None:
         """Kill the judge; from another thread than the one that evaluates, which gets a harness error."""
         if (bench := self._bench) is not None and (judge := bench.judge) is not None:
@@ -393,7 +391,6 @@ class Evaluator:
             peaks=self.peaks,
             tensors=opened.tensors if opened is not None else "",
             weights=weights,
-            isolation=rungs.Rung(self._rung).name.lower(),
             eval_mode=opened is not None and opened.eval_mode,
             problem_sha256=self._present.problem_sha256,
         )

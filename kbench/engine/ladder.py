@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Failed, Status
-from kbench.engine.task import Budgets, Task, TaskVerdict
+from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import UnitResult, is_of
 from kbench.host.judge_process import TOO_LARGE
 from kbench.process.child_error import KILLED, STARVED
@@ -17,8 +17,6 @@ MOST_KILLED = 2
 """Attempts at a unit whose worker was killed or fell silent: the machine may do that once, a solution every time."""
 BATCH = 8
 """Chosen. Solutions of one problem that a lane takes at a time: with more, other lanes are idle at the end."""
-VERIFYING = frozenset({"load", "verify", "sanitize"})
-"""Stages that count against the budget for verifying; `wait` counts against none, and `open` is the problem's own."""
 
 
 def unfinished(
@@ -58,13 +56,6 @@ def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
 
 SHAKEN = PROBED_AFTER - {Status.HARNESS_ERROR} | {Status.OUT_OF_MEMORY, Status.NOT_VERIFIED}
 """Statuses that a broken device can cause."""
-
-
-def budget_s(stage: str, budgets: Budgets) -> float | None:
-    """Return the time limit of a stage in seconds; None for no limit."""
-    if stage in VERIFYING:
-        return budgets.verify_s
-    return budgets.time_s if stage == "time" else None
 
 
 def does_not_fit(result: UnitResult) -> bool:

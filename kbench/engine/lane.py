@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,18 +10,16 @@ from pathlib import Path
 
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
-from kbench.core.events import StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Environment, Failed, Finding, Outcome, Passed, Status
-from kbench.devices.admission import signature
 from kbench.devices.backend import backend
 from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
-from kbench.engine.ladder import budget_s, does_not_fit, may_retry
-from kbench.engine.task import Budgets, Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
-from kbench.engine.unit import TimeLeft, Unit, UnitResult, time_left
+from kbench.engine.ladder import does_not_fit, may_retry
+from kbench.engine.task import Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
+from kbench.engine.unit import TimeLeft, UnitResult, time_left
 from kbench.host.builder import MAYBE_THE_PROBLEM
 from kbench.storage.settings import cache_dir
 
@@ -35,33 +32,6 @@ Judging = Generator[LaneEvent, None, UnitResult | None]
 """Yields events, and returns a result; None if the device is gone or nothing more is started."""
 
 
-class StageLimit:
-    """Ends the judge when a stage takes too long, without the problem's own code, whose limits blame the problem."""
-
-    def __init__(self, stage: str, limit_s: float, evaluator: Evaluator):
-        option = "--time-limit" if stage == "time" else "--verify-limit"
-        also = "the reference's own calls included; give it more with"
-        self.reason = f"`{stage}` took longer than {limit_s:.3g} s, {also} `{option}`"
-        self.is_exceeded = False
-        self._over = threading.Event()
-        threading.Thread(target=self._watch, args=(limit_s, evaluator), daemon=True).start()
-
-    def cancel(self) -> None:
-        """End the limit: the stage is over."""
-        self._over.set()
-
-    def _watch(self, more_s: float, evaluator: Evaluator) -> None:
-        """Wait for the limit, and then as long as the problem's own code took meanwhile; give up."""
-        excused_s = evaluator.problem_s
-        while more_s > 0:
-            if self._over.wait(more_s):
-                return
-            problem_s = evaluator.problem_s
-            more_s, excused_s = problem_s - excused_s, problem_s
-        self.is_exceeded = True
-        evaluator.interrupt()
-
-
 @dataclass(slots=True)
 class Lane:
     """Judges one unit at a time on one device."""
@@ -70,7 +40,6 @@ class Lane:
     guard: Guard
     dispatcher: Dispatcher
     shapes: DerivedShapes
-    budgets: Budgets
     is_run: bool = False
     """It judges the cases that a user named: none is replaced by a smaller one, and kernels are named."""
     isolation: str = ""
@@ -104,54 +73,45 @@ class Lane:
         waiting = list(batch)
         while waiting and self._goes_on():
             same = [task for task in waiting if task.case == waiting[0].case]
-            others = [task for task in waiting if task.case != waiting[0].case]
-            left = yield from self._judge_case(same, others)
-            if left:
-                self.dispatcher.give_back([*left, *others])
-                return
-            waiting = others
-        if waiting:
-            self.dispatcher.give_back(waiting)
+            waiting = [task for task in waiting if task.case != same[0].case]
+            yield from self._judge_case(same, waiting)
+        self.dispatcher.give_back(batch)
 
     def _goes_on(self) -> bool:
         return not self.dispatcher.why_stopped() and self.guard.is_fit()
 
-    def _judge_case(self, tasks: Sequence[Task], next_case: Sequence[Task]) -> Generator[LaneEvent, None, list[Task]]:
-        """Judge tasks of one case, process after process, each with fresh workers. Return those without a verdict.
+    def _judge_case(self, tasks: Sequence[Task], next_case: Sequence[Task]) -> Iterator[LaneEvent]:
+        """Judge tasks of one case, process after process, each with fresh workers, until all have verdicts.
 
         The order alternates, so that no solution profits from its position.
         """
         standing = {task.key: TaskVerdict(task=task, results=self.dispatcher.results(task)) for task in tasks}
-        open_tasks, turn = list(tasks), min(len(known.results) for known in standing.values())
-        while open_tasks:
+        turn = min(len(known.results) for known in standing.values())
+        while open_tasks := [task for task in tasks if standing[task.key].wants_more]:
             order = open_tasks[:: -1 if turn % 2 else 1]
             for number, task in enumerate(order):
                 again = [] if task.options.verify_only else order[::-1]
                 later = [other for other in (*order[number + 1 :], *again) if standing[other.key].wants_more]
                 following = [other.solution for other in (*later, *next_case) if other.refused is None]
-                if not self._goes_on():
-                    return open_tasks
                 began = time.monotonic()
-                result = yield from self._result(standing[task.key], following)
+                result = (yield from self._result(standing[task.key], following)) if self._goes_on() else None
                 if result is None:
-                    return open_tasks
+                    return
                 verdict = standing[task.key] = self.dispatcher.record(task, result, self.guard.device.uuid)
                 self._spent_s[task.key] = self._spent_s.get(task.key, 0.0) + time.monotonic() - began
                 if verdict.is_done:
-                    open_tasks = [other for other in open_tasks if other is not task]
                     yield Finished(verdict=verdict, elapsed_s=self._spent_s.pop(task.key))
                 elif (estimated := verdict.estimate()) is not None:
                     yield estimated
             turn += 1
-        return []
 
     def _result(self, known: TaskVerdict, following: Sequence[Entry]) -> Judging:
         """Judge the next unit of a task, and add what the lane knows about it."""
         task = known.task
         if task.refused is not None:
-            result = UnitResult(outcome=self._with_room(task.refused), isolation=self.isolation)
+            result = UnitResult(outcome=self._with_room(task.refused))
         elif task.unbuilt is not None:
-            result = self._unbuilt(task, task.unbuilt)
+            result = UnitResult(outcome=self._unbuilt(task, task.unbuilt))
         else:
             judged = yield from self._unit(known, following)
             if judged is None:
@@ -159,20 +119,20 @@ class Lane:
             result = judged
         if task.built_s is not None and not known.results:  # it is built once for all cases and processes
             result = replace(result, stage_s={"build": task.built_s, **result.stage_s})
-        self.environment = result.environment or self.environment
         if isinstance(result.outcome, Passed) and self.notes:
             noted = replace(result.outcome, findings=(*result.outcome.findings, *self.notes))
             result = replace(result, outcome=noted)
-        result = replace(result, environment=result.environment or self.environment)
+        self.environment = result.environment or self.environment
+        result = replace(result, environment=self.environment, isolation=self.isolation)
         return (yield from self._with_own_share(known, result))
 
-    def _unbuilt(self, task: Task, failure: Failed) -> UnitResult:
+    def _unbuilt(self, task: Task, failure: Failed) -> Failed:
         """Return the failure of a build; one that constructs no model may be the problem's own."""
         outcome = self.evaluator.explain(failure, task.solution, task.case)
         if failure.status in MAYBE_THE_PROBLEM:
             outcome = self.evaluator.why_not(task.case, [task.solution]) or outcome
         self.guard.look(failure.status)
-        return UnitResult(outcome=outcome, isolation=self.isolation)
+        return outcome
 
     def _with_own_share(self, known: TaskVerdict, result: UnitResult) -> Generator[LaneEvent, None, UnitResult]:
         """Add whose kernels a call of a solution launches, after its last process; a failure changes no verdict."""
@@ -193,7 +153,11 @@ class Lane:
         attempts = 0
         while True:
             incidents = self.guard.incidents
-            result = yield from self._attempt(known, case, following)
+            shapes = yield from self.shapes.by_lane(task, self.evaluator)
+            left = self._left.setdefault((str(task.solution.path), task.solution.variant), time_left(task.options))
+            unit = replace(known.unit(shapes), case=case or task.case)
+            result = yield from self.evaluator.evaluate(unit, following, left)
+            result = replace(result, outcome=self._with_room(result.outcome), case=case)
             attempts += 1
             sick = bool(self.guard.suspect) or self.guard.incidents != incidents
             if result.status is Status.HARNESS_ERROR or self._may_have_harmed(result.status):
@@ -209,6 +173,10 @@ class Lane:
                 continue
             if self.dispatcher.why_stopped() and result.retryable:
                 return None  # its failure may come from the interruption
+            if case is not None and isinstance(result.outcome, Passed):
+                message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
+                noted = (*result.outcome.findings, Finding.note("smaller_case", message))
+                result = replace(result, outcome=replace(result.outcome, findings=noted))
             return replace(result, attempts=attempts)
 
     def _with_room(self, outcome: Outcome) -> Outcome:
@@ -222,44 +190,6 @@ class Lane:
 
     def _may_have_harmed(self, status: Status) -> bool:
         return status in PROBED_AFTER and backend(self.guard.device.kind).can_break
-
-    def _attempt(
-        self, known: TaskVerdict, case: Case | None, following: Sequence[Entry]
-    ) -> Generator[LaneEvent, None, UnitResult]:
-        task = known.task
-        shapes = yield from self.shapes.by_lane(task, self.evaluator)
-        unit = replace(known.unit(shapes), case=case or task.case)
-        result = yield from self._within_budget(unit, following)
-        result = replace(result, outcome=self._with_room(result.outcome))
-        if case is not None and not isinstance(result.outcome, Failed):
-            message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
-            noted = (*result.outcome.findings, Finding.note("smaller_case", message))
-            result = replace(result, outcome=replace(result.outcome, findings=noted))
-        return replace(result, case=case)
-
-    def _within_budget(self, unit: Unit, following: Sequence[Entry]) -> Generator[LaneEvent, None, UnitResult]:
-        """Judge a unit; if a step exceeds its time limit, kill the judge and fail the unit."""
-        limits: list[StageLimit] = []
-        key = str(unit.solution.path), unit.solution.variant
-        left = self._left.setdefault(key, time_left(unit.options))
-        stages = self.evaluator.evaluate(unit, following, left)
-        while True:
-            try:
-                news = next(stages)
-            except StopIteration as end:
-                result: UnitResult = end.value
-                break
-            finally:
-                for limit in limits[-1:]:
-                    limit.cancel()
-            if not (isinstance(news, Waiting) and news.holder.startswith(signature())):  # another lane's turn
-                yield news
-            if isinstance(news, StageStarted) and (limit_s := budget_s(news.stage, self.budgets)) is not None:
-                limits.append(StageLimit(news.stage, limit_s, self.evaluator))
-        exceeded = next((limit for limit in limits if limit.is_exceeded), None)
-        if exceeded is not None and result.status is Status.HARNESS_ERROR:
-            return replace(result, outcome=Failed(status=Status.TOTAL_TIMEOUT, reason=exceeded.reason))
-        return result
 
 
 def full_disk() -> str:

@@ -29,10 +29,10 @@ def options_from(settings: Settings, **given: Any) -> RunOptions:
 
 
 def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
-    """Return the options with a budget for this device. Raises UsageError for an option that it does not support."""
+    """Return the options for this device, with its budget. Raises UsageError for an option that it does not support."""
     if options.mode == "graph" and not backend(device.kind).replays_graphs:
         raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
-    return replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
+    return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S[device.kind])
 
 
 def choose_solutions(

@@ -1,18 +1,28 @@
 """The row of a unit in a results file."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kbench.build import manifest
+from kbench.build import hints, manifest
 from kbench.catalog.registry import Entry
 from kbench.core import roofline
-from kbench.core.events import RunOptions
-from kbench.core.model import SCHEMA_VERSION, Case, Cost, Failed, Outcome, Passed, ResultRow, Timing
+from kbench.core.kernel_names import flag_of
+from kbench.core.model import (
+    SCHEMA_VERSION,
+    Cost,
+    Failed,
+    Passed,
+    ResultRow,
+    Sample,
+    Timing,
+)
 from kbench.core.version import __version__
-from kbench.engine.unit import UnitResult
+from kbench.engine.task import TaskVerdict
+from kbench.storage import rows as rowmaker
 from kbench.storage.rows import figures
 from kbench.storage.versions import git_state
 
@@ -35,22 +45,29 @@ def provenance_of(problem: Entry, run_id: str, started_utc: str | None = None) -
     }
 
 
-def make_row(
-    provenance: Mapping[str, Any],
-    solution: Entry,
-    case: Case,
-    process: int,
-    options: RunOptions,
-    result: UnitResult,
-    *,
-    device: str = "",
-    outcome: Outcome | None = None,
-) -> ResultRow:
-    """Make the row of one process, with its own errors; a failure has no time and no speed-up.
+def rows_of(verdict: TaskVerdict, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
+    """Return the rows of a task's processes for a results file, each with its samples."""
+    provenance = provenance_of(verdict.task.problem, run_id, started_utc)
+    so_far = [replace(verdict, results=verdict.results[: count + 1]) for count in range(len(verdict.results))]
+    made = tuple(make_row(provenance, each) for each in so_far)
+    outcome = verdict.outcome
+    if isinstance(outcome, Passed) and outcome.timings:
+        made = rowmaker.with_interval(made, outcome.timings, verdict.task.options.precision)
+        made = rowmaker.with_own_share(made, outcome.own_share, _share_flag(verdict.task.solution, outcome.own_share))
+    return [(row, result.samples) for row, result in zip(made, verdict.results, strict=True)]
 
-    `device` is its kind if the result has none, `outcome` that of all processes so far.
-    """
-    outcome = outcome or result.outcome
+
+def _share_flag(solution: Entry, share: float | None) -> str:
+    """Return the flag that follows from the share of the solution's own kernels; empty for none."""
+    if share is None or solution.builtin is not None:
+        return ""
+    return flag_of(share, declares_kernels=hints.declares_kernels(solution.path, solution.builtin))
+
+
+def make_row(provenance: dict[str, Any], verdict: TaskVerdict) -> ResultRow:
+    """Make the row of a task's last process, with its own errors; a failure has no time and no speed-up."""
+    task, result, outcome = verdict.task, verdict.last, verdict.outcome
+    options, solution, case = task.options, task.solution, result.case or task.case
     if result.problem_sha256:
         provenance = {**provenance, "problem_sha256": result.problem_sha256}
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else NOT_TIMED
@@ -70,7 +87,7 @@ def make_row(
         entry="" if solution.builtin else solution.variant,
         case=case.name,
         overrides=json.dumps(case.overrides, sort_keys=True, default=str),
-        process=process,
+        process=len(verdict.results) - 1,
         status=failed.status if failed else "passed",
         reason=failed.reason if failed else "",
         findings=" ".join(dict.fromkeys(finding.code for finding in outcome.findings)),
@@ -78,7 +95,7 @@ def make_row(
         lacks=" ".join(outcome.lacks),
         required_level=options.level,
         accepted=" ".join(options.accept),
-        device=here.device if here else device,
+        device=here.device if here else options.device,
         timer=timing.timer,
         l2=timing.l2,
         mode=options.mode,

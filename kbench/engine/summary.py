@@ -1,19 +1,18 @@
 """The summary of a sweep, from its verdicts: counts, fast_p, mean speed-up, rates, time by stage."""
 
 import math
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kbench.core.errors import KbenchError
-from kbench.core.model import Environment, Passed, Status
+from kbench.core.budget import advice
+from kbench.core.events import Judged
+from kbench.core.model import Environment, Finding, FindingKind, Outcome, Passed, Status
 from kbench.core.stats import process_estimate, ratio_interval, timings_interval, weighted_mean
-from kbench.engine.journal import Record
 from kbench.engine.ladder import counts_as_failure
-from kbench.engine.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict
+from kbench.engine.rows import rows_of
+from kbench.engine.task import TaskVerdict
 
 FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
 """Thresholds p of fast_p: the share of solutions that are right and faster than p times the reference."""
@@ -109,6 +108,31 @@ class SweepSummary:
     csv_path: str | None = None
     left: int = 0
     reason: str = ""
+
+
+def judged_of(verdict: TaskVerdict, run_id: str = "", started_utc: str = "") -> Judged:
+    """Return a verdict as `run` reports it, with what more time would bring if the budget ended it."""
+    return Judged(
+        solution=verdict.task.solution.name,
+        case=(verdict.last.case or verdict.task.case).name,
+        outcome=_with_advice(verdict),
+        rows=tuple(row for row, _ in rows_of(verdict, run_id, started_utc)),
+        stage_s=dict(verdict.stage_s),
+        weight=verdict.task.case.weight,
+    )
+
+
+def _with_advice(verdict: TaskVerdict) -> Outcome:
+    """Return the outcome, with a finding on what more time would bring if the budget ended the measurement."""
+    outcome, options = verdict.outcome, verdict.task.options
+    if not isinstance(outcome, Passed) or not outcome.timings or verdict.wants_more or options.budget_s is None:
+        return outcome
+    interval, done = timings_interval(outcome.timings), len(outcome.timings)
+    if interval is None or done >= options.max_processes or interval.half_width <= math.log1p(options.precision):
+        return outcome
+    message = advice(interval.half_width, options.precision, verdict.stage_s["time"], done)
+    found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
+    return replace(outcome, findings=(*outcome.findings, found))
 
 
 def speedup_of(verdict: TaskVerdict) -> float | None:
@@ -211,40 +235,3 @@ def _score(verdict: TaskVerdict) -> Score:
     passes, weight = verdict.status is Status.PASSED, verdict.task.case.weight
     speedup = speedup_of(verdict) if verdict.is_held else None
     return Score(passed=passes, speedup=speedup, trivial=trivial, weight=weight)
-
-
-class Collector:
-    """Collects the events of a sweep; its verdicts come from the journal, which may have more than the events."""
-
-    def __init__(self, run: str, tasks: int, csv_path: Path):
-        self._run, self._tasks, self._csv_path = run, tasks, csv_path
-        self._took_s: dict[str, float] = {}
-        self.began: float | None = None
-        """Time at which the journal was opened."""
-        self._units_per_hour: float | None = None
-        self.verdicts: Sequence[TaskVerdict] = ()
-        self.ended: Ended | None = None
-        self.error: KbenchError | None = None
-
-    def take(self, event: SweepEvent) -> None:
-        """Keep what the summary needs."""
-        if isinstance(event, SweepPlanned):
-            self.began = time.monotonic()
-        elif isinstance(event, Finished):
-            self._took_s[event.verdict.task.key] = event.elapsed_s
-        elif isinstance(event, Ended):
-            self.ended = event
-
-    def complete(self, verdicts: Mapping[str, TaskVerdict], record: Record) -> None:
-        """Add what the journal has, once nothing more is written."""
-        self.verdicts = tuple(verdicts.values())
-        self._units_per_hour = record.units_per_hour
-
-    def summary(self) -> SweepSummary:
-        """Return the summary, also of a sweep that broke off."""
-        interrupted = "interrupted" if self.error is None else self.error.message
-        written = str(self._csv_path) if self._csv_path.exists() else None
-        since_s = 0.0 if self.began is None else time.monotonic() - self.began
-        ended = self.ended or Ended(csv_path=written, reason=interrupted, elapsed_s=since_s)
-        fields = {"took_s": self._took_s, "units_per_hour": self._units_per_hour, **asdict(ended)}
-        return summarise(self._run, self.verdicts, tasks=self._tasks, **fields)

@@ -1,19 +1,20 @@
-"""One sweep on this machine: lanes on devices, builds on processors, a journal, and the files at the end."""
+"""One sweep: tasks for a crew, a journal, the files at the end, and the summary."""
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
-from kbench.core.events import RunOptions
+from kbench.core.errors import KbenchError
 from kbench.devices import selection
 from kbench.engine import journal
-from kbench.engine.crew import Crew, SweepOptions
+from kbench.engine.crew import Crew, SweepOptions, judged
 from kbench.engine.dispatch import Write
 from kbench.engine.journal import Header, Journal, Record
-from kbench.engine.task import Ended, Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
+from kbench.engine.rows import rows_of
+from kbench.engine.summary import SweepSummary, summarise
+from kbench.engine.task import Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host.work_folder import work_folder
 from kbench.storage import quarantine
@@ -22,11 +23,13 @@ from kbench.storage.settings import cache_dir
 
 WRITE_EVERY_S = 60.0
 """Chosen. Seconds between two writes of the whole CSV; the journal has every unit at once."""
+MakeCrew = Callable[[SweepOptions, Path, Write], Crew]
+"""Makes a crew from the options, a temporary folder and the function that writes a unit to the journal."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """The tasks of a sweep, and the results that it has already."""
+@dataclass(slots=True, kw_only=True)
+class Sweep:
+    """The tasks of a sweep, the results that it has already, and what came of them."""
 
     tasks: Sequence[Task]
     left: Sequence[Task]
@@ -36,88 +39,90 @@ class Work:
     header: Header
     journal: Path
     resumed: Record | None = None
-    notes: tuple[str, ...] = ()
+    verdicts: dict[str, TaskVerdict] = field(default_factory=dict)
+    """By the tasks' keys. At the end those of the journal, which may have more than the events."""
+    reason: str = "interrupted"
+    """Why it ended early; empty if it did not."""
+    elapsed_s: float = 0.0
+    units_per_hour: float | None = None
+    _took_s: dict[str, float] = field(default_factory=dict)
 
+    def judge(self, options: SweepOptions, make: MakeCrew = Crew) -> Generator[SweepEvent]:
+        """Judge the tasks that are left, each on any free lane. A verdict is on the disk before it is yielded.
 
-class Executor(Protocol):
-    """Judges the tasks of a sweep: a Crew on this host, or a Cluster of several hosts."""
+        Closing the iterator ends the units in flight. Raises MachineError for a quarantined device or a journal that
+        cannot be written, UsageError for devices of several models or an existing sweep of this name.
+        """
+        selection.require_alike(options.devices)
+        for device in options.devices:
+            quarantine.refuse(cache_dir(), device.uuid)
+        left = {task.key for task in self.left}
+        done = [task for task in self.tasks if task.key not in left and self.known.get(task.key)]
+        kept = [TaskVerdict(task=task, results=self.known[task.key], resumed=True) for task in done]
+        with Journal(self.journal, self.header, resumed=self.resumed) as writer, work_folder() as scratch:
+            began = written = time.monotonic()
+            try:
+                yield SweepPlanned(
+                    run=self.header.run,
+                    tasks=len(self.tasks),
+                    resumed=len(kept),
+                    devices=tuple(device.name for device in options.devices),
+                    lanes=options.lanes,
+                    jobs=options.jobs,
+                )
+                crew = make(options, scratch, writer.append)
+                for verdict in kept:
+                    yield self._finished(Finished(verdict=verdict, elapsed_s=0.0))
+                with contextlib.closing(judged(crew, longest_first(self.left), self.known)) as events:
+                    for event in events:
+                        yield self._finished(event) if isinstance(event, Finished) else event
+                        if time.monotonic() - written > WRITE_EVERY_S:
+                            self._write()
+                            written = time.monotonic()
+                self.reason = crew.reason
+            except KbenchError as error:
+                self.reason = error.message
+                raise
+            finally:
+                writer.close()
+                self._recall()
+                self._write()
+                self.elapsed_s = time.monotonic() - began
 
-    @property
-    def reason(self) -> str:
-        """Why it ended early; empty if it did not."""
+    def _finished(self, event: Finished) -> Finished:
+        self.verdicts[event.verdict.task.key] = event.verdict
+        self._took_s[event.verdict.task.key] = event.elapsed_s
+        return event
 
-    def start(self) -> None:
-        """Start the judges."""
+    def _recall(self) -> None:
+        """Take the verdicts of the journal, once nothing more is written."""
+        record = journal.read(self.journal)
+        fresh, results, self.units_per_hour = record.fresh, record.results, record.units_per_hour
+        found = [
+            TaskVerdict(task=task, results=results.get(task.key, ()), resumed=task.key not in fresh)
+            for task in self.tasks
+        ]
+        self.verdicts = {verdict.task.key: verdict for verdict in found if verdict.is_done}
 
-    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Queue tasks, with the results of units that are not judged again."""
+    def _write(self) -> None:
+        """Write the CSV and its samples beside the journal, in the order of the tasks. Raises MachineError."""
+        found = [self.verdicts[task.key] for task in self.tasks if task.key in self.verdicts]
+        if found:
+            header, writer = self.header, RunWriter(self.journal.parent, self.header.run)
+            writer.replace_all(row for verdict in found for row in rows_of(verdict, header.run, header.started_utc))
 
-    def finish(self) -> None:
-        """Declare that no more tasks are added."""
-
-    def events(self) -> Iterator[SweepEvent]:
-        """Yield events until all tasks are done."""
-
-    def stop(self) -> None:
-        """End all judges."""
-
-
-MakeExecutor = Callable[[SweepOptions, Path, Write], Executor]
-"""Makes an Executor from the options, a temporary folder and the function that writes a unit to the journal."""
-
-
-def sweep(work: Work, options: SweepOptions, make: MakeExecutor = Crew) -> Iterator[SweepEvent]:
-    """Judge the remaining tasks, each on any free lane. A verdict is on the disk before it is yielded.
-
-    Closing the iterator ends the units in flight. Raises MachineError for a quarantined device or a journal that cannot
-    be written, UsageError for devices of several models or an existing sweep of this name.
-    """
-    tasks, known, header = work.tasks, work.known, work.header
-    selection.require_alike(options.devices)
-    for device in options.devices:
-        quarantine.refuse(cache_dir(), device.uuid)
-    began = time.monotonic()
-    left = {task.key for task in work.left}
-    done = [task for task in tasks if task.key not in left and known.get(task.key)]
-    verdicts = {task.key: TaskVerdict(task=task, results=known[task.key], resumed=True) for task in done}
-    with contextlib.ExitStack() as stack:
-        writer = stack.enter_context(Journal(work.journal, header, resumed=work.resumed))
-        scratch = stack.enter_context(work_folder())
-        yield SweepPlanned(
-            run=header.run,
-            tasks=len(tasks),
-            resumed=len(verdicts),
-            devices=tuple(device.name for device in options.devices),
-            lanes=options.lanes,
-            jobs=options.jobs,
-        )
-        for verdict in verdicts.values():
-            yield Finished(verdict=verdict, elapsed_s=0.0)
-        crew = make(options, scratch, writer.append)
-        written = time.monotonic()
-        reason = ""
-        try:
-            if work.left:
-                crew.start()
-                crew.add(longest_first(work.left), known)
-            crew.finish()
-            for event in crew.events():
-                if isinstance(event, Finished):
-                    verdicts[event.verdict.task.key] = event.verdict
-                    if time.monotonic() - written > WRITE_EVERY_S:
-                        write_files(work, options.run, verdicts)
-                        written = time.monotonic()
-                yield event
-            reason = crew.reason
-        finally:
-            crew.stop()
-            writer.close()
-            verdicts = recorded(work, journal.read(work.journal))
-            csv_path = write_files(work, options.run, verdicts)
-        yield Ended(
-            csv_path=str(csv_path) if csv_path is not None else None,
-            reason=reason,
-            elapsed_s=time.monotonic() - began,
+    def summary(self) -> SweepSummary:
+        """Return the summary, also of a sweep that broke off."""
+        written = self.journal.with_name(f"{self.header.run}.csv")
+        return summarise(
+            self.header.run,
+            [*self.verdicts.values()],
+            tasks=len(self.tasks),
+            took_s=self._took_s,
+            elapsed_s=self.elapsed_s,
+            units_per_hour=self.units_per_hour,
+            csv_path=str(written) if written.exists() else None,
+            reason=self.reason,
         )
 
 
@@ -129,21 +134,3 @@ def longest_first(tasks: Sequence[Task]) -> list[Task]:
     the seconds that its units took on two H200s).
     """
     return sorted(tasks, key=lambda task: task.problem.path.stat().st_size, reverse=True)
-
-
-def recorded(work: Work, record: Record) -> dict[str, TaskVerdict]:
-    """Return by key the verdicts that a journal holds of these tasks, of which the events may lack some."""
-    fresh, results = record.fresh, record.results
-    found = (
-        TaskVerdict(task=task, results=results.get(task.key, ()), resumed=task.key not in fresh) for task in work.tasks
-    )
-    return {verdict.task.key: verdict for verdict in found if verdict.is_done}
-
-
-def write_files(work: Work, options: RunOptions, verdicts: Mapping[str, TaskVerdict]) -> Path | None:
-    """Write the CSV and its samples beside the journal, in the order of the tasks. Raises MachineError."""
-    found = [verdicts[task.key] for task in work.tasks if task.key in verdicts]
-    if not options.save or not found:
-        return None
-    header, writer = work.header, RunWriter(work.journal.parent, work.header.run)
-    return writer.replace_all(row for verdict in found for row in verdict.rows(header.run, header.started_utc))

@@ -2,24 +2,19 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from kbench.build import hints
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
 from kbench.core import stats
-from kbench.core.budget import advice, affords_more, is_far_off
-from kbench.core.events import Estimated, Judged, RunOptions, StageEvent
-from kbench.core.kernel_names import OwnShare, flag_of
+from kbench.core.budget import affords_more, is_far_off
+from kbench.core.events import Estimated, LargeCases, RunOptions, StageEvent
+from kbench.core.kernel_names import OwnShare
 from kbench.core.levels import WEIGHT_CODES, Level
-from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Sample, Status
+from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
 from kbench.core.values import worst
-from kbench.engine.rows import make_row, provenance_of
 from kbench.engine.unit import Unit, UnitResult
-from kbench.storage import rows as rowmaker
 
 NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
 
@@ -192,56 +187,6 @@ class TaskVerdict:
             precision=stats.worthwhile_precision(self.estimates, task.options.precision),
         )
 
-    def row(self, process: int, provenance: Mapping[str, Any]) -> ResultRow:
-        """Return the row of one process as it is known once that process has ended."""
-        task, result = self.task, self.results[process]
-        outcome = replace(self, results=self.results[: process + 1]).outcome
-        case, device = result.case or task.case, task.options.device
-        return make_row(provenance, task.solution, case, process, task.options, result, device=device, outcome=outcome)
-
-    def rows(
-        self, run_id: str, started_utc: str, provenance: Mapping[str, Any] | None = None
-    ) -> list[tuple[ResultRow, Sequence[Sample]]]:
-        """Return the rows of a results file, each with its samples."""
-        provenance = provenance or provenance_of(self.task.problem, run_id, started_utc)
-        made = tuple(self.row(process, provenance) for process in range(len(self.results)))
-        outcome = self.outcome
-        if isinstance(outcome, Passed) and outcome.timings:
-            made = rowmaker.with_interval(made, outcome.timings, self.task.options.precision)
-            made = rowmaker.with_own_share(made, outcome.own_share, self._share_flag(outcome.own_share))
-        return [(row, result.samples) for row, result in zip(made, self.results, strict=True)]
-
-    def _share_flag(self, share: float | None) -> str:
-        """Return the flag that follows from the share of the solution's own kernels; empty for none."""
-        solution = self.task.solution
-        if share is None or solution.builtin is not None:
-            return ""
-        return flag_of(share, declares_kernels=hints.declares_kernels(solution.path, solution.builtin))
-
-    def judged(self, run_id: str = "", started_utc: str = "", provenance: Mapping[str, Any] | None = None) -> Judged:
-        """Return the verdict as `run` reports it, with what more time would bring if the budget ended it."""
-        rows = tuple(row for row, _ in self.rows(run_id, started_utc, provenance))
-        return Judged(
-            solution=self.task.solution.name,
-            case=(self.last.case or self.task.case).name,
-            outcome=self._with_advice(),
-            rows=rows,
-            stage_s=dict(self.stage_s),
-            weight=self.task.case.weight,
-        )
-
-    def _with_advice(self) -> Outcome:
-        """Return the outcome, with a finding on what more time would bring if the budget ended the measurement."""
-        outcome, options = self.outcome, self.task.options
-        if not isinstance(outcome, Passed) or not outcome.timings or self.wants_more or options.budget_s is None:
-            return outcome
-        interval, done = stats.timings_interval(outcome.timings), len(outcome.timings)
-        if interval is None or done >= options.max_processes or interval.half_width <= math.log1p(options.precision):
-            return outcome
-        message = advice(interval.half_width, options.precision, self.stage_s["time"], done)
-        found = Finding(code="imprecise", kind=FindingKind.TIMING, message=message)
-        return replace(outcome, findings=(*outcome.findings, found))
-
 
 def with_own_share(outcome: Passed, share: OwnShare) -> Passed:
     """Add the share of the solution's own kernels to a pass, or a note on why it is not known."""
@@ -252,10 +197,18 @@ def with_own_share(outcome: Passed, share: OwnShare) -> Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Time limits of a unit in seconds, without waiting for the device. Chosen."""
+    """Time limits of a unit in seconds, without waiting for the device and opening the case. Chosen."""
 
     verify_s: float | None = 300.0
     time_s: float | None = 300.0
+
+    @property
+    def stages_s(self) -> dict[str, float | None]:
+        """The limit of each stage that has one."""
+        return {"load": self.verify_s, "verify": self.verify_s, "time": self.time_s}
+
+
+NO_LIMITS = Budgets(verify_s=None, time_s=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,14 +250,5 @@ class Retried:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """The sweep is over."""
-
-    csv_path: str | None
-    reason: str = ""
-    elapsed_s: float = 0.0
-
-
-LaneEvent = StageEvent | Estimated | Finished | Retried
-SweepEvent = SweepPlanned | LaneEvent | DeviceState | Ended
+LaneEvent = StageEvent | Estimated | LargeCases | Finished | Retried
+SweepEvent = SweepPlanned | LaneEvent | DeviceState

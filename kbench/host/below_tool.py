@@ -2,7 +2,8 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import cache
@@ -10,18 +11,22 @@ from kbench.catalog.registry import Entry
 from kbench.core.model import Case
 from kbench.host.builder import Builder
 from kbench.process.child import TOOL_ORDERS, Child
-from kbench.sandbox import hidden_paths, removal, rungs
-from kbench.sandbox.namespaces import Surroundings
+from kbench.process.child_error import ChildError
+from kbench.process.worker_start import Confinement
+from kbench.sandbox import removal, rungs
+
+END_LIMIT_S = 60.0
+"""Limit for a tool to write its report once its worker was asked to end."""
+Tool = tuple[Sequence[str], Mapping[str, str], float]
+"""The command line of a tool, variables for it, and the time limit of each step below it."""
 
 
 class BelowTool(Builder):
     """Starts workers below a tool, each with a private copy of the build."""
 
     @contextlib.contextmanager
-    def furnished(
-        self, home: Path, entry: Entry, artefacts: Path, *tools: Path
-    ) -> Iterator[tuple[list[Path], Surroundings]]:
-        """Copy a build into `home` for a `with` block; yield hidden paths, surroundings. Raises UnfitArtefactsError."""
+    def furnished(self, home: Path, entry: Entry, artefacts: Path, *tools: Path) -> Iterator[Confinement]:
+        """Copy a build into `home` for a `with` block; yield what a worker may see. Raises UnfitArtefactsError."""
         home.mkdir(parents=True, exist_ok=True)
         try:
             try:
@@ -29,39 +34,34 @@ class BelowTool(Builder):
                 temporary = cache.furnish(home / "cache")
             except OSError as error:
                 raise cache.UnfitArtefactsError(cache.uncopied(error)) from error
-            hidden = self._hidden(entry)
-            files = [entry.path, self._problem.path, *tools]
-            yield hidden, hidden_paths.surroundings(temporary, own=[home], files=files, hidden=hidden)
+            yield self._confined(entry, home, [home], temporary, *tools)
         finally:
             removal.remove(home)
 
     @contextlib.contextmanager
-    def started(
-        self, home: Path, entry: Entry, artefacts: Path, command: Sequence[str], environment: Mapping[str, str]
-    ) -> Iterator[Child]:
-        """Start a worker below a tool's `command` for a `with` block, as in `furnished`. Raises UnfitArtefactsError."""
-        with self.furnished(home, entry, artefacts, Path(command[0])) as (hidden, around):
-            orders = {
-                "command": [*command],
-                "rung": self._context.rung,
-                "writable": [str(home)],
-                "temporary": around.temporary,
-                "hidden": [str(path) for path in hidden],
-                "allow_exec": True,
-            }
-            child = Child(
-                self._launch("kbench.worker.under_tool", {TOOL_ORDERS: json.dumps(orders), **environment}, home, around)
-            )
-            try:
-                yield child
-            finally:
-                child.kill()
+    def called(
+        self, home: Path, entry: Entry, artefacts: Path, case: Case, tool: Tool, call: Callable[[Child], object]
+    ) -> Iterator[tuple[Child, ChildError | None, bool]]:
+        """Construct a solution below a tool and have it called; yield the worker once it has ended.
 
-    def prepare(self, child: Child, home: Path, limit_s: float, entry: Entry, case: Case) -> None:
-        """Have the worker open the device and construct the solution as it is built. Raises ChildError."""
-        # The process was locked in before it became the worker.
-        self._set_up(child, [home], str(home), [], rung=rungs.Rung.NONE, limit_s=limit_s)
-        self._construct(child, entry, case.overrides, built=True)
+        Yields as well its error, and whether it ended by itself. Raises UnfitArtefactsError.
+        """
+        command, environment, limit_s = tool
+        with self.furnished(home, entry, artefacts, Path(command[0])) as place:
+            orders = place.setup(allow_exec=True, threads=1, command=[*command])
+            environment, failed = {TOOL_ORDERS: json.dumps(orders), **environment}, None
+            with self._running(place, environment, "kbench.worker.under_tool") as child:
+                try:
+                    # The process was locked in before it became the worker.
+                    free = replace(place, rung=rungs.Rung.NONE, hidden=[], temporary=home)
+                    self._set_up(child, free, limit_s=limit_s)
+                    self._construct(child, entry, case.overrides, built=True)
+                    call(child)
+                except ChildError as error:
+                    failed = error
+                has_ended = child.finish(END_LIMIT_S)
+                child.kill()
+                yield child, failed, has_ended
 
 
 def head_of(report: Path, most: int) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,12 +21,11 @@ from kbench.host import cache_bounds, nursery_process
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.process.channel import Message, WireError, encode_constants, field
-from kbench.process.child import WORKER, Child, Launch
+from kbench.process.child import WORKER, Child
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
-from kbench.process.worker_start import SETUP_TIMEOUT_S, at_most_available, setup_request, worker_environment
-from kbench.sandbox import hidden_paths, namespaces, removal, rungs
-from kbench.sandbox.namespaces import Surroundings
+from kbench.process.worker_start import SETUP_TIMEOUT_S, Confinement, at_most_available
+from kbench.sandbox import hidden_paths, namespaces, removal
 from kbench.storage.settings import cache_dir
 
 MEMORY_LIMIT_BYTES = 64 << 30
@@ -105,39 +104,33 @@ class Builder:
         if entry.builtin is not None and (bytecode := interpreter.bytecode_folder()) is not None:
             environment |= interpreter.bytecode(writes=True)
             writable.append(bytecode)
-        closed = self._hidden(entry)
-        files = [entry.path, self._problem.path]
-        around = hidden_paths.surroundings(staging / cache.TEMPORARY_FOLDER, own=writable, files=files, hidden=closed)
-        child = self._start(environment, home, around)
+        place = self._confined(entry, home, writable, staging / cache.TEMPORARY_FOLDER)
         done = cached.rehearsed()
-        turns = contextlib.ExitStack()
         try:
-            if self._turn.whole:
-                turns.enter_context(self._turn.taken)
-                turns.enter_context(self._turn.computing(child))
-            self._set_up(child, writable, around.temporary, closed)
-            compiler = self._go_through(child, entry, cases, turns, done, calls=calls)
-        except ChildError as error:
-            keep_manifest(entry.path, entry.variant, child.observed)
-            return describe(error)
-        else:
-            child.kill()
-            namespaces.clear(around)
-            keep_manifest(entry.path, entry.variant, child.observed)
-            cached, before = cache.entry_for(entry.path, entry.variant, device_key, cache_dir()), cached
-            try:
-                if compiler is not None:
-                    cached.publish(staging, done, compiler or before.compiler)
-                    cache_bounds.trim_now_and_then(cache_dir())
-            except (cache.UnfitArtefactsError, OSError) as error:
-                why = error.strerror if isinstance(error, OSError) else error
-                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")
-            return None
+            with contextlib.ExitStack() as turns, self._running(place, environment) as child:
+                if self._turn.whole:
+                    turns.enter_context(self._turn.taken)
+                    turns.enter_context(self._turn.computing(child))
+                try:
+                    self._set_up(child, place)
+                    compiler = self._go_through(child, entry, cases, turns, done, calls=calls)
+                except ChildError as error:
+                    return describe(error)
+                finally:
+                    keep_manifest(entry.path, entry.variant, child.observed)
+                child.kill()
+                namespaces.clear(place.surroundings)
+                if compiler is None:
+                    return None
+                compiler = compiler or cached.compiler
+                try:
+                    cache.entry_for(entry.path, entry.variant, device_key, cache_dir()).publish(staging, done, compiler)
+                except (cache.UnfitArtefactsError, OSError) as error:
+                    why = error.strerror if isinstance(error, OSError) else error
+                    return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")
+                cache_bounds.trim_now_and_then(cache_dir())
+                return None
         finally:
-            with self._starting:
-                self._children.remove(child)
-            child.kill()
-            turns.close()
             removal.remove(staging)
             removal.remove(home)
 
@@ -179,44 +172,40 @@ class Builder:
             done.add(key)
         return compiler
 
-    def _start(self, environment: Mapping[str, str], home: Path, around: Surroundings) -> Child:
-        launch = self._launch(WORKER, environment, home, around)
-        with self._starting:
-            child = Child(launch, nursery_process.present())
-            self._children.append(child)
-        if self._stopped:
-            child.kill()
-        return child
-
-    def _launch(self, module: str, environment: Mapping[str, str], home: Path, around: Surroundings) -> Launch:
-        return Launch(
-            module=module,
-            environment={**worker_environment(home), **environment, **self._context.device.environment},
-            folder=home,
-            rung=rungs.Rung(self._context.rung),
-            memory_limit_bytes=at_most_available(MEMORY_LIMIT_BYTES),
-            surroundings=around,
-        )
-
-    def _hidden(self, entry: Entry) -> list[Path]:
+    def _confined(self, entry: Entry, home: Path, writable: Sequence[Path], tmp: Path, *tools: Path) -> Confinement:
+        """Return what a worker of a solution may use and see: no results, caches, locks or folders of other runs."""
         files = [entry.path, self._problem.path]
         others = [cache_dir(), admission.leases(), self._context.scratch]
-        return hidden_paths.hidden(results=self._context.options.results_dir, others=others, files=files)
+        return Confinement(
+            device=self._context.device.kind,
+            rung=self._context.rung,
+            home=home,
+            writable=writable,
+            temporary=tmp,
+            files=[*files, *tools],
+            hidden=hidden_paths.hidden(results=self._context.options.results_dir, others=others, files=files),
+        )
 
-    def _set_up(
-        self,
-        child: Child,
-        writable: Sequence[Path],
-        temporary: str,
-        closed: Sequence[Path],
-        *,
-        limit_s: float = SETUP_TIMEOUT_S,
-        **other: Any,
-    ) -> None:
+    @contextlib.contextmanager
+    def _running(self, place: Confinement, environment: Mapping[str, str], module: str = WORKER) -> Iterator[Child]:
+        """Run a worker for a `with` block: a fork of the nursery, unless it is another program that becomes one."""
+        environment = {**environment, **self._context.device.environment}
+        launch = place.launch(environment, module, at_most_available(MEMORY_LIMIT_BYTES))
+        with self._starting:
+            child = Child(launch, nursery_process.present() if module == WORKER else None)
+            self._children.append(child)
+        try:
+            if self._stopped:
+                child.kill()
+            yield child
+        finally:
+            with self._starting:
+                self._children.remove(child)
+            child.kill()
+
+    def _set_up(self, child: Child, place: Confinement, *, limit_s: float = SETUP_TIMEOUT_S, **other: Any) -> None:
         """Have the worker lock itself in and open the device, with `other` than the usual fields of its setup."""
-        device, rung = self._context.device.kind, self._context.rung
-        setup = setup_request(device, rung, writable=writable, temporary=temporary, hidden=closed)
-        setup |= {"allow_exec": True, "threads": 2, "niceness": self._niceness, **other}
+        setup = place.setup(**{"allow_exec": True, "threads": 2, "niceness": self._niceness, **other})
         child.request(setup, timeout_s=limit_s)
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
@@ -292,7 +281,7 @@ def keep_manifest(path: Path, variant: str, observed: Observed) -> str:
 
 
 def keep_judged(entry: Entry, observed: Observed, context: RunContext) -> str:
-    """Keep what a judged solution read; return its identity. What was built before is good for that one, too."""
+    """Keep what a judged solution read; return its identity. Earlier builds serve that one, too."""
     before = built(entry, context)
     identity = keep_manifest(entry.path, entry.variant, observed)
     if before.is_built:

@@ -17,10 +17,9 @@ from kbench.host.builder import Builder
 from kbench.host.context import RunContext
 from kbench.host.work_folder import work_folder
 from kbench.process.channel import Message, WireError, decode_constants
-from kbench.process.child import WORKER, Child
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
-from kbench.sandbox import hidden_paths, rung_probe
+from kbench.sandbox import rung_probe
 from kbench.storage.settings import cache_dir
 
 VARIANT = "CASES"
@@ -67,17 +66,13 @@ class _Listing(Builder):
 
     def run(self) -> tuple[Message, Observed]:
         """Run the file; return the worker's answer, and what the file read."""
-        home, path = self._context.scratch, self._problem.path
-        temporary, closed = cache.furnish(home / "cache"), self._hidden(self._problem)
-        around = hidden_paths.surroundings(temporary, own=[home], files=[path], hidden=closed)
+        home, problem = self._context.scratch, self._problem
+        place = self._confined(problem, home, [home], cache.furnish(home / "cache"))
         try:
-            with nursery_process.nursery():
-                child = Child(self._launch(WORKER, {}, home, around), nursery_process.present())
-                try:
-                    self._set_up(child, [home], str(temporary), closed, allow_exec=False)
-                    return child.request({"op": "cases", "path": str(path)}, timeout_s=TIMEOUT_S), child.observed
-                finally:
-                    child.kill()
+            with nursery_process.nursery(), self._running(place, {}) as child:
+                self._set_up(child, place, allow_exec=False)
+                answer = child.request({"op": "cases", "path": str(problem.path)}, timeout_s=TIMEOUT_S)
+                return answer, child.observed
         except ChildError as error:
             raise self._explained(error) from error
 

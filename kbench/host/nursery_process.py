@@ -22,9 +22,8 @@ class _Shared:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     users: int = 0
-    """Blocks of `kept` and `nursery`."""
     runs: int = 0
-    """Blocks of `nursery`."""
+    """Blocks of `nursery`; users are those of `kept` as well."""
     child: Child | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -39,38 +38,33 @@ _shared = _Shared()
 
 
 @contextlib.contextmanager
-def kept() -> Iterator[None]:
-    """Let consecutive runs within a `with` block share a nursery, and end it with the last block."""
+def nursery(*, starts: bool = True) -> Iterator[None]:
+    """Start a nursery for a `with` block, unless there is one that this environment or another run needs.
+
+    The last block ends it. Raises ModuleNotFoundError without torch, which this process does not import itself.
+    """
+    if starts and importlib.util.find_spec("torch") is None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
     with _shared.lock:
+        if starts and not _shared.runs and _shared.environment != _environment():
+            _shared.end()
         _shared.users += 1
+        _shared.runs += starts
     try:
+        if starts:
+            present()
         yield
     finally:
         with _shared.lock:
             _shared.users -= 1
+            _shared.runs -= starts
             if not _shared.users:
                 _shared.end()
 
 
-@contextlib.contextmanager
-def nursery() -> Iterator[None]:
-    """Start a nursery for a `with` block, unless there is one that this environment or another run needs.
-
-    Raises ModuleNotFoundError without torch, which this process does not import itself.
-    """
-    if importlib.util.find_spec("torch") is None:
-        raise ModuleNotFoundError("No module named 'torch'", name="torch")
-    with kept():
-        with _shared.lock:
-            if not _shared.runs and _shared.environment != _environment():
-                _shared.end()
-            _shared.runs += 1
-        try:
-            present()
-            yield
-        finally:
-            with _shared.lock:
-                _shared.runs -= 1
+def kept() -> contextlib.AbstractContextManager[None]:
+    """Let consecutive runs within a `with` block share a nursery, which ends with the last block."""
+    return nursery(starts=False)
 
 
 def present() -> Child:

@@ -30,7 +30,6 @@ PERMISSION_FIX = (
 TRACE_LIMIT_S = 300.0
 NCU_LIMIT_S = 600.0
 """Chosen: each kernel runs about forty times, and its memory is saved and restored in between."""
-END_LIMIT_S = 60.0
 MOST_REPORT_BYTES = 256 << 20
 NCU_ENVIRONMENT = {
     # Local sockets, which the sandbox lets the tool have, instead of TCP.
@@ -55,17 +54,14 @@ class Profiler(BelowTool):
         """Call a solution under torch's profiler; return the trace from its process, or how it failed."""
         home = self._context.scratch / f"profile-{entry.name[:40]}"
         try:
-            with self.furnished(home, entry, artefacts) as (hidden, around):
-                child = self._start(cache.compiler_environment(home / "cache"), home, around)
-                try:
-                    threads = len(os.sched_getaffinity(0))  # a timed worker has as many
-                    self._set_up(child, [home], around.temporary, hidden, threads=threads)
-                    self._construct(child, entry, case.overrides, built=True)
-                    answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)
-                    return validated(answer.get("trace"))
-                finally:
-                    self._children.remove(child)
-                    child.kill()
+            with (
+                self.furnished(home, entry, artefacts) as place,
+                self._running(place, cache.compiler_environment(home / "cache")) as child,
+            ):
+                self._set_up(child, place, threads=len(os.sched_getaffinity(0)))  # a timed worker has as many
+                self._construct(child, entry, case.overrides, built=True)
+                answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)
+                return validated(answer.get("trace"))
         except cache.UnfitArtefactsError as error:
             return Failed(status=Status.BUILD_FAILED, reason=str(error))
         except ChildError as error:
@@ -75,17 +71,12 @@ class Profiler(BelowTool):
         """Call a solution below `ncu`; return the counters of its kernels, and save the report at `keep` if given."""
         home = self._context.scratch / f"counters-{entry.name[:40]}"
         page, report = home / "counters.csv", home / "counters.ncu-rep"
-        complaint = ""
+        message = self._message(case, counted=True)
         try:
             command = ncu_command(tool, page, report if keep is not None else None)
-            with self.started(home, entry, artefacts, command, NCU_ENVIRONMENT) as child:
-                try:
-                    self.prepare(child, home, NCU_LIMIT_S, entry, case)
-                    child.request(self._message(case, counted=True), timeout_s=NCU_LIMIT_S)
-                except ChildError as error:
-                    complaint = error.reason
-                child.finish(END_LIMIT_S)
-                child.kill()
+            below = home, entry, artefacts, case, (command, NCU_ENVIRONMENT, NCU_LIMIT_S)
+            with self.called(*below, lambda child: child.request(message, timeout_s=NCU_LIMIT_S)) as (child, error, _):
+                complaint = error.reason if error is not None else ""
                 text, log = head_of(page, counters.MOST_TEXT), child.log
                 found = counters.parse(text)
                 if found and keep is not None:

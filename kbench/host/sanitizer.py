@@ -25,14 +25,12 @@ from kbench.host.builder import Builder, built, keep_manifest
 from kbench.host.context import RunContext
 from kbench.host.judge_process import Evaluated, Evaluating, JudgeProcess
 from kbench.process.channel import Message
-from kbench.process.child_error import ChildError
 from kbench.storage.settings import cache_dir
 
 NAME = "compute-sanitizer"
 FIX = "install the CUDA toolkit's `compute-sanitizer` and put it on PATH, or set CUDA_HOME; else leave `--sanitize` out"
 LIMIT_S = 180.0
 """For each step below the tool: code runs 10 to 100 times slower there."""
-END_LIMIT_S = 60.0
 SMALL_BYTES = 64 << 20
 """Largest case, in bytes moved by a call, that is run below the tool."""
 MOST_TEXT = 4 << 20
@@ -171,21 +169,15 @@ class Watched(BelowTool):
         self._context = dataclasses.replace(self._context, options=options)
         home = self._context.scratch / f"sanitizer-{entry.name[:40]}"
         report = home / "report.txt"
-        complaint, ended, text = "", True, ""
+        below = home, entry, artefacts, case, (self._command(path, report), ENVIRONMENT, LIMIT_S)
         try:
-            with self.started(home, entry, artefacts, self._command(path, report), ENVIRONMENT) as child:
-                try:
-                    self.prepare(child, home, LIMIT_S, entry, case)
-                    self._rehearse(child, case.overrides)
-                except ChildError as error:
-                    complaint = f"{error.status.value}: {error.reason}"
-                ended = child.finish(END_LIMIT_S)
-                child.kill()
+            with self.called(*below, lambda child: self._rehearse(child, case.overrides)) as (child, error, has_ended):
+                complaint = f"{error.status.value}: {error.reason}" if error is not None else ""
                 keep_manifest(entry.path, entry.variant, child.observed)
                 text = head_of(report, MOST_TEXT) or child.log
-        except cache.UnfitArtefactsError as error:
-            return parse(""), str(error)
-        return parse(text), complaint if ended else f"{complaint}; memcheck did not end".lstrip("; ")
+        except cache.UnfitArtefactsError as unfit:
+            return parse(""), str(unfit)
+        return parse(text), complaint if has_ended else f"{complaint}; memcheck did not end".lstrip("; ")
 
     @staticmethod
     def _command(path: Path, report: Path) -> list[str]:

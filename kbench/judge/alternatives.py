@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kbench.catalog.problem import STATISTICS
+from kbench.core.levels import PROPERTIES
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import is_random
@@ -146,7 +147,7 @@ def _kept(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alt
     for names in likely_groups(list(old))[:MAX_GROUPS]:
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         which = "all weights" if len(names) == len(old) else ", ".join(map(_named, names[:MAX_NAMES])) + more
-        sentence = "right with the weights it was constructed with, wrong once they change"
+        sentence = PROPERTIES["frozen_weights"].title
         run = functools.partial(model.run, {name: old[name] for name in names})
         yield Alternative(code="frozen_weights", sentence=sentence, how=f"with {which} as before", run=run)
 

@@ -3,18 +3,17 @@
 import secrets
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from kbench.core.errors import PluginError
-from kbench.devices.backend import backend
+from kbench.devices.backend import backend, backend_of
 from kbench.devices.poison import poison
 from kbench.devices.timer import tensor_leaves
-from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
 from kbench.judge.reference.expected import Expected
-from kbench.numerics import elements
+from kbench.numerics import elements, one_pass
 from kbench.process.channel import Message, encode_tree, flatten
 from kbench.process.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, view
 
@@ -24,6 +23,10 @@ QUEUE_BUDGET_BYTES = 2 << 30
 """Memory for a queue's slots, and for the results that each of the two workers keeps."""
 MAX_QUEUE = 256
 """Most calls in a queue; a device's launch queue holds about 1,000 entries (measured on an H200)."""
+
+PAD_BYTES = 8192
+"""Length of the pad, which repeats: too long to guess, short enough to stay in a cache."""
+PIECE_BYTES = 64 << 20
 
 
 class Arena:
@@ -133,7 +136,7 @@ class Arena:
         for leaf, place in zip(leaves, self._staged[slot], strict=True):
             place.copy_(leaf)
 
-    def _mask_leaf(self, mask: InputMask, leaf: Tensor, spec: TensorSpec) -> int:
+    def _mask_leaf(self, mask: "InputMask", leaf: Tensor, spec: TensorSpec) -> int:
         begin, end = spec.span
         alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
         dense = leaf.detach() if alike else leaf.new_empty_strided(spec.shape, spec.stride).copy_(leaf)
@@ -246,3 +249,51 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
 def slot_bytes(expected: Expected) -> int:
     """Return the size of the arguments and outputs of one call, in bytes."""
     return lay_out([*tensor_leaves(expected.arguments), *expected.tensors])[1]
+
+
+class InputMask:
+    """Hides inputs in shared memory until a clock runs, where there is room for one copy of them only.
+
+    All bytes are xor-ed with a secret random pad, which repeats and never leaves the judge. A solution that knows a
+    piece of the inputs, or their distribution, could compute the pad in time.
+    """
+
+    def __init__(self, device: torch.device):
+        generator = torch.Generator(device).manual_seed(secrets.randbits(62))
+        low, high = -(1 << 63), (1 << 63) - 1
+        self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
+
+    @classmethod
+    def blank(cls, device: torch.device) -> Self:
+        """Return a mask of zeros: revealing takes as long, and changes nothing."""
+        mask = cls(device)
+        mask._pad.zero_()
+        return mask
+
+    def write_masked(self, plain: Tensor, masked: Tensor, offset: int) -> None:
+        """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind the pad's beginning."""
+        pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
+        for begin in range(_written_in_one_pass(plain, masked, pad), plain.numel(), PIECE_BYTES):
+            piece = plain[begin : begin + PIECE_BYTES]
+            staged = piece.new_empty(-(-piece.numel() // PAD_BYTES) * PAD_BYTES)
+            staged[: piece.numel()].copy_(piece)
+            self._rows(staged).bitwise_xor_(pad)
+            masked[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
+
+    def reveal(self, masked: Tensor) -> None:
+        """Unmask whole pads of bytes, in place."""
+        self._rows(masked).bitwise_xor_(self._pad)
+
+    @staticmethod
+    def _rows(memory: Tensor) -> Tensor:
+        return memory.view(torch.int64).view(memory.numel() // PAD_BYTES, PAD_BYTES // 8)
+
+
+def _written_in_one_pass(plain: Tensor, masked: Tensor, pad: Tensor) -> int:
+    """Write whole pads of bytes masked in one pass, if possible; return the number of these bytes."""
+    nbytes = plain.numel() // PAD_BYTES * PAD_BYTES
+    aligned = all(t.storage_offset() % 8 == 0 for t in (plain, masked))
+    if not (aligned and backend_of(plain).has_own_memory):
+        return 0
+    words, made = (t[:nbytes].view(torch.int64) for t in (plain, masked))
+    return nbytes if one_pass.xor_copy(words, pad, made) else 0

@@ -7,11 +7,11 @@ from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.matching import WeightPlan, further_plans
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
-from kbench.judge.weight_plans import WeightPlan, further_plans
 
 HARMLESS = {
     *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),

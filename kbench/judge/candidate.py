@@ -11,20 +11,29 @@ import torch
 
 from kbench.build import cache
 from kbench.catalog.problem import OPENING, Step
+from kbench.core.errors import PluginError
 from kbench.core.model import Status
 from kbench.devices.backend import backend
-from kbench.judge.arena import Arena
+from kbench.judge.arena import Arena, encoded
 from kbench.judge.clock.readings import Reply, RoundOptions
-from kbench.judge.load_request import SolutionSpec, load_request
-from kbench.judge.matching import check_description, entries_of, scalar_outputs, synchronise, transposed, unmatched
+from kbench.judge.matching import (
+    Copied,
+    WeightPlan,
+    check_description,
+    entries_of,
+    scalar_outputs,
+    synchronise,
+    transposed,
+    unmatched,
+)
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
-from kbench.judge.weight_plans import Copied, WeightPlan
-from kbench.judge.worker_link import WorkerLink
-from kbench.process.channel import Message, list_of
+from kbench.judge.worker_link import SolutionSpec, WorkerLink
+from kbench.process.channel import Message, encode_constants, list_of
 from kbench.process.channel import field as wire_field
-from kbench.process.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
+from kbench.process.shared_memory import Block, lay_out, view
+from kbench.process.worker_start import SETUP_TIMEOUT_S, WorkerConfig, WorkerProcess
 
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
@@ -35,7 +44,7 @@ USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
 class Candidate(WorkerLink):
     """A solution in its worker, as the judge sees it."""
 
-    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         super().__init__(spec, config, worker)
         self._arena: Arena | None = None
         self._names: list[str | None] = []
@@ -139,8 +148,8 @@ class Candidate(WorkerLink):
         if not self.matches:
             return
         assert self._arena is not None, "bound before weights are pushed"
-        for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
-            view.copy_(tensor.detach())
+        for (_, tensor), mine in zip(reference.state(), self._arena.weight_views(), strict=True):
+            mine.copy_(tensor.detach())
         backend(self._config.device).synchronize()
         self._ask({"op": "weights", "names": self._names, "in_place": in_place})
 
@@ -258,8 +267,39 @@ class Candidate(WorkerLink):
         if self._config.options.limits.call_s is None:
             self.limit_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
-    def revive(self, worker: StartedWorker) -> None:
+    def revive(self, worker: WorkerProcess) -> None:
         """Continue in a fresh worker, which has to be prepared."""
         self.kill()
         self._connect(worker)
         self._arena, self.calls = None, 0
+
+
+def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:
+    """Return the `load` request and the block that holds the constructor's tensor arguments."""
+    arguments, keywords = reference.problem.init_inputs(reference.init_seed, reference.constructs_on)
+    try:
+        tree, leaves = encoded([arguments, keywords])
+    except PluginError:  # the worker makes arguments that are no JSON itself, from the same file and seed
+        tree, leaves = None, []
+    specs, nbytes = lay_out(leaves)
+    example, blanks = encoded(reference.blank)
+    block = Block.allocate(nbytes, config.device)
+    for leaf, place in zip(leaves, specs, strict=True):
+        view(place, block.bytes).copy_(leaf)
+    request = {
+        "op": "load",
+        "path": spec.path,
+        "builtin": spec.builtin,
+        "entry": spec.entry,
+        "problem": spec.problem,
+        "overrides": encode_constants(reference.overrides),
+        "allow_tf32": config.options.allow_tf32,
+        "eval_mode": reference.eval_mode,
+        "construct_on": reference.constructs_on,
+        "seed": reference.init_seed,
+        "blocks": [block.descriptor] if leaves else [],
+        "tensors": specs,
+        "arguments": tree,
+        "example": [example, lay_out(blanks)[0]],
+    }
+    return request, block

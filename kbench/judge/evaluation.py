@@ -7,10 +7,9 @@ from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.core.diagnosis import Diagnosis
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
-from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
+from kbench.core.model import Failed, Finding, FindingKind, Outcome, Passed, Status, Timing
 from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
@@ -21,6 +20,7 @@ from kbench.judge.clock.host_clock import HostClock
 from kbench.judge.clock.pairing import ArmClock, Pacing, Pairing
 from kbench.judge.clock.profile import take_profile
 from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
@@ -28,8 +28,7 @@ from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, S
 from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
-from kbench.judge.verify.wrong_answers import MAX_ELEMENTS, explain
-from kbench.judge.weight_plans import Copied, WeightPlan
+from kbench.judge.verify.wrong_answers import explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,17 +105,12 @@ class Evaluation:
     @property
     def _lacks(self) -> tuple[str, ...]:
         """Missing properties of the levels that were tried."""
-        return () if self._assignment.options.level is Level.TASK else self._levels.lacks.codes
+        return () if self._assignment.options.level is Level.TASK else tuple(sorted(self._levels.lacks))
 
     def _verify(self, trial: Trial) -> None:
         """Verify the task, then the levels beyond it. Raises RefusalError below the required level."""
         assignment, required = self._assignment, self._assignment.options.level
-        try:
-            trial = self._verify_task(trial)
-        except WrongError as refusal:
-            if refusal.diagnosis is None:
-                refusal.diagnosis = self._diagnosis_of_small()
-            raise
+        trial = self._verify_task(trial)
         self._level = Level.TASK
         if required is Level.TASK:
             self._gradients(trial)
@@ -136,12 +130,12 @@ class Evaluation:
         lacks = self._levels.lacks
         if self._bound.second_model is not None:
             lacks["second_model"] = self._bound.second_model
-        self._level = held(lacks.codes)
-        codes = blocking(lacks.codes, required, assignment.options.accept)
+        self._level = held(lacks)
+        codes = blocking(lacks, required, assignment.options.accept)
         if codes:
             first = lacks[foremost(codes)]
             why = first.diagnosis.sentence if first.diagnosis is not None else ""
-            reason = shortfall(lacks.codes, required, assignment.options.accept, why)
+            reason = shortfall(lacks, required, assignment.options.accept, why)
             below = RefusalError(Status.BELOW_LEVEL, reason, first.log)
             below.diagnosis = first.diagnosis
             raise below
@@ -187,16 +181,6 @@ class Evaluation:
     def _gradients(self, trial: Trial) -> None:
         if self._assignment.options.backward:
             check_gradients(trial)
-
-    def _diagnosis_of_small(self) -> Diagnosis | None:
-        """Look for a diagnosis in a smaller case, if the outputs are too large to explain."""
-        elements = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel"))
-        if elements > MAX_ELEMENTS[self._judge.device] and self._assignment.other_cases:
-            try:
-                self._bound.constructed(self._judge.other(self._assignment.other_cases[0]))
-            except RefusalError as refusal:
-                return refusal.diagnosis
-        return None
 
     def _time(self) -> Timing:
         """Time both arms; in fresh workers by loops, or with copies, where nothing else works."""
@@ -297,6 +281,11 @@ class Evaluation:
         )
 
     def _findings(self) -> tuple[Finding, ...]:
-        options = self._assignment.options
-        lacks = self._levels.lacks.findings(options.level, options.accept) if self._lacks else []
-        return (*self._battery.findings, *self._levels.tally.notes(), *lacks)
+        options, lacks = self._assignment.options, self._levels.lacks
+        fatal = blocking(lacks, options.level, options.accept)
+        of_level = (
+            Finding(code=code, kind=FindingKind.LEVEL, message=why.explained, fatal=code in fatal, status=why.status)
+            for code, why in sorted(lacks.items())
+            if code in self._lacks
+        )
+        return (*self._battery.findings, *self._levels.tally.notes(), *of_level)

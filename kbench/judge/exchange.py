@@ -238,10 +238,10 @@ class Trial:
         few = found.wrong <= max(1, MAX_BOUNDARY_SHARE * found.elements)
         if not tolerance.exact and not (self.reference.decides and few):
             return got
-        near = boundaries().near(number, got, want, tolerance)
-        self.tally.picks = max(self.tally.picks, near.picks)
-        self.tally.boundary = max(self.tally.boundary, (near.at_boundary, found.elements))
-        return near.output
+        output, picks, at_boundary = boundaries().near(number, got, want, tolerance)
+        self.tally.picks = max(self.tally.picks, picks)
+        self.tally.boundary = max(self.tally.boundary, (at_boundary, found.elements))
+        return output
 
     def truth(self, expected: Expected, outputs: Sequence[Tensor] | None = None) -> Truth:
         """Compute fp64 outputs and scales; if large `outputs` are given, for the entries that they miss most."""

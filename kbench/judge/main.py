@@ -22,11 +22,11 @@ from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.clock.profile import list_kernels
 from kbench.judge.evaluation import Assignment, Evaluation
-from kbench.judge.load_request import ReferenceBuild, SolutionSpec
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.refusal import RefusalError, UnbuiltError
 from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.verify.battery import Battery
+from kbench.judge.worker_link import ReferenceBuild, SolutionSpec
 from kbench.process.channel import (
     Channel,
     DeadlineError,

@@ -1,7 +1,11 @@
-"""Match a solution's parameters with the reference's, and its outputs with the expected ones, by descriptions alone."""
+"""Match a solution's parameters with the reference's, and its outputs with the expected ones, by descriptions alone.
+
+Weight plans are ways to give a solution the reference's weights, tried in order until one gives right values.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import torch
@@ -194,6 +198,49 @@ def _shape_of(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
 
 def _is_parameter(tensor: Tensor) -> bool:
     return isinstance(tensor, torch.nn.Parameter)
+
+
+class Copied(StrEnum):
+    """Parameters and buffers that a solution gets from the reference."""
+
+    ALL = "all"
+    """All that match, by name or by place; nothing if none do."""
+    ALL_BUT_BUFFERS = "all but buffers"
+    """All but buffers that the constructors made different: a table in another layout."""
+    NOTHING = "nothing"
+    """Nothing: both constructors draw from one seed, and equal places may hold other weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightPlan:
+    """One way, and where both sides are constructed."""
+
+    copied: Copied = Copied.ALL
+    on_cpu: bool = False
+
+
+def further_plans(
+    first: WeightPlan, *, matched: bool, differing: bool, differing_buffers: bool, has_own_memory: bool
+) -> list[WeightPlan]:
+    """Return the plans after a `first` one that gave wrong values, in their order.
+
+    Where parameters are `matched`, or there are none, and the constructors made them alike, no other plan gives other
+    values. Else those of the constructor may be meant, and on a GPU the two may have drawn on different devices: both
+    are then constructed on the CPU, as benchmarks do, and moved.
+    """
+    if matched and not differing:
+        return []
+    ways = [first.copied]
+    if matched:
+        ways += [Copied.ALL_BUT_BUFFERS] * differing_buffers + [Copied.NOTHING]
+    here = [WeightPlan(copied=way) for way in ways[1:]]
+    return here + [WeightPlan(copied=way, on_cpu=True) for way in ways] * has_own_memory
+
+
+def weight_property(status: Status, way: str, diagnosis: str | None) -> str:
+    """Return the property that is lacking if changed weights, matched in a `way`, are not followed."""
+    misled = way == "order" and diagnosis is None and status is not Status.RAISED  # the order may be another one
+    return "unmatched_weights" if misled else "frozen_weights"
 
 
 def check_description(

@@ -31,6 +31,15 @@ LAUNCHES = (
 )
 """Usual causes of a refused launch, by CUDA's message."""
 
+FATAL = {
+    *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
+    *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
+    *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
+}
+"""Statuses of cheating, or with a cause other than a shape, a layout or a value."""
+STRAY_WRITES = {Status.INPUT_MUTATED, Status.NONDETERMINISTIC}
+"""Fatal statuses that a kernel may also have by writing outside its tensors at a shape that it was not made for."""
+
 
 class RefusalError(Exception):
     """A solution that failed: status, reason and log."""

@@ -17,10 +17,10 @@ from kbench.catalog.problem import OwnTime
 from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
-from kbench.judge.load_request import ReferenceBuild, SolutionSpec
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.reference.reference import Reference
 from kbench.judge.verify.fp64_errors import rehearse
+from kbench.judge.worker_link import ReferenceBuild, SolutionSpec
 from kbench.process.channel import Channel
 from kbench.process.child import Child
 from kbench.process.child_error import ChildError, is_of_the_device
@@ -28,8 +28,8 @@ from kbench.process.observed import Observed
 from kbench.process.worker_start import (
     SETUP_TIMEOUT_S,
     Deadline,
-    StartedWorker,
     WorkerConfig,
+    WorkerProcess,
     in_thread,
     memory_limit_bytes,
     start_nursery,
@@ -51,7 +51,7 @@ class JudgeState:
         self._config = config
         self._nursery = nursery
         self._number = self._workers = 0
-        self._ahead: list[StartedWorker] = []
+        self._ahead: list[WorkerProcess] = []
         self._beside: Candidate | None = None
         """The worker that runs the reference beside the present candidate."""
         self._opening: Future[None] | None = None
@@ -59,7 +59,7 @@ class JudgeState:
         self._opens = opens
         self._is_taken = False
         """True if the reference ran in its worker, which is then not fresh."""
-        self._spare: StartedWorker | None = None
+        self._spare: WorkerProcess | None = None
         """A worker for the next reference; it has not opened the device."""
         self._reference: Reference | None = None
         self._problem = Path()
@@ -290,21 +290,21 @@ class JudgeState:
             worker.kill()
         self._ahead[kept:] = [self._start_worker(compiler) for compiler in compilers[kept:]]
 
-    def _start_worker(self, compiler: str) -> StartedWorker:
+    def _start_worker(self, compiler: str) -> WorkerProcess:
         if self._nursery is None or self._nursery.has_ended:
             with self._observation.apart():
                 self._nursery = start_nursery(self._config)
         self._workers += 1
-        return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
+        return WorkerProcess(self._config, self._nursery, self._workers, compiler=compiler)
 
-    def fresh_worker(self, compiler: str) -> StartedWorker:
+    def fresh_worker(self, compiler: str) -> WorkerProcess:
         """Return a worker that has loaded no solution yet."""
         if [worker.compiler for worker in self._ahead[:1]] != [compiler]:
             self._start_ahead([compiler])
         return self._watched(self._ahead.pop(0))
 
-    def _watched(self, worker: StartedWorker) -> StartedWorker:
-        worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
+    def _watched(self, worker: WorkerProcess) -> WorkerProcess:
+        worker.watch_memory(memory_limit_bytes(self._config.case_bytes))
         return worker
 
     @contextlib.contextmanager

@@ -4,25 +4,53 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.core.model import Status
-from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
 from kbench.process.channel import Message, WireError
 from kbench.process.child_error import ChildError
 from kbench.process.gate_page import Gate
 from kbench.process.observed import Observed
-from kbench.process.worker_start import Deadline, StartedWorker, WorkerConfig
+from kbench.process.worker_start import Deadline, WorkerConfig, WorkerProcess
 
 REQUEST_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolutionSpec:
+    """A solution as the parent describes it to the judge."""
+
+    name: str
+    path: str
+    problem: str
+    builtin: str = ""
+    """Name of a built-in solution (`eager`, ...); empty for a file."""
+    entry: str = ""
+    """Class or function of its file that is judged."""
+    artefacts: str = ""
+    """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
+    compiler: str = ""
+    """Compiler that its calls were seen to start, so that it may start programs; empty without one."""
+    rehearsed: bool = False
+    """True if it was built with all rights: programs that it did not start then are refused now."""
+    is_reference: bool = False
+    """True for the reference beside a solution: its failure is kbench's, not the solution's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceBuild:
+    """Build of a problem whose reference compiles; empty for most problems."""
+
+    artefacts: str = ""
+    compiler: str = ""
 
 
 class WorkerLink:
     """Connection to a worker: requests with time limits, stops, and the kill."""
 
-    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         self.spec = spec
         self._config = config
         self._connect(worker)
@@ -32,8 +60,8 @@ class WorkerLink:
         self.worked_until_ns = 0
         """Time on the judge's clock until which its tree worked before the last stop."""
 
-    def _connect(self, worker: StartedWorker) -> None:
-        self._worker, self._child = worker, worker.child
+    def _connect(self, worker: WorkerProcess) -> None:
+        self._worker = self._child = worker
 
     @property
     def gate(self) -> Gate | None:

@@ -62,7 +62,7 @@ class Launch:
 
 
 class ChildState(StrEnum):
-    """States of a child. Any may end in GONE, and nothing leads out of it."""
+    """States of a child."""
 
     STARTING = "starting"
     """It has not answered yet."""
@@ -73,6 +73,11 @@ class ChildState(StrEnum):
     """This process has killed it."""
 
 
+STARTING, READY, STOPPED, GONE = ChildState
+NEXT = {STARTING: {READY, STOPPED, GONE}, READY: {STOPPED, GONE}, STOPPED: {STARTING, READY, GONE}, GONE: {GONE}}
+"""States that may follow a state. Another thread may have ended a child meanwhile: it stays GONE."""
+
+
 class Child:
     """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
 
@@ -81,7 +86,7 @@ class Child:
     """
 
     def __init__(self, launch: Launch, nursery: "Child | None" = None, begun: tuple[Fork, socket.socket] | None = None):
-        self.state = ChildState.STARTING
+        self.state = STARTING
         self._nursery = nursery
         self._forking = threading.Lock()
         self._process: subprocess.Popen[bytes] | Fork
@@ -196,8 +201,8 @@ class Child:
                     raise
         if field(answer, "n", int) != self._sequence:
             raise WireError("an answer to a request that was not made")
-        if self.state is ChildState.STARTING:
-            self.state = ChildState.READY
+        if self.state is STARTING:
+            self._become(READY)
         if "observed" in answer:
             self.observed.add(answer["observed"])
         return answer
@@ -245,17 +250,13 @@ class Child:
 
         One that is not born yet has heard of no solution, and ends by itself when it finds its channel closed.
         """
-        self.state = ChildState.GONE
+        self._become(GONE)
         if not isinstance(self._process, Fork) or self._process.is_born:
             process_tree.kill_tree(self.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(DEATH_GRACE_S)
             self._drain.join(1.0)
         self.channel.close()
-
-    def starts_none(self) -> None:
-        """Know from now on that nothing of its tree can start a process: a filter of system calls forbids it."""
-        self._closed = ClosedCensus(self.pid)
 
     @contextlib.contextmanager
     def stopped(self, *, excused: bool = False) -> Any:
@@ -266,8 +267,7 @@ class Child:
         Raises ChildError where some of it cannot be stopped; where it ran all the same, it is killed.
         """
         before, tree = self.state, None
-        assert before is not ChildState.STOPPED, "a tree that is stopped already is not stopped again"
-        self._become(ChildState.STOPPED)
+        self._become(STOPPED)
         self._excused_at = time.monotonic() if excused else None
         try:
             if (tree := process_tree.stop_tree(self.pid, self._closed)) is None:
@@ -283,7 +283,8 @@ class Child:
                 self.woken_ns = tree.go_on()
 
     def _become(self, state: ChildState) -> None:
-        if self.state is not ChildState.GONE:
+        if self.state is not GONE:
+            assert state in NEXT[self.state], f"a child that is {self.state} does not become {state}"
             self.state = state
 
     def _broken(self, reason: str) -> tuple[Status, str]:
@@ -302,7 +303,7 @@ class Child:
     def _watch_memory(self, limit_bytes: int) -> None:
         while self._process.poll() is None:
             # A stopped tree cannot grow, and another one is being timed meanwhile.
-            if self.state is not ChildState.STOPPED and (excess := self._excess(limit_bytes)):
+            if self.state is not STOPPED and (excess := self._excess(limit_bytes)):
                 self._kill_because(Status.OUT_OF_MEMORY, f"the process {excess} and was killed")
                 return
             time.sleep(WATCHDOG_INTERVAL_S)

@@ -4,11 +4,12 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kbench.build import cache as build_cache
 from kbench.build import interpreter
@@ -19,6 +20,8 @@ from kbench.process.child import WORKER, Child, Launch
 from kbench.process.child_error import ChildError
 from kbench.process.gate_page import Gate
 from kbench.sandbox import hidden_paths, libc, removal, rungs
+from kbench.sandbox.namespaces import Surroundings
+from kbench.sandbox.process_table import ClosedCensus
 
 T = TypeVar("T")
 SETUP_TIMEOUT_S = 120.0
@@ -120,9 +123,8 @@ def worker_environment(scratch: Path) -> dict[str, str]:
 
 def hidden(config: WorkerConfig) -> list[Path]:
     """Return what a worker that starts now must not read."""
-    files = [Path(file) for file in config.files]
     others = [Path(folder) for folder in (config.cache, config.leases, config.scratch) if folder]
-    return hidden_paths.hidden(results=config.options.results_dir, others=others, files=files)
+    return hidden_paths.hidden(results=config.options.results_dir, others=others, files=[*map(Path, config.files)])
 
 
 def start_nursery(config: WorkerConfig) -> Child:
@@ -132,23 +134,55 @@ def start_nursery(config: WorkerConfig) -> Child:
     return Child(Launch(module=module, environment=environment, folder=folder, rung=rungs.Rung.NONE))
 
 
-def setup_request(
-    device: str, rung: int, *, writable: Sequence[Path], temporary: str | Path, hidden: Sequence[Path]
-) -> Message:
-    """Return the first request to a worker: to lock itself in. It lacks `allow_exec` and `threads`."""
-    return {
-        "op": "setup",
-        "caller": str(Path.cwd()),
-        "device": device,
-        "rung": rung,
-        "writable": [str(path) for path in writable],
-        "temporary": str(temporary),
-        "hidden": [str(path) for path in hidden],
-    }
+@dataclass(frozen=True, kw_only=True)
+class Confinement:
+    """The folders and files that one worker may write and see."""
+
+    device: str
+    rung: int
+    home: Path
+    """The folder that it runs in."""
+    writable: Sequence[Path]
+    temporary: Path
+    """The folder that becomes its /tmp."""
+    files: Sequence[Path]
+    """The solution and the problem, and what else it must read."""
+    hidden: Sequence[Path]
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """The contents of its /tmp."""
+        return hidden_paths.surroundings(self.temporary, own=self.writable, files=self.files, hidden=self.hidden)
+
+    def launch(self, environment: Mapping[str, str], module: str = WORKER, limit_bytes: int | None = None) -> Launch:
+        """Return how it is started, with `environment` beside the usual one and a limit of its memory."""
+        return Launch(
+            module=module,
+            environment={**worker_environment(self.home), **environment},
+            folder=self.home,
+            rung=rungs.Rung(self.rung),
+            surroundings=self.surroundings,
+            memory_limit_bytes=limit_bytes,
+        )
+
+    def setup(self, *, allow_exec: bool, threads: int, **other: Any) -> Message:
+        """Return the first request to it: to lock itself in."""
+        return {
+            "op": "setup",
+            "caller": str(Path.cwd()),
+            "device": self.device,
+            "rung": self.rung,
+            "writable": [str(path) for path in self.writable],
+            "temporary": str(self.temporary),
+            "hidden": [str(path) for path in self.hidden],
+            "allow_exec": allow_exec,
+            "threads": threads,
+            **other,
+        }
 
 
-class StartedWorker:
-    """A worker process that locks itself in; it has not heard of any solution.
+class WorkerProcess(Child):
+    """A worker that locks itself in as soon as it starts; it has not heard of any solution.
 
     Only its `compiler` depends on the solution that it gets: it may start that, if any, and imports it ahead.
     """
@@ -157,28 +191,24 @@ class StartedWorker:
         self.compiler = compiler
         self.scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
         self.scratch.mkdir(parents=True)
-        temporary = build_cache.furnish(self.scratch / "cache")
-        closed = hidden(config)  # now, not once for the run: others begin meanwhile
-        files = [Path(file) for file in config.files]
-        self.child = Child(
-            Launch(
-                module=WORKER,
-                environment=worker_environment(self.scratch),
-                folder=self.scratch,
-                rung=rungs.Rung(config.rung),
-                surroundings=hidden_paths.surroundings(temporary, own=[self.scratch], files=files, hidden=closed),
-            ),
-            nursery,
+        place = Confinement(
+            device=config.device,
+            rung=config.rung,
+            home=self.scratch,
+            writable=[self.scratch],
+            temporary=build_cache.furnish(self.scratch / "cache"),
+            files=[Path(file) for file in config.files],
+            hidden=hidden(config),  # now, not once for the run: others begin meanwhile
         )
-        setup = setup_request(config.device, config.rung, writable=[self.scratch], temporary=temporary, hidden=closed)
-        setup |= {"allow_exec": bool(compiler), "threads": config.threads, "imports": IMPORTS[compiler]}
+        super().__init__(place.launch({}), nursery)
+        setup = place.setup(allow_exec=bool(compiler), threads=config.threads, imports=IMPORTS[compiler])
         self.gate: Gate | None = None
         """The gate of a worker on a GPU that has been asked to open it."""
 
         def locked_in() -> Message:
-            answer = self.child.request(setup, timeout_s=SETUP_TIMEOUT_S)
+            answer = self.request(setup, timeout_s=SETUP_TIMEOUT_S)
             if config.rung >= rungs.Rung.LIMITS and not setup["allow_exec"]:
-                self.child.starts_none()
+                self._closed = ClosedCensus(self.pid)  # a filter of system calls lets it start no process
             return answer
 
         self._setup = self._opening = in_thread(locked_in)
@@ -192,7 +222,7 @@ class StartedWorker:
 
         def opened() -> Message:
             self._setup.result()
-            return self.child.request({"op": "open", "mode": mode}, fds=fds, timeout_s=SETUP_TIMEOUT_S)
+            return self.request({"op": "open", "mode": mode}, fds=fds, timeout_s=SETUP_TIMEOUT_S)
 
         self._opening = in_thread(opened)
 
@@ -212,11 +242,11 @@ class StartedWorker:
             self._opening.result(timeout_s)
         except TimeoutError as error:
             reason = f"not ready within {timeout_s:.0f} s"
-            raise ChildError(Status.CALL_TIMEOUT, reason, self.child.log) from error
+            raise ChildError(Status.CALL_TIMEOUT, reason, self.log) from error
 
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""
-        self.child.kill()
+        super().kill()
         removal.remove(self.scratch)
         if self.gate is not None:
             self.gate.close()

@@ -7,7 +7,8 @@ from xml.etree import ElementTree as Xml
 from kbench.core.events import Waiting
 from kbench.core.model import Failed, ResultRow
 from kbench.engine.ladder import counts_as_failure
-from kbench.engine.summary import SweepSummary, speedup_of
+from kbench.engine.rows import rows_of
+from kbench.engine.summary import SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document, render_records
@@ -100,7 +101,7 @@ def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_
 
 def render_csv(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     """Write the rows of a sweep, with the columns of a results file."""
-    return render_records((row for one in verdicts for row, _ in one.rows(summary.run, "")), ResultRow)
+    return render_records((row for one in verdicts for row, _ in rows_of(one, summary.run, "")), ResultRow)
 
 
 def render_junit(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
@@ -150,7 +151,7 @@ def _short(text: str) -> str:
 
 
 def _cells(verdict: TaskVerdict) -> dict[str, str]:
-    task, outcome, case = verdict.task, verdict.last.outcome, summarise(verdict.judged())
+    task, outcome, case = verdict.task, verdict.last.outcome, summarise(judged_of(verdict))
     return {
         "problem": task.problem.name,
         "solution": task.solution.name,
@@ -166,7 +167,7 @@ def _cells(verdict: TaskVerdict) -> dict[str, str]:
 def _result(verdict: TaskVerdict) -> dict[str, Any]:
     """Write a verdict with the keys of a result of `run`, but its rows; and what a sweep knows of it beside."""
     task, last = verdict.task, verdict.last
-    found = plain(summarise(verdict.judged()))
+    found = plain(summarise(judged_of(verdict)))
     del found["rows"]
     return {
         **found,

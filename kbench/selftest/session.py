@@ -27,8 +27,9 @@ from kbench.engine.builds import default_jobs
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
-from kbench.engine.run import NO_LIMITS, sandbox_rung
-from kbench.engine.task import Finished, Task
+from kbench.engine.run import sandbox_rung
+from kbench.engine.summary import judged_of
+from kbench.engine.task import NO_LIMITS, Finished, Task
 from kbench.host import nursery_process, sanitizer
 from kbench.host.work_folder import work_folder
 from kbench.sandbox.rungs import Rung
@@ -210,7 +211,7 @@ class FixtureRunner:
             crew.finish()
             for event in crew.events():
                 if isinstance(event, Finished):
-                    judged = event.verdict.judged()
+                    judged = judged_of(event.verdict)
                     yield self._check(left.pop(judged.solution), judged)
         except KbenchError as error:
             broken = f"{type(error).__name__}: {error.message}"
@@ -226,7 +227,6 @@ class FixtureRunner:
     def _task(self, fixture: Fixture, *, alone: bool) -> Task:
         device, settings = self._devices[0], Settings()
         options = fit_to(options_for(fixture, self._scratch, alone=alone), device)
-        options = replace(options, device=device.kind)
         sanitizer.require(options, device)
         problem = registry.find_problem(problem_path(self._staged, fixture.problem), settings)
         found = registry.find_solution(problem, self._staged / fixture.source, settings, entry=fixture.entry)

@@ -149,7 +149,7 @@ class RunWriter:
         self._is_named = bool(name)
         self._stem = safe_stem(name) if name else default_stem(problem, solutions)
         self._rows: dict[GroupKey, str] = {}
-        self._samples: list[str] = []
+        self._samples: dict[GroupKey, list[str]] = {}
         self._path: Path | None = None
 
     @property
@@ -177,7 +177,7 @@ class RunWriter:
             self.csv_path.unlink(missing_ok=True)
 
     def append(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
-        """Write a row and its samples to the disk; return it with `samples_sha256`.
+        """Write a row and its samples to the disk, in place of those of the same process; return it with their hash.
 
         Raises MachineError, and what was written before stays; ValueError for samples of another process.
         """
@@ -196,30 +196,20 @@ class RunWriter:
         self._write()
         return self._path
 
-    def amend(self, rows: Sequence[ResultRow]) -> None:
-        """Replace rows written before; their samples stay. Raises MachineError; ValueError for an unknown row."""
-        for row in rows:
-            if group_key(row) not in self._rows:
-                raise ValueError(f"no row of {row.solution}, case {row.case}, process {row.process} was written")
-            self._rows[group_key(row)] = _row_line(row)
-        self._write_rows()
-
     def _add(self, row: ResultRow, samples: Sequence[Sample]) -> ResultRow:
         keys = [csvfile.cell(getattr(row, name)) for name in KEY_COLUMNS]
         cells = ([csvfile.cell(getattr(sample, name)) for name in SAMPLE_COLUMNS] for sample in samples)
         lines = [csvfile.line([*keys, *own]) for own in cells]
         finished = replace(row, samples_sha256=_digest(lines) if lines else "")
         self._rows[group_key(finished)] = _row_line(finished)
-        self._samples += lines
+        self._samples[group_key(finished)] = lines
         return finished
 
     def _write(self) -> None:
         # Samples first: a reader between the two sees samples without a row, never a row without samples.
         head = csvfile.line((*KEY_COLUMNS, *SAMPLE_COLUMNS))
-        csvfile.replace_file(samples_path(self.csv_path), head + "".join(self._samples))
-        self._write_rows()
-
-    def _write_rows(self) -> None:
+        lines = (line for of_a_process in self._samples.values() for line in of_a_process)
+        csvfile.replace_file(samples_path(self.csv_path), head + "".join(lines))
         csvfile.replace_file(self.csv_path, csvfile.line(ROW_COLUMNS) + "".join(self._rows.values()))
 
 

@@ -11,7 +11,6 @@ import kbench
 from kbench import EvaluationResult, Failed, KbenchError, Passed
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Status
-from kbench.engine.task import Budgets
 from kbench.host import nursery_process
 from kbench.storage.results import read_run
 
@@ -220,8 +219,8 @@ def test_the_async_form_leaves_the_loop_free(pool) -> None:
 
 
 def test_a_hang_is_a_verdict_and_the_pool_goes_on(pool) -> None:
-    with pool.judge(lanes=1, budgets=Budgets(verify_s=0.2)) as judge:
-        (hung,) = judge.evaluate(CASES, solution("hangs"))
+    with pool.judge(lanes=1) as judge:
+        (hung,) = judge.evaluate(CASES, solution("total_timeout"))
         (after,) = judge.evaluate(CASES, solution())
     assert hung.status is Status.TOTAL_TIMEOUT
     assert after.passed

@@ -128,24 +128,9 @@ PATCHES = "self.patch_size = p; self.project = nn.Linear(c * p * p, d)", ", s, p
 
 SOLUTIONS = {
     "swish/any_shape": ("25_Swish", model("return F.silu(x)"), set()),
-    "swish/own_shape_only": (
-        "25_Swish",
-        model("y = torch.zeros(64, 2048); y.view(-1)[:x.numel()] = F.silu(x).reshape(-1); return y[:len(x)]"),
-        {"shapes"},
-    ),
     "swish/as_many_rows_as_its_own": (
         "25_Swish",
         model("y = torch.zeros_like(x); y[:64] = F.silu(x[:64]); return y"),
-        {"shapes"},
-    ),
-    "swish/columns_that_fit_a_buffer": (
-        "25_Swish",
-        model("y = torch.zeros_like(x); y[:, :2048] = F.silu(x[:, :2048]); return y"),
-        {"shapes"},
-    ),
-    "swish/drops_what_a_vector_leaves": (
-        "25_Swish",
-        model("n = x.numel() // 4 * 4; y = torch.zeros(x.shape); y.view(-1)[:n] = F.silu(x.reshape(-1)[:n]); return y"),
         {"shapes"},
     ),
     "swish/leaves_the_tail_unwritten": (
@@ -158,26 +143,11 @@ SOLUTIONS = {
         model("assert x.shape == (64, 2048), 'made for 64 x 2048'; return F.silu(x)"),
         {"shapes"},
     ),
-    "swish/refuses_what_is_no_multiple": (
-        "25_Swish",
-        model("assert x.numel() % 4 == 0, 'a multiple of 4'; return F.silu(x)"),
-        {"shapes"},
-    ),
     "swish/dies_at_other_shapes": (
         "25_Swish",
         "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
         {"shapes"},
     ),
-    "masked/any_shape": ("93_MaskedSum", model("return (x * args[1]).cumsum(1)", arguments=", d"), set()),
-    "masked/whole_blocks_only": (
-        "93_MaskedSum",
-        model(
-            "b = 32; n = x.shape[1] // b * b; y = (x * args[1]); y[:, :n] = y[:, :n].cumsum(1); return y",
-            arguments=", d",
-        ),
-        {"shapes"},
-    ),
-    "gemm/any_shape": ("76_GemmAddReLU", model("return F.relu(self.gemm(x) + self.bias)", *GEMM), set()),
     "gemm/hard_wired_depth": (
         "76_GemmAddReLU",
         model(

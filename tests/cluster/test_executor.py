@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -91,10 +92,10 @@ class Stage:
         ]
         self.written: list[tuple[str, int, Status]] = []
         options = SweepOptions(run=OPTIONS, devices=(device,), rung=0, lanes=1, jobs=1, max_failures=halt)
-        self.cluster = Cluster(options, posts, self._write)
+        self.cluster = Cluster(options, Path("/nowhere"), self._write, posts)
         self.posts = posts
-        news = self.cluster._news
-        self.cluster._news = SimpleNamespace(get=self._next, put=news.put)
+        news = self.cluster._inbox
+        self.cluster._inbox = SimpleNamespace(get=self._next, put=news.put)
 
     def _write(self, verdict: TaskVerdict, _device: str) -> None:
         self.written.append((verdict.task.key, len(verdict.results) - 1, verdict.last.status))

@@ -22,7 +22,8 @@ from kbench.core.levels import (
     untried,
 )
 from kbench.core.model import Status
-from kbench.judge.verify.lacks import FATAL, STRAY_WRITES, weight_property
+from kbench.judge.matching import weight_property
+from kbench.judge.refusal import FATAL, STRAY_WRITES
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 from kbench.process.layouts import layouts_of
 

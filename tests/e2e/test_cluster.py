@@ -20,7 +20,7 @@ pytest.importorskip("ray", reason="needs the extra `ray`")
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0
 STORE_BYTES = 80_000_000
-WANTED = {f"{name}_{number}": status for name, (_, status) in BODIES.items() for number in range(4)}
+WANTED = {f"{name}_{number}": status for name, (_, status) in BODIES.items() for number in range(2)}
 QUICK = {
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 500,
@@ -90,7 +90,7 @@ def judges(cluster: object) -> set[int]:
     return set().union(*generations[1:])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_an_interrupted_sweep_tells_what_it_has_and_leaves_no_process(cluster, folder: Path) -> None:
     running = start(folder, cluster.address, "--json")
     wait_until(lambda: has_units(folder) or running.poll() is not None, LIMIT_S)
@@ -105,7 +105,7 @@ def test_an_interrupted_sweep_tells_what_it_has_and_leaves_no_process(cluster, f
     wait_until(lambda: not below & set(processes()), LIMIT_S)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
     running = start(folder, cluster.address, "--json")
     wait_until(lambda: has_units(folder) or running.poll() is not None, LIMIT_S)
@@ -122,7 +122,7 @@ def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
     assert json.loads(commands.finish(resumed)[1])["summary"]["resumed"] == len(WANTED), "on this host: the same tasks"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 def test_where_no_cluster_answers_it_says_how_to_start_one(folder: Path) -> None:
     _, told = start(folder, "127.0.0.1:1").communicate(timeout=LIMIT_S)
     assert "no Ray cluster answers at 127.0.0.1:1" in told

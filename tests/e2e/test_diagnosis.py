@@ -42,7 +42,7 @@ SOLUTIONS = {
     "unscaled": (
         solution("return F.layer_norm(self.linear(x), (x.shape[1],), None, self.norm.bias)"),
         "missing_scale",
-        f"{FROZEN}, wrong once they change (frozen_weights): leaves out `norm.weight`, or keeps the values",
+        f"{FROZEN}, and wrong or failing once they change (frozen_weights): leaves out `norm.weight`, or keeps",
     ),
     "stale": (
         solution(
@@ -55,7 +55,7 @@ SOLUTIONS = {
     "one_shape": (
         solution("y = self.norm(self.linear(x)); return y if x.shape[0] == 32 else y * 1.5"),
         "needs_other_shape",
-        "holds the level `task`, and `module` is required: wrong at another case that the problem lists (case_special",
+        "holds the level `task`, and `module` is required: right at its own case, and wrong or failing at another one",
     ),
     "tail": (
         solution("y = self.norm(self.linear(x)); y[:, -5:] = 0; return y"),

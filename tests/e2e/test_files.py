@@ -228,7 +228,6 @@ def get_inputs():
 
 
 UNSEEDED = {
-    "number": "[torch.randn(64, 8), numpy.random.default_rng().random()]",
     "numpy scalar": "[torch.randn(64, 8), numpy.float32(numpy.random.default_rng().random())]",
     "array": "[torch.randn(64, 8), torch.from_numpy(numpy.random.default_rng().random(8, dtype='float32'))]",
     "generator": "[torch.randn(64, 8), torch.rand(8, generator=own)]",

@@ -309,7 +309,7 @@ def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_pat
     assert len(rest) == 5
     for outcome in rest:
         assert outcome.status is Status.NOT_VERIFIED
-        assert "stopped working" in outcome.reason
+        assert "quarantined" in outcome.reason
         assert "nothing within 30 s" in outcome.reason
     assert not answers, "a probe for the crash, two more before the device is given up, none for anything else"
 

@@ -9,6 +9,7 @@ from kbench.catalog import registry
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Passed, Peaks
 from kbench.engine.rows import make_row, provenance_of
+from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.storage.settings import Settings
 
@@ -38,5 +39,6 @@ def flags(l2: str, cost: Cost, peak: float, ours_us: int = 524) -> list[str]:
     result = UnitResult(outcome=passed, cost=cost, peaks=Peaks(copy_bytes_per_s=peak, fp32_flops_per_s=peak))
     problem = registry.find_problem("group_norm", Settings())
     solution = registry.find_solution(problem, "eager", Settings())
-    row = make_row(provenance_of(problem, "run"), solution, Case(name="small"), 0, RunOptions(), result)
+    asked = Task(key="k", problem=problem, solution=solution, case=Case(name="small"), options=RunOptions())
+    row = make_row(provenance_of(problem, "run"), TaskVerdict(task=asked, results=(result,)))
     return row.flags.split()

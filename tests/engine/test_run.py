@@ -13,6 +13,7 @@ import pytest
 import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 from verdicts import written
+from waiting import wait_until
 
 from kbench.catalog import registry
 from kbench.catalog.registry import Entry
@@ -22,7 +23,7 @@ from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
 from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
-from kbench.engine import builds, evaluator, journal
+from kbench.engine import builds, crew, evaluator, journal
 from kbench.engine import run as verb
 from kbench.host.judge_process import Evaluated, Evaluating, OpenedCase
 from kbench.process.channel import encode_constants
@@ -106,7 +107,8 @@ def passed(process: int) -> Passed:
 @pytest.fixture(autouse=True)
 def court(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     monkeypatch.setattr(evaluator, "JudgeProcess", FakeJudge)
-    monkeypatch.setattr(verb, "nursery_process", SimpleNamespace(nursery=contextlib.nullcontext))
+    for module in (verb, crew):
+        monkeypatch.setattr(module, "nursery_process", SimpleNamespace(nursery=contextlib.nullcontext))
     for name, empty in {"every": (), "asked": (), "refused": "", "sizes": {}, "sized": ()}.items():
         monkeypatch.setattr(FakeJudge, name, empty)
     monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process), raising=False)
@@ -249,7 +251,10 @@ def test_a_row_has_the_errors_of_its_own_process_and_the_case_the_worst(
 
 
 def test_quiet_times_need_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, _process: passed(0))
+    def quiet(_self: FakeJudge, _name: str, process: int) -> Outcome:
+        return Passed(correctness=CORRECT, timings=(timing(process),))
+
+    monkeypatch.setattr(FakeJudge, "answer", quiet)
     judge(tmp_path, "a", processes=3, max_processes=10)
     assert len(turns()) == 3
 
@@ -370,18 +375,19 @@ def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path)
 
 @pytest.mark.usefixtures("names_kernels")
 @pytest.mark.parametrize(
-    ("options", "answer"),
+    ("options", "timed"),
     [
-        ({"processes": 1, "max_processes": 1}, passed(0)),
-        ({"verify_only": True}, Passed(correctness=CORRECT, timings=())),
-        ({**TWO, "require_custom": True}, passed(0)),
+        ({"processes": 1, "max_processes": 1}, True),
+        ({"verify_only": True}, False),
+        ({**TWO, "require_custom": True}, True),
     ],
     ids=["quick", "verify", "asked"],
 )
 def test_no_worker_is_started_for_the_share_where_none_is_due(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], answer: Outcome
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], timed: bool
 ) -> None:
-    monkeypatch.setattr(FakeJudge, "answer", lambda *_: answer)
+    untimed = Passed(correctness=CORRECT, timings=())
+    monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process) if timed else untimed)
     (one,) = judge(tmp_path, "a", **options)
     assert ("a", "own share") not in turns()
     assert {row.own_share for row in one.rows} == {None}
@@ -517,7 +523,14 @@ def kept(folder: Path, **options: Any) -> dict[str, Any]:
     return {**TWO, "save": True, "results_dir": folder / "results", "name": "one", **options}
 
 
-def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(self: FakeJudge, _name: str, process: int) -> Outcome:
+        if process == 0:
+            return passed(process)
+        wait_until(lambda: self.closed)
+        return Failed(status=Status.HARNESS_ERROR, reason="killed")
+
+    monkeypatch.setattr(FakeJudge, "answer", hangs)
     events = begin(tmp_path, "a", "b", **kept(tmp_path), arguments={"problem": "p"})
     for event in events:
         if isinstance(event, Estimated) and event.solution == "b":
@@ -527,6 +540,7 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [(row.solution, row.process) for row in before] == [("a", 0), ("b", 0)]
     path, record = journal.find("run", "@latest", tmp_path / "results")
     FakeJudge.asked = ()
+    monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process))
     found = list(begin(tmp_path, "a", "b", **kept(tmp_path), arguments={}, resumed=record))
     assert turns() == [("b", 1), ("a", 1)], "what is done is not repeated, and the order goes on as it was"
     assert {one.solution: len(one.rows) for one in found if isinstance(one, Judged)} == {"a": 2, "b": 2}

@@ -7,6 +7,7 @@ import sweeping
 from fakes import CORRECT, timing
 
 from kbench.core.model import Passed, Timing
+from kbench.engine.summary import judged_of
 
 
 def slowed(process: int, factor: float) -> Timing:
@@ -27,5 +28,5 @@ def test_where_the_budget_ends_a_measurement_that_is_wide_it_says_what_more_woul
     ]
     verdict = sweeping.verdict(1, *results)
     verdict = replace(verdict, task=replace(verdict.task, options=options))
-    findings = verdict.judged().outcome.findings
+    findings = judged_of(verdict).outcome.findings
     assert [found.code for found in findings] == told

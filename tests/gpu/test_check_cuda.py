@@ -4,7 +4,7 @@ import pytest
 import torch
 from require import WITH_CUDA
 
-from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
+from kbench.judge.arena import PAD_BYTES, InputMask
 from kbench.numerics import elements, one_pass
 
 pytestmark = WITH_CUDA

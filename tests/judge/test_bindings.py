@@ -8,8 +8,8 @@ import pytest
 from kbench.core.model import Status
 from kbench.judge import bindings
 from kbench.judge.bindings import BoundCandidate
+from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.weight_plans import Copied, WeightPlan
 
 
 class Candidate:

@@ -31,6 +31,9 @@ class Child:
             self.view.copy_(self.parameter)
         return {}
 
+    def kill(self) -> None:
+        self.asked.append("kill")
+
 
 def bound(
     parameter: float | torch.Tensor,
@@ -41,9 +44,8 @@ def bound(
 ) -> Candidate:
     """Bind a worker to a reference whose parameter, or buffer, is 1, or `ours`."""
     child = Child(torch.as_tensor(parameter).expand(1) if isinstance(parameter, float) else parameter)
-    worker = SimpleNamespace(child=child, kill=lambda: None)
     spec = SimpleNamespace(compiler="", is_reference=is_reference)
-    candidate = Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
+    candidate = Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), child)
     candidate.weights, candidate._names = "name", ["w"]
     state = [("w", torch.ones(1) if ours is None else ours)]
     reference = SimpleNamespace(

@@ -32,6 +32,9 @@ class Child:
         self.seen.append(message["op"])
         return {}
 
+    def kill(self):
+        self.seen.append("kill")
+
     def post(self, message):
         self.seen.append(f"ask {message['slots']}")
 
@@ -51,10 +54,8 @@ class Child:
 
 @pytest.fixture
 def candidate() -> Candidate:
-    child = Child()
-    worker = SimpleNamespace(child=child, kill=lambda: child.seen.append("kill"))
     spec = SimpleNamespace(compiler="", is_reference=False)
-    return Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
+    return Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), Child())
 
 
 def ask(candidate: Candidate) -> None:

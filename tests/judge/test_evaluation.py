@@ -54,7 +54,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
     tally = SimpleNamespace(correctness=lambda *_: CORRECT, calls=3, notes=list)
     trial = SimpleNamespace(tally=tally)
     bound = SimpleNamespace(constructed=lambda *_, **__: trial, bound_to=lambda _: trial, close=lambda: None)
-    levels = SimpleNamespace(tally=tally, lacks=SimpleNamespace(codes=(), findings=lambda *_: []))
+    levels = SimpleNamespace(tally=tally, lacks={})
     monkeypatch.setattr(evaluation, "BoundCandidate", lambda *_: bound)
     monkeypatch.setattr(evaluation, "Levels", lambda *_: levels)
     monkeypatch.setattr(Evaluation, "_verify", lambda *_: None)

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.judge.arena import Arena, as_bytes
-from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
+from kbench.judge.arena import PAD_BYTES, Arena, InputMask, as_bytes
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
 
@@ -139,7 +138,7 @@ def test_a_worker_that_knows_a_round_knows_nothing_of_the_next() -> None:
 @pytest.mark.parametrize("offset", [0, 256, 8, PAD_BYTES - 8, PAD_BYTES + 512])
 @pytest.mark.parametrize("nbytes", [0, 1, 7, 8, PAD_BYTES, 3 * PAD_BYTES + 5])
 def test_pieces_are_covered_as_the_whole_is(offset: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.judge.hidden_inputs.PIECE_BYTES", PAD_BYTES)
+    monkeypatch.setattr("kbench.judge.arena.PIECE_BYTES", PAD_BYTES)
     mask, plain = InputMask("cpu"), torch.randint(0, 255, (nbytes,), dtype=torch.uint8)
     memory = torch.zeros(6 * PAD_BYTES, dtype=torch.uint8)
     mask.write_masked(plain, memory[offset : offset + nbytes], offset)

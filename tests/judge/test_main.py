@@ -18,10 +18,10 @@ from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.devices.admission import DeviceBusyError, Wait
-from kbench.judge import main, start, state
+from kbench.judge import main, opening, state
 from kbench.judge.clock.profile import Profile
-from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
+from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import DeadlineError, PeerGoneError
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
@@ -32,10 +32,12 @@ class Worker:
     def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
         self.number, self.compiler = number, compiler
         self.alive, self.has_ended, self.is_ready = True, False, True
-        self.child = SimpleNamespace(watch_memory=lambda _: None)
         self.observed = Observed()
         self.opened: str | None = None
         self.weights, self.spec = "name", None
+
+    def watch_memory(self, limit_bytes: int) -> None:
+        self.memory_limit_bytes = limit_bytes
 
     def prepare(self) -> None:
         self.prepared = True
@@ -54,7 +56,7 @@ class Worker:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
-    monkeypatch.setattr(state, "StartedWorker", Worker)
+    monkeypatch.setattr(state, "WorkerProcess", Worker)
     monkeypatch.setattr(state, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
     for module in (main, state):
         monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
@@ -471,15 +473,15 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         has_own_memory=True, queues_calls=True, open_ahead=lambda: opened.wait(10) and done.append("opened")
     )
     admission = SimpleNamespace(shared=shared)
-    for module in (start, state):
+    for module in (opening, state):
         monkeypatch.setattr(module, "backend", lambda _: gpu)
-    monkeypatch.setattr(start, "Admission", lambda **_: admission)
+    monkeypatch.setattr(opening, "Admission", lambda **_: admission)
     monkeypatch.setattr(main.JudgeService, "_admission", admission)
     monkeypatch.setattr(state, "rehearse", lambda _: done.append("rehearsed"))
     monkeypatch.setattr(Worker, "open", lambda *_, **__: done.append("worker opens"))
     monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
-    service._opens = start.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
+    service._opens = opening.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
     service._start_ahead([""])
     service.open_in_parallel()
     opened.set()
@@ -492,14 +494,14 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
 def test_nobody_waits_for_a_device_whose_lock_fails_unforeseen(monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
     monkeypatch.setattr(threading, "excepthook", told.append)
-    opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))  # type: ignore[arg-type]
+    opens = opening.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))  # type: ignore[arg-type]
     opens.proceed(lambda: told.append("beside"), lambda: told.append("rest"))
     opens.join()
     assert [each.exc_type for each in told] == [ZeroDivisionError]
 
 
 def test_no_device_is_opened_ahead_where_there_is_none() -> None:
-    assert start.opening({"device": "cpu", "uuid": "CPU-1", "holder": "", "leases": ""}) is None
+    assert opening.opening({"device": "cpu", "uuid": "CPU-1", "holder": "", "leases": ""}) is None
 
 
 def test_a_case_that_is_put_away_leaves_no_worker_of_the_last_solution(service: main.JudgeService) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbench.judge.weight_plans import Copied, WeightPlan, further_plans
+from kbench.judge.matching import Copied, WeightPlan, further_plans
 
 ALL, ALL_BUT_BUFFERS, NOTHING = Copied
 

@@ -1,4 +1,4 @@
-"""Every device source compiles for every architecture it is meant for; needs nvcc, no GPU."""
+"""Every device source compiles for the oldest GPU, and what only a Hopper runs for that; needs nvcc, no GPU."""
 
 import re
 import subprocess
@@ -11,9 +11,10 @@ from kbench.kernels import native
 SOURCES = sorted(path.name for path in native.SOURCE_FOLDER.glob("*.cu"))
 
 
-def targets(source: str) -> tuple[str, str]:
-    """What a source is built for: as `native.load_cuda` does it on an older GPU, and on a Hopper."""
-    return "80", "90a" if source.endswith("_wgmma.cu") else "90"
+FOR_HOPPER = ("-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90a,code=sm_90a", *native.CUDA_FLAGS)
+"""As shipped: only then `ptxas` says whether it has to wait between the products of a warp group."""
+FOR_ANY = ("-gencode=arch=compute_80,code=sm_80", "-std=c++17", "-Xcicc=-O0", "-Xptxas=-O0")
+"""Without optimisation, which takes half as long."""
 
 
 def test_there_are_sources() -> None:
@@ -29,28 +30,14 @@ def test_device_code_includes_no_torch_header() -> None:
         assert not [name for name in included if name.startswith(("torch/", "ATen/", "c10/", "pybind11/"))], path
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 @pytest.mark.skipif(not native.has_cuda_compiler(), reason="nvcc is not on the PATH")
 @pytest.mark.parametrize("source", SOURCES)
 def test_compiles_without_warnings(source: str, tmp_path: Path) -> None:
-    """One nvcc call per source for both targets: code below sm_90 may trap, but it must compile."""
-    flags = [f"-gencode=arch=compute_{target},code=sm_{target}" for target in targets(source)]
-    finished = subprocess.run(
-        [
-            "nvcc",
-            *native.CUDA_FLAGS,
-            *flags,
-            "-I",
-            str(native.INCLUDE_FOLDER),
-            "-c",
-            str(native.SOURCE_FOLDER / source),
-            "-o",
-            str(tmp_path / "object.o"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    """What is meant for a Hopper may trap on the oldest GPU, but it must compile there as well."""
+    flags = FOR_HOPPER if source.endswith("_wgmma.cu") else FOR_ANY
+    files = [str(native.SOURCE_FOLDER / source), "-o", str(tmp_path / "object.o")]
+    command = ["nvcc", *flags, "-I", str(native.INCLUDE_FOLDER), "-c", *files]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert finished.returncode == 0, finished.stderr
-    assert "warning" not in finished.stderr, finished.stderr
+    assert not re.search("warning|Performance Loss", finished.stderr), finished.stderr

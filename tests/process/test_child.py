@@ -14,7 +14,7 @@ from waiting import PATIENCE_S, wait_until
 
 from kbench.core.model import Status
 from kbench.process import child as processes
-from kbench.process.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, ChildState, Launch
+from kbench.process.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, Launch
 from kbench.process.child_error import ChildError, classify, explain_exit, reported
 from kbench.sandbox import process_tree
 from kbench.sandbox.rungs import Rung
@@ -247,7 +247,7 @@ def test_a_child_has_one_state_at_a_time(start) -> None:
     states = [child.state]
     with child.stopped():
         states.append(child.state)
-        with pytest.raises(AssertionError, match="stopped already"), child.stopped():
+        with pytest.raises(AssertionError, match="stopped does not become stopped"), child.stopped():
             pass
     states.append(child.state)
     child.request({}, timeout_s=PATIENCE_S)
@@ -312,8 +312,7 @@ def test_who_is_killed_for_its_memory_while_it_is_being_stopped_is_told_of_its_m
     child.request({}, timeout_s=PATIENCE_S)
 
     def kill_for_memory() -> None:
-        child.state = ChildState.READY
-        child.watch_memory(1)
+        child._kill_because(Status.OUT_OF_MEMORY, "the process used more than 1.0 GiB of host memory and was killed")
         wait_until(lambda: not is_running(child.pid))
 
     with pytest.raises(ChildError, match="GiB of host memory") as caught, child.stopped():

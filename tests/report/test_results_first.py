@@ -42,7 +42,7 @@ def eager_quick():
 def kernelbench_file():
     """A file of KernelBench, which has no `CASES`, and a solution that keeps the weights of construction."""
     fatal = Finding(code="frozen_weights", kind=FindingKind.LEVEL, message=MISMATCH, fatal=True)
-    why = "right with the weights it was constructed with, wrong once they change (frozen_weights)"
+    why = "right with the weights it was constructed with, and wrong or failing once they change (frozen_weights)"
     judged = failed(Status.BELOW_LEVEL, f"holds the level `task`, and `module` is required: {why}", solution="fused")
     return run_of(replace(judged, outcome=replace(judged.outcome, findings=(fatal, *NOTES), lacks=("frozen_weights",))))
 

@@ -456,20 +456,20 @@ def share_of(one: Fixture) -> str:
 
 
 def sample() -> list[Fixture]:
-    """Choose two attacks and one honest solution of each kind, with few problems; `kbench selftest` runs all."""
+    """Choose an attack and an honest solution of each kind, with few problems; `kbench selftest` runs all."""
     fast = select(SHIPPED, device="cpu", fast=True)
     uses = Counter(one.problem for one in fast)
-    kinds: dict[tuple[str, bool], list[Fixture]] = {}
+    kinds: dict[tuple[str, bool], Fixture] = {}
     for one in sorted(fast, key=lambda one: -uses[one.problem]):
-        kinds.setdefault((one.category, one.honest), []).append(one)
-    return [one for (_, honest), found in kinds.items() for one in found[: 1 if honest else 2]]
+        kinds.setdefault((one.category, one.honest), one)
+    return [*kinds.values()]
 
 
 def at(seconds: int, share: str):
     return pytest.param(share, marks=pytest.mark.slow(seconds=seconds))
 
 
-@pytest.mark.parametrize("share", [at(70, "a to k"), at(69, "l to z"), at(40, "time"), at(30, "effects")])
+@pytest.mark.parametrize("share", [at(45, "a to k"), at(44, "l to z"), at(25, "time"), at(15, "effects")])
 def test_attacks_are_caught_and_honest_solutions_pass(share: str) -> None:
     """In parts, so that they run beside one another; two at a time where nothing is timed or left behind."""
     names = [one.name for one in sample() if share_of(one) == share]

@@ -197,15 +197,15 @@ def test_samples_of_another_process(tmp_path: Path) -> None:
         writer.append(make_row(process=0), make_samples(process=1))
 
 
-def test_rows_are_amended_in_place(tmp_path: Path) -> None:
-    with RunWriter(tmp_path, "amended") as writer:
-        first = writer.append(make_row(process=0), make_samples(process=0))
-        second = writer.append(make_row(process=1), make_samples(process=1))
-        writer.amend([replace(row, speedup_low=1.4) for row in (second, first)])
-        with pytest.raises(ValueError, match="no row of fast, case small, process 2"):
-            writer.amend([make_row(process=2)])
-    rows = read_run(writer.csv_path).rows
-    assert [(row.process, row.speedup_low) for row in rows] == [(0, 1.4), (1, 1.4)]
+def test_a_row_takes_the_place_of_the_one_of_its_process(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "again") as writer:
+        for low in (None, 1.4):
+            for process in range(2):
+                row = replace(make_row(process=process), speedup_low=low)
+                writer.append(row, make_samples(process=process))
+    run = read_run(writer.csv_path)
+    assert [(row.process, row.speedup_low) for row in run.rows] == [(0, 1.4), (1, 1.4)]
+    assert len(run.samples) == 2
 
 
 # --- what must be refused ------------------------------------------------------

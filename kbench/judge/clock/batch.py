@@ -15,35 +15,25 @@ from kbench.judge.reference.expected import Expected
 BUSY_CYCLES = 100_000
 """Chosen. About 50 µs of the device's clock: the host needs half of that to queue the copy and the flush."""
 
+Visibility = Callable[[int], int]
+
 
 class RoundStep(StrEnum):
     """Steps of a round. That a solution can neither see inputs early nor finish results late rests on their order."""
 
-    FILLED = "filled"
-    """The inputs are in memory that the worker does not see."""
-    QUEUED = "queued"
-    """The worker has announced that all calls wait behind the gate."""
-    SHOWN = "shown"
-    """The inputs are in the worker's memory."""
+    FILLED = "filled"  # the inputs are in memory that the worker does not see
+    QUEUED = "queued"  # the worker has announced that all calls wait behind the gate
+    SHOWN = "shown"  # the inputs are in the worker's memory
     OPEN = "open"
-    """The calls may run."""
-    FLAGGED = "flagged"
-    """The worker has said that they have run."""
-    LOOKED_AT = "looked at"
-    """The judge has read some of the results."""
-    ENDED = "ended"
-    """The candidate's worker is stopped or killed, so that nobody writes any more."""
+    FLAGGED = "flagged"  # the worker has said that the calls have run
+    LOOKED_AT = "looked at"  # the judge has read some of the results
+    ENDED = "ended"  # the candidate's worker is stopped or killed: nobody writes any more
     CHECKED = "checked"
-    """Expected outputs are computed and compared."""
 
 
 GATED = (*RoundStep,)
 PLAIN = tuple(step for step in RoundStep if step not in {RoundStep.QUEUED, RoundStep.LOOKED_AT})
 """A plain loop has no queue: its inputs are visible before the worker is asked, and its time is never `held`."""
-
-
-class StepError(Exception):
-    """A round took a step out of its order, which is a fault of kbench's own."""
 
 
 class Batch:
@@ -65,9 +55,9 @@ class Batch:
         """Arguments of the checked calls, by slot."""
 
     def enter(self, step: RoundStep) -> None:
-        """Take the next step. Raises StepError if another one comes next."""
+        """Take the next step. Raises RuntimeError if another one comes next."""
         if (wanted := next(self._left, None)) is not step:
-            raise StepError(f"a round comes to `{step}`, and its next step is `{wanted}`")
+            raise RuntimeError(f"a round comes to `{step}`, and its next step is `{wanted}`")
 
     def fill(self) -> None:
         """Write all inputs to memory that the worker does not see yet."""
@@ -92,10 +82,10 @@ class Batch:
             yield slot, expected
             del expected
 
-    def reveal(self, cache: L2Cache | None) -> "Visibility":
+    def reveal(self, cache: L2Cache | None) -> Visibility:
         """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
         self.enter(RoundStep.SHOWN)
-        return Visibility(lambda: self._trial.arena.reveal(len(self.order)), cache)
+        return visible(lambda: self._trial.arena.reveal(len(self.order)), cache)
 
     def give_up(self) -> None:
         """Reveal the inputs of a round that nobody judges: queued calls must run before the worker answers again."""
@@ -103,28 +93,23 @@ class Batch:
         self.reveal(None)
 
 
-class Visibility:
-    """Reveals inputs and makes the cache cold; measures how long the inputs are visible.
+def visible(reveal: Callable[[], None], cache: L2Cache | None) -> Visibility:
+    """Reveal inputs and make a `cache` cold; return how long, in ns, they had been visible at a time of the judge's.
 
     The time is measured on the device's clock first, then on the judge's. The judge's clock alone would include its
     wait for a device that serves a worker with several queues. The work is queued behind an idle loop of the device,
     because the device could turn to the worker between two kernels.
     """
-
-    def __init__(self, reveal: Callable[[], None], cache: L2Cache | None):
-        if cache is not None:
-            cache.prepare()
-        torch.cuda._sleep(BUSY_CYCLES)  # noqa: SLF001 - torch offers no other kernel that leaves the cache alone
-        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._begin.record()
-        reveal()
-        if cache is not None:
-            cache.flush()
-        self._end.record()
-        self._end.synchronize()
-        self._done_ns = time.perf_counter_ns()
-
-    def until(self, now_ns: int) -> int:
-        """Return the time in ns for which the inputs had been visible at `now_ns` of the judge's clock."""
-        on_device_ms: float = self._begin.elapsed_time(self._end)
-        return round(on_device_ms * 1e6) + now_ns - self._done_ns
+    if cache is not None:
+        cache.prepare()
+    torch.cuda._sleep(BUSY_CYCLES)  # noqa: SLF001 - torch offers no other kernel that leaves the cache alone
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    reveal()
+    if cache is not None:
+        cache.flush()
+    end.record()
+    end.synchronize()
+    done_ns = time.perf_counter_ns()
+    on_device_ms: float = begin.elapsed_time(end)
+    return lambda now_ns: round(on_device_ms * 1e6) + now_ns - done_ns

@@ -18,9 +18,8 @@ from torch import Tensor
 from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
-from kbench.judge.clock.batch import Batch, RoundStep, Visibility
-from kbench.judge.clock.early_read import EarlyRead
-from kbench.judge.clock.mapped_results import Mapped, MappedResult
+from kbench.judge.clock.batch import Batch, RoundStep, visible
+from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
 from kbench.judge.clock.readings import RoundOptions
 from kbench.judge.clock.recorded_draws import RecordedDraws
 from kbench.judge.exchange import Trial
@@ -141,7 +140,7 @@ class Rounds:
             calls=calls,
             total_ns=total_ns,
             late_ns=late_ns,
-            exposure=self._exposure(calls, shown.until(opened_ns)),
+            exposure=self._exposure(calls, shown(opened_ns)),
         )
         return self._claimed(seen, answer)
 
@@ -172,8 +171,8 @@ class Rounds:
 
     def show_again(self, calls: int) -> InputExposure:
         """Reveal the inputs of this many calls again, while none is queued, and measure the time of that."""
-        shown = Visibility(lambda: self.trial.arena.reveal_again(calls), self._cache)
-        return self._exposure(calls, shown.until(time.perf_counter_ns()))
+        shown = visible(lambda: self.trial.arena.reveal_again(calls), self._cache)
+        return self._exposure(calls, shown(time.perf_counter_ns()))
 
     def _exposure(self, calls: int, visible_ns: int) -> InputExposure:
         return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes(calls))

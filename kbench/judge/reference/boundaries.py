@@ -149,16 +149,10 @@ def _decision(values: Tensor, **of_choice: Any) -> Decision:
     return Decision(dtype=values.dtype, sample=sample, rms=rms, **of_choice)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Near:
-    """An output, compared with the reference in fp64 and on both sides of a boundary."""
-
-    output: Tensor
-    """The output, with the reference's values at elements that are as right."""
-    picks: int = 0
-    """Number of indices that point at values as good as the reference's."""
-    at_boundary: int = 0
-    """Number of other elements that are right because a boundary is near."""
+Near = tuple[Tensor, int, int]
+"""An output, compared with the reference in fp64 and on both sides of a boundary: with the reference's values at
+elements that are as right, then how many of these are indices of equally good values, and how many lie at a boundary.
+"""
 
 
 class Boundaries:
@@ -218,27 +212,20 @@ class Boundaries:
             known=known,
         )
         right = torch.cat([places[as_fp64 | good], *([rest] if differences.right else [])])
-        return Near(
-            output=codes.replaced(got, want, right),
-            picks=int(good.sum().item()),
-            at_boundary=rest.numel() if differences.right else 0,
-        )
+        picks, at_boundary = int(good.sum().item()), rest.numel() if differences.right else 0
+        return codes.replaced(got, want, right), picks, at_boundary
 
     def _near_values(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
         """Judge an output of values, some of which may lie behind a rounding inside the reference."""
         places = elements.missing_places(got, want, tolerance)
         moved = self._answers(number, want.shape)
         if moved is None:
-            return Near(output=got)
+            return got, 0, 0
         mine = got.reshape(-1)[places].double()
         answers = torch.stack([t.reshape(-1)[places].double() for t in moved])
         right = ((mine - answers).abs() <= tolerance.atol + tolerance.rtol * answers.abs()).any(0)
         few = CodeDifferences(elements=want.numel(), differing=places.numel(), explained=int(right.sum().item()))
-        return (
-            Near(output=codes.replaced(got, want, places), at_boundary=places.numel())
-            if few.right
-            else Near(output=got)
-        )
+        return (codes.replaced(got, want, places), 0, places.numel()) if few.right else (got, 0, 0)
 
     def _good_picks(self, got: Tensor, base: Tensor, places: Tensor) -> Tensor:
         """Return a mask of the places whose indices point at values as good as the chosen ones."""

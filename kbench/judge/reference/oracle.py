@@ -151,8 +151,8 @@ def entry_elements(expected: Expected) -> int:
 def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_elements: int) -> list[int]:
     """Return the entries of a batch to compute: those with the largest misses, and as many others at random.
 
-    An element that misses the contract is judged by fp64; the others show the reference's own errors. Of two misses
-    that is larger which is larger at the output's scale: near zero each result of a long sum misses by much.
+    An element that misses the contract is judged by fp64; the others show the reference's own errors. Misses are
+    compared at the output's scale, because near zero each result of a long sum misses by much.
     """
     random = secrets.SystemRandom()
     missing = 0 if worst is None else int((worst[0] > 1).sum().item())

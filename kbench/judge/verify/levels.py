@@ -16,12 +16,12 @@ from kbench.core.values import NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.matching import weight_property
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.refusal import FATAL, STRAY_WRITES, RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import Battery
-from kbench.judge.verify.lacks import FATAL, STRAY_WRITES, LackingProperties, weight_property
 from kbench.judge.verify.variations import (
     GLANCES,
     IN_FEW_PLACES,
@@ -64,7 +64,8 @@ class Levels:
         """References of the shapes at which the solution was right."""
         self.changes_parameters = False
         """True if a call changes parameters and is right with its constructor's: other values were not tried then."""
-        self.lacks = LackingProperties()
+        self.lacks: dict[str, RefusalError] = {}
+        """Properties that it lacks, each with the refusal of its first failed check."""
         self.tally = Tally()
         """Errors of the right calls at the problem's own shape."""
 

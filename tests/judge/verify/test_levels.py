@@ -129,7 +129,7 @@ def test_long_calls_are_few_and_a_smaller_shape_has_the_others(thrifty, fails_at
     tried = levels(battery)
     tried.try_all([{"n": 1}], [], lambda _: None, thrifty=thrifty)
     assert battery.asked == asked
-    assert tried.lacks.codes == (("cases",) if fails_at else ())
+    assert tuple(sorted(tried.lacks)) == (("cases",) if fails_at else ())
 
 
 def test_weights_that_are_not_followed_are_not_tried_at_another_size(monkeypatch) -> None:
@@ -140,7 +140,7 @@ def test_weights_that_are_not_followed_are_not_tried_at_another_size(monkeypatch
     tried = levels(battery)
     monkeypatch.setattr(Battery, "weights", stale)
     tried.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
-    assert tried.lacks.codes == ("frozen_weights",)
+    assert tuple(sorted(tried.lacks)) == ("frozen_weights",)
     assert "small weights" not in dict(battery.asked)
 
 
@@ -207,7 +207,7 @@ def test_a_miss_that_does_not_count_leaves_no_figures() -> None:
 
     seen: list[Any] = []
     tried._try("values", tried._own, check)
-    assert (tried.tally.contract, len(seen), tried.lacks.codes) == (0.0, 1, ())
+    assert (tried.tally.contract, len(seen), tuple(sorted(tried.lacks))) == (0.0, 1, ())
 
 
 @pytest.mark.parametrize(("excesses", "held"), MISSES)
@@ -219,7 +219,7 @@ def test_layouts_are_tried_on_other_values_where_one_is_missed_narrowly(
     tried = levels(Battery())
     numbers = iter(range(9))
     tried._anew("strides", "strided", reference("small"), lambda _: next(numbers))
-    assert (tried.lacks.codes, check.left) == (() if held else ("strides",), [])
+    assert (tuple(sorted(tried.lacks)), check.left) == (() if held else ("strides",), [])
     assert next(numbers) == len(excesses), "new ones for each"
 
 
@@ -244,7 +244,7 @@ def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
     else:
         tried._candidate.follows = True
         tried._updated_in_place(small)
-    assert tried.lacks.codes == (() if held else (effect,))
+    assert tuple(sorted(tried.lacks)) == (() if held else (effect,))
 
 
 def test_values_of_all_kinds_together_are_values_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,11 +259,11 @@ def test_values_of_all_kinds_together_are_values_too(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Battery, "vary", vary)
     wrong_on = "mixed_values"
     tried.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
-    assert tried.lacks.codes == ("values",)
+    assert tuple(sorted(tried.lacks)) == ("values",)
     wrong_on = "negated"
     other = levels(Battery())
     other.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
-    assert other.lacks.codes == ("values",)
+    assert tuple(sorted(other.lacks)) == ("values",)
 
 
 def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_call() -> None:
@@ -291,7 +291,7 @@ def test_what_a_kernel_does_outside_its_tensors_at_another_shape_is_no_refusal(m
     tried = levels(Battery())
     tried._judge.derived = lambda _: reference("other")
     tried.try_all([], [{"n": n} for n in range(3)], lambda _: None, thrifty=False)
-    assert tried.lacks.codes == ("shapes",)
+    assert tuple(sorted(tried.lacks)) == ("shapes",)
 
 
 @pytest.mark.parametrize("tries", ["_try", "_anew", "_resembling"])
@@ -340,7 +340,7 @@ def test_how_far_off_badly_conditioned_inputs_are_is_chance(monkeypatch, code, l
     monkeypatch.setattr(Battery, "vary", check)
     tried = levels(Battery())
     tried._values(reference("small"), [one for one in VARIATIONS if one.name == code])
-    assert (tried.lacks.codes, check.left) == (() if held else (lack,), [])
+    assert (tuple(sorted(tried.lacks)), check.left) == (() if held else (lack,), [])
 
 
 @pytest.mark.parametrize("raises", [True, False], ids=["right on the next draw", "wrong on it, too"])
@@ -365,7 +365,7 @@ def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(
     with pytest.raises(RefusalError) if raises and not held else contextlib.nullcontext():
         tried.try_resembling(RESEMBLING[:1], trial)
     assert check.left == []
-    assert tried.lacks.codes == (() if held or raises else (RESEMBLING[0].lack,))
+    assert tuple(sorted(tried.lacks)) == (() if held or raises else (RESEMBLING[0].lack,))
 
 
 def test_draws_that_all_miss_are_not_drawn_again_by_who_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,7 +385,7 @@ def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, co
     named = {"weights": "seed", "prepares": True, "transposed": transposed, "unmatched": transposed, "follows": False}
     tried._candidate = SimpleNamespace(**named)  # type: ignore[assignment]
     tried._weights(tried._own)
-    assert tried.lacks.codes == (code,)
+    assert tuple(sorted(tried.lacks)) == (code,)
     assert tried.lacks[code].reason.endswith(ends)
 
 
