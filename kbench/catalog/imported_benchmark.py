@@ -56,7 +56,8 @@ def read_benchmarks(path: Path) -> list[Imported]:
             try:
                 made.append(_problem(own, f"{name} of {path.name}", tree, group, left_out))
             except SyntaxError as error:
-                raise PluginError(f"{path}: `{name}` is written in a way that cannot be taken over: {error}") from None
+                message = f"{path}: `{name}` is written in a way that cannot be taken over: {error}"
+                raise PluginError(message, "write the problem by hand: `kbench new problem NAME`") from None
     if not made:
         bases = sorted({ast.unparse(base) for node in classes.values() for base in node.bases} - {"Benchmark"})
         hint = f"import the file that defines {' and '.join(f'`{base}`' for base in bases)}" if bases else None

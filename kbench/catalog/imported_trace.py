@@ -12,6 +12,7 @@ from typing import Any
 
 from kbench.core.errors import PluginError
 
+FORMAT = "its format: https://bench.flashinfer.ai/docs/flashinfer-trace"
 ANY_SIZE = 128
 """Chosen. Size of an axis that no workload gives."""
 PROBLEM = Template('''"""$summary"""
@@ -58,7 +59,7 @@ def read_trace(path: Path, more: Sequence[Path]) -> Imported:
         raise PluginError(f"{path} cannot be read: {error}", "check the path") from None
     except (ValueError, LookupError, AttributeError, TypeError, SyntaxError) as error:
         why = f"it has no `{error.args[0]}`" if isinstance(error, KeyError) else str(error)
-        raise PluginError(f"{path} is no flashinfer-trace definition with workloads: {why}") from None
+        raise PluginError(f"{path} is no flashinfer-trace definition with workloads: {why}", FORMAT) from None
 
 
 def _problem(definition: Mapping[str, Any], workloads: Sequence[Mapping[str, Any]]) -> Imported:
