@@ -47,8 +47,7 @@ def _check_draw(trial: Trial) -> None:
     leaves = [(f"seed {n}", seed) for n, seed in enumerate(seeds)] + list(zip(labels, ours, strict=True))
     layout = Expected(arguments=arguments, leaves=leaves)
     arena = Arena(layout, [t for _, t in reference.state()], reference.device, slots=1)
-    try:
-        candidate.bind(reference, arena)
+    with trial.beside(arena):
         arena.fill(0, layout)
         for view, seed in zip(arena.outputs(0), seeds, strict=False):
             view.copy_(seed)
@@ -57,9 +56,6 @@ def _check_draw(trial: Trial) -> None:
         for label, delivered, got, want, exact in zip(labels, given, results, ours, truth, strict=True):
             if fault := fault_of(reference, label, delivered, got, want, exact):
                 raise RefusalError(Status.WRONG_GRADIENT, fault, candidate.log)
-    finally:
-        arena.close()
-        candidate.bind(reference, trial.arena)
 
 
 def fault_of(reference: Reference, label: str, delivered: bool, got: Tensor, want: Tensor, exact: Tensor) -> str:
