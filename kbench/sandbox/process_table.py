@@ -100,14 +100,16 @@ def _fields(place: str) -> list[bytes]:
 def members(pid: int) -> list[Process]:
     """Return the living processes of the tree of `pid`: itself, its descendants, what is left of its session.
 
-    Only descendants of the calling process count, so that a recycled pid never harms an unrelated process.
+    Only descendants of the calling process count, so that a recycled pid never harms an unrelated process. The session
+    that it lives in itself is not what is left of a tree below it.
     """
     return [process for process in _tree(pid, processes()) if not process.dead]
 
 
 def _tree(pid: int, table: dict[int, Process]) -> list[Process]:
     own = _below(table, os.getpid()) | {os.getpid()}
-    roots = [p.pid for p in table.values() if p.pid in own and pid in (p.pid, p.session)]
+    lives_in = os.getsid(0)
+    roots = [p.pid for p in table.values() if p.pid in own and (p.pid == pid or p.session == pid != lives_in)]
     found = set(roots).union(*(_below(table, root) for root in roots))
     return [table[p] for p in sorted(found)]
 

@@ -473,3 +473,21 @@ def test_a_stopped_tree_has_run_whatever_of_it_did(monkeypatch, now, computed_ns
 def test_a_stranger_is_never_killed():
     assert process_tree.kill_tree(os.getppid()) == 0
     assert process_table.members(1) == []
+
+
+def test_the_leader_of_the_own_session_is_a_stranger():
+    program = """
+import os, subprocess
+from kbench.sandbox import process_table, process_tree
+child = os.fork()
+if child == 0:
+    sleeper = subprocess.Popen(["sleep", "60"])
+    assert process_table.members(os.getppid()) == []
+    assert process_tree.kill_tree(os.getppid()) == 0
+    assert sleeper.poll() is None
+    sleeper.kill()
+    os._exit(0)
+assert os.getsid(0) == os.getpid()
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, start_new_session=True, timeout=60)

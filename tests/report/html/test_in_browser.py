@@ -12,14 +12,6 @@ ROOT = Path(__file__).parents[3]
 PAGES = {
     "results/h200/group_norm.csv": ("Speed-up", "single_pass", "2.474×", "Samples", "process 0", "NVIDIA H200", "97 %"),
     "results/h200/conv2d_group_norm_scale_max_pool_clamp.csv": ("Roofline", "TFLOP/s", "fused_wgmma", "77 %"),
-    "results/published/cuda_l1_h100.csv": (
-        "Claimed and measured",
-        "as claimed",
-        "wrong_value",
-        "a task that wrong answers pass too",
-        "All verdicts",
-    ),
-    "results/published/cuda_l1_h100_again.csv": ("Claimed and measured", "1,000×"),
     "results/calibration/sweep_h200.csv": (
         "250 of 250 pass",
         "24_LogSoftmax",
