@@ -28,7 +28,10 @@ def main(flags: _ImportFlags) -> int:
     workloads = [path for path in flags.files if path.suffix == ".jsonl"]
     for path in (path for path in flags.files if path not in workloads):
         if path.suffix not in {".py", ".json"}:
-            raise UsageError(f"{path} is no file of a known format", "name a Python file of a `Benchmark`, or a definition and its workloads as `.json` and `.jsonl`")
+            raise UsageError(
+                f"{path} is no file of a known format",
+                "name a Python file of a `Benchmark`, or a definition and its workloads as `.json` and `.jsonl`",
+            )
         made += read_benchmarks(path) if path.suffix == ".py" else [read_trace(path, workloads)]
     if not made:
         raise UsageError("workloads alone are no problem", "name the definition too: `DEFINITION.json`")
