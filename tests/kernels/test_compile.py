@@ -33,9 +33,7 @@ def test_device_code_includes_no_torch_header() -> None:
 
 @pytest.mark.slow(seconds=15)
 @pytest.mark.skipif(not native.has_cuda_compiler(), reason="nvcc is not on the PATH")
-@pytest.mark.parametrize(
-    ("source", "flags"), reversed(TARGETS), ids=lambda one: one if isinstance(one, str) else one[0]
-)
+@pytest.mark.parametrize(("source", "flags"), TARGETS[::-1], ids=lambda one: one if isinstance(one, str) else one[0])
 def test_compiles_without_warnings(source: str, flags: tuple[str, ...], tmp_path: Path) -> None:
     """What is meant for a Hopper may trap on the oldest GPU, but it must compile there as well.
 
