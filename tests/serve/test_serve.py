@@ -157,6 +157,14 @@ def test_what_cannot_be_stored_and_read_again_is_refused(start, field, named, ba
         assert named in answer.text
 
 
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 100_000, b""])
+def test_a_body_that_is_no_json_is_refused(start, body) -> None:
+    with start() as running:
+        answer = running.client.post("/evaluate", content=body, headers={"Content-Type": "application/json"})
+        assert 400 <= answer.status_code < 500
+        assert running.evaluate(wait=0).status_code < 300
+
+
 def test_an_answer_that_cannot_be_given_ends_nothing_else(start, monkeypatch) -> None:
     honest = services.answer_of
     monkeypatch.setattr(services, "answer_of", lambda found: {"status": "completed", "error_message": "\ud800"})
