@@ -64,17 +64,22 @@ class Series:
 
 
 def histories(runs: Iterable[Run], thresholds: Thresholds | None = None, time: Time = Time.DEVICE) -> list[Series]:
-    """Return the history of every case that was measured; `runs` come oldest first."""
-    points: dict[tuple[CaseKey, str], list[Point]] = {}
+    """Return the history of every case that was measured; `runs` come oldest first.
+
+    Rows that were only written again, in a later commit or with other columns, are the measurement that they were.
+    """
+    points: dict[tuple[CaseKey, str], dict[tuple[object, ...], Point]] = {}
     for run in runs:
-        row = run.rows[0]
-        commit = row.git_commit[:10] + "+" * row.git_dirty
+        rows = run.by_case()
         for key, side in measured(run, time=time).items():
             if side.measurement.status not in NOT_EVALUATED:
+                row = rows[key][0]
+                commit = row.git_commit[:10] + "+" * row.git_dirty
                 one = Point(run=run.name, started_utc=row.started_utc, commit=commit, side=side)
-                points.setdefault((key, row.gpu_name), []).append(one)
+                same = one.started_utc, side.measurement.status, *side.measurement.log_ratios
+                points.setdefault((key, row.gpu_name), {})[same] = one
     rule = thresholds or Thresholds()
-    return [_series(key, gpu_name, found, rule) for (key, gpu_name), found in points.items()]
+    return [_series(key, gpu_name, [*found.values()], rule) for (key, gpu_name), found in points.items()]
 
 
 def anchors(runs: Iterable[Run], time: Time = Time.DEVICE) -> Mapping[CaseKey, Point]:

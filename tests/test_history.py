@@ -45,6 +45,16 @@ def test_a_step_is_seen_from_both_runs_before_it_and_both_after_it(tmp_path, fac
     assert found.creep is None
 
 
+@pytest.mark.parametrize("factors", [[1, 1, 1.05], [1, 1, 0.9]])
+def test_a_run_that_is_written_again_confirms_nothing(tmp_path, factors):
+    first, second, last = runs(tmp_path, factors)
+    (found,) = histories([first, second, last, last])
+    assert [(one.at, one.confirmed) for one in found.steps] == [(2, False)]
+    (found,) = histories([first, first, last])
+    assert [one.confirmed for one in found.steps] == [False], "nor does one before it"
+    assert len(found.points) == 2
+
+
 def test_a_step_names_the_commits_or_the_driver_that_changed(tmp_path):
     found = only(tmp_path, [1, 1, 1.1, 1.1])
     assert [one.cause for one in found.steps] == ["commit 1bcdef → 2bcdef"]

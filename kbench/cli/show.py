@@ -209,4 +209,6 @@ def _history(path: Path, _settings: Settings, flags: _ReportFlags) -> str:
     thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
     found = verb.histories(runs, thresholds, flags.time or Time.DEVICE)
     source = shown_path(path if path.is_file() else path.parent)
-    return render_history(f"{len(runs)} runs of {source}", found, notes=notes, source=source)
+    count = len({point.started_utc for one in found for point in one.points})
+    title = f"{count} run{'s' * (count != 1)} of {source}"
+    return render_history(title, found, notes=notes, source=source)

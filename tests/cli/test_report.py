@@ -236,7 +236,7 @@ def test_a_history_of_a_folder_has_steps_and_charts(kbench):
         True,
     )
     assert page(kbench, RESULTS, "--history", "--slower", "20%").says("Nothing changed.")
-    assert page(kbench, "run0", "--history").says("1 runs of results/run0.csv"), "no repository, so no other version"
+    assert page(kbench, "run0", "--history").says("1 run of results/run0.csv"), "no repository, so no other version"
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,16 @@ ODD_GRADIENTS = {
 }
 
 
+@pytest.mark.slow(seconds=15)
+def test_every_case_of_a_run_has_the_same_identity_of_the_problem(tmp_path) -> None:
+    """A judge lists folders for a worker's sandbox between two cases: the problem did not read those."""
+    solutions = {"right": scaled("return torch.tanh(x) * self.scale")}
+    list(begin(tmp_path, SCALE, solutions, cases=("*",), level=Level.TASK, max_processes=1, pairs=4))
+    rows = read_run(csv_of(tmp_path)).rows
+    assert [(row.case, row.status) for row in rows] == [("small", "passed"), ("default", "passed")]
+    assert len({row.problem_sha256 for row in rows}) == 1
+
+
 @pytest.mark.parametrize("body", ODD_GRADIENTS.values(), ids=ODD_GRADIENTS)
 def test_gradients_of_what_has_few(tmp_path, body) -> None:
     problem = SCALE.replace("return torch.tanh(x) * self.scale", body)
