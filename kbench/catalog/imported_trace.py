@@ -12,7 +12,7 @@ from typing import Any
 
 from kbench.core.errors import PluginError
 
-FORMAT = "its format: https://bench.flashinfer.ai/docs/flashinfer-trace"
+FORMAT = "name a JSON object with `name`, `axes`, `inputs` and `reference`, and its workloads as `.jsonl`"
 ANY_SIZE = 128
 """Chosen. Size of an axis that no workload gives."""
 PROBLEM = Template('''"""$summary"""
@@ -66,7 +66,7 @@ def _problem(definition: Mapping[str, Any], workloads: Sequence[Mapping[str, Any
     axes, specs, constraints = definition["axes"], definition["inputs"], definition.get("constraints") or []
     for name in (*axes, *specs):
         if not name.isidentifier():
-            raise ValueError(f"`{name}` is no name in Python")
+            raise ValueError(f"`{name}` is not a name that Python allows")
     named = [*axes, *(size for spec in specs.values() for size in spec["shape"] or ())]
     sizes = [name for name in dict.fromkeys(named) if axes.get(name, {}).get("type") != "const"]
     scalars = [name for name, spec in specs.items() if spec["shape"] is None]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
+from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
-from kbench.storage.saved_runs import find_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ def main(flags: _CompareFlags) -> int:
     output, settings = flags.output(), flags.settings()
     folder = flags.results or settings.results
     found = verb.compare(
-        [find_run(name, folder) for name in flags.runs],
+        [find_run(name, folder, settings) for name in flags.runs],
         base=flags.base,
         cases=tuple(flags.case or ()),
         thresholds=Thresholds(**shared_flags.given(margin=flags.slower)),

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
 from kbench.cli.output import Format
+from kbench.cli.saved import find_path, find_run
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, ResultsError, UsageError
 from kbench.core.events import Judged
 from kbench.core.model import Time
 from kbench.storage import csvfile, journal_file, saved_runs
 from kbench.storage.results import read_run
 from kbench.storage.runfiles import LATEST, shown_path
-from kbench.storage.saved_runs import find_path, find_run
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def show(flags: _ShowFlags) -> int:
     from kbench.report.saved_run import recall
 
     output, settings = flags.output(), flags.settings()
-    run = find_run(flags.run, flags.results or settings.results)
+    run = find_run(flags.run, flags.results or settings.results, settings)
     judged, summary = recall(run, flags.case or ())
     if output.format is not Format.TEXT:
         output.data(_render(output.format.value, summary, judged, "show"))
@@ -81,7 +81,7 @@ def export(flags: _ExportFlags) -> int:
     if output.wants_json and file is None and target != "json":
         raise UsageError(f"`--json` contradicts `--to {target}` on stdout", "write it to a file with `-o FILE`")
     settings = flags.settings()
-    path = find_path(flags.run, flags.results or settings.results)
+    path = find_path(flags.run, flags.results or settings.results, settings)
     if target == "html":
         text = page_of(path, settings)
     else:
@@ -128,7 +128,7 @@ def report(flags: _ReportFlags) -> int:
     if flags.history and (flags.run == LATEST or Path(flags.run).is_dir()):
         source = (folder if flags.run == LATEST else Path(flags.run)) / "history"
     else:
-        source = find_path(flags.run, folder)
+        source = find_path(flags.run, folder, settings)
     make = _history if flags.history else page_of if flags.baseline is None else _comparison
     text = make(source, settings, flags)
     if to_stdout:

@@ -204,7 +204,10 @@ def test_without_workloads_the_sizes_are_chosen_and_said(tmp_path):
             json.dumps(DEFINITION | {"inputs": {"x": {"shape": ["rows"], "dtype": "float4_e2m1"}}}),
             "torch does not have",
         ),
-        (json.dumps(DEFINITION | {"inputs": {"a-b": {"shape": ["rows"], "dtype": "int8"}}}), "no name in Python"),
+        (
+            json.dumps(DEFINITION | {"inputs": {"a-b": {"shape": ["rows"], "dtype": "int8"}}}),
+            "not a name that Python allows",
+        ),
     ],
 )
 def test_what_is_no_definition_is_refused(tmp_path, text, why):

@@ -102,7 +102,8 @@ def test_export_writes_to_stdout_as_others_do(kbench):
     [
         (("show", "svaed"), 2, "hint: did you mean `saved`?"),
         (("show", "saved", "--case", "none"), 5, "has no such case"),
-        (("show", "group_norm"), 2, "no run named `group_norm` in results"),
+        (("show", "group_norm"), 2, "hint: `group_norm` is a problem; its latest run is `saved`"),
+        (("show", "group_norm", "--results", "absent"), 2, "`kbench run group_norm` makes a run of it"),
         (("export", "saved", "--to", "xml"), 2, "Invalid value for '--to'"),
         (("export", "saved", "-o", "out.xlsx"), 2, "cannot export to `xlsx`"),
         (("export", "saved", "-o", "absent/out.json"), 3, "hint: write elsewhere with `-o FILE`"),
