@@ -27,7 +27,6 @@ class Status(StrEnum):
     WRONG_DEVICE = "wrong_device"
     WRONG_STRUCTURE = "wrong_structure"
     WRONG_TYPE = "wrong_type"
-    WRONG_GRADIENT = "wrong_gradient"
     UNWRITTEN_OUTPUT = "unwritten_output"
     NONDETERMINISTIC = "nondeterministic"
     INPUT_MUTATED = "input_mutated"
@@ -286,6 +285,8 @@ class ResultRow:
     """The class or function that was judged, if it is not `ModelNew`."""
     case: str
     """Name of the case."""
+    timed: str
+    """`forward`, or `forward+backward`, whose case is named `CASE+backward`."""
     overrides: str
     """The case's constants as JSON, those of `--set` included."""
     process: int

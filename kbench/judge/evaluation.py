@@ -25,7 +25,6 @@ from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, SEEDS, Battery
-from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
 from kbench.judge.verify.wrong_answers import explain
@@ -113,14 +112,13 @@ class Evaluation:
         trial = self._verify_task(trial)
         self._level = Level.TASK
         if required is Level.TASK:
-            self._gradients(trial)
             return
         if assignment.underived:
             message = f"verified at the problem's own shape only: {assignment.underived}"
             self._battery.note("shapes_not_derived", message)
         others, derived = assignment.other_cases, assignment.derived_cases
         try:
-            self._levels.try_all(others, derived, self._gradients, thrifty=self._thrifty)
+            self._levels.try_all(others, derived, thrifty=self._thrifty)
         except RefusalError:
             self._level = None
             raise
@@ -177,10 +175,6 @@ class Evaluation:
         """Check the model that was constructed last; `before` has the figures of earlier ones."""
         trial.tally = self._levels.tally = copy.deepcopy(before)
         trial.exchange(seed, oracle=True)
-
-    def _gradients(self, trial: Trial) -> None:
-        if self._assignment.options.backward:
-            check_gradients(trial)
 
     def _time(self) -> Timing:
         """Time both arms; in fresh workers by loops, or with copies, where nothing else works."""

@@ -142,7 +142,7 @@ class Trial:
 
     def require_unchanged(self, slot: int, expected: Expected) -> None:
         """Raise RefusalError unless the inputs of a slot are as they were before the call."""
-        if changed := self.arena.changed(slot, expected, but=self.reference.mutates):
+        if changed := self.arena.changed(slot, expected, but=self.reference.mutates | self.reference.spends):
             which = f"{'' if len(changed) == 1 else 's'} {', '.join(map(str, changed))}"
             raise RefusalError(Status.INPUT_MUTATED, f"a call changed its input tensor{which}", self.candidate.log)
 

@@ -69,22 +69,14 @@ class Levels:
         self.tally = Tally()
         """Errors of the right calls at the problem's own shape."""
 
-    def try_all(
-        self,
-        others: Sequence[dict[str, Any]],
-        derived: Sequence[dict[str, Any]],
-        gradients: Callable[[Trial], None],
-        *,
-        thrifty: bool,
-    ) -> None:
-        """Try every property, with `gradients` at the problem's own shape. Raises RefusalError for a fatal failure.
+    def try_all(self, others: Sequence[dict[str, Any]], derived: Sequence[dict[str, Any]], *, thrifty: bool) -> None:
+        """Try every property. Raises RefusalError for a fatal failure.
 
         A smaller shape that holds gets most values and the layouts; if `thrifty`, also further calls of other checks.
         """
         references = [self._judge.other(overrides) for overrides in others]
         self._weights(self._own, apart=not thrifty)
         together = self._values_together(thrifty=thrifty)
-        gradients(self._bound.bound_to(self._own))
         holding = [reference for reference in references if self._essentials(reference, "cases")]
         tried = [self._derived(overrides, number) for number, overrides in enumerate(derived)]
         small = [*holding[:1], *(reference for reference in tried[:THOROUGH] if reference)]
