@@ -171,7 +171,6 @@ class Timing:
     attested_ns: float | None = None
     """Time per call by the judge's clock: of rounds behind its gate; on a CPU of requests less their overhead."""
     attested_half_width_ns: float | None = None
-    """Largest error of `attested_ns`."""
     attestation: str = "none"
     """`held`, `weak` (waits for the device, or too short to attest on a CPU) or `none`."""
     wall_ns: float | None = None

@@ -100,8 +100,6 @@ class Reference:
         self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
         """Numbers of the input tensors that the reference changes; they are compared after the call, as outputs are."""
-        self.spends: frozenset[int] = frozenset()
-        """Numbers of the input tensors that a call may use up: the gradients of its outputs."""
         self.reshapes = False
         """True if a call changes the shape or the strides of an input object in place, as `unsqueeze_` does."""
         self.drifts: frozenset[str] = frozenset()
@@ -391,8 +389,6 @@ class Reference:
             changed = [n for n in changed if not elements.same_bits(before[n], tensor_leaves(again)[n])]
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
-        if self.gradients is not None:
-            self.spends = frozenset(range(len(after))[-len(arguments[-1]) :])
         self.aliased = aliased_outputs(expected)
         self.tensors = f"{types_and_shapes(tensor_leaves(self.blank))} -> {types_and_shapes(expected.tensors)}"
         tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
