@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -250,8 +250,11 @@ class Candidate(WorkerLink):
             reason = "parameters match the reference's by seed only, so their gradients have no names: use its names"
             # After calls at another shape, it is a lack of this one.
             raise RefusalError(Status.WRONG_STRUCTURE if self.calls else Status.NOT_VERIFIED, reason, self.log)
-        parameters = {} if asked is None else {of: self._theirs.get(our, our) for of, our in asked.parameters.items()}
-        return None if asked is None else {"inputs": dict(asked.inputs), "parameters": parameters}
+        if asked is None:
+            return None
+        return asdict(
+            replace(asked, parameters={of: self._theirs.get(our, our) for of, our in asked.parameters.items()})
+        )
 
     def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
         """Call the model once under the profiler; return its activities, as they came, and the numbers."""

@@ -29,6 +29,8 @@ class Gradients:
     """Number of the argument, by name of the gradient."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Name of the parameter in the model, by name of the gradient."""
+    copies: bool = False
+    """True if the reference changes its inputs, so that calls get copies: a leaf of autograd cannot change."""
 
     def call(
         self, forward: Callable[..., Any], state: "Mapping[str, Tensor]", arguments: Sequence[Any]
@@ -45,7 +47,7 @@ class Gradients:
         leaves = {name: inputs[number] for name, number in self.inputs.items()}
         leaves |= {name: state[parameter] for name, parameter in self.parameters.items()}
         with torch.enable_grad():
-            returned = forward(*inputs)
+            returned = forward(*(over_leaves(value, copied) for value in inputs) if self.copies else inputs)
             floats = [t for _, t in flatten(returned) if isinstance(t, torch.Tensor) and t.is_floating_point()]
             pairs = [pair for pair in zip(floats, seeds, strict=False) if pair[0].requires_grad]
             wanted = [leaf for leaf in leaves.values() if leaf.requires_grad] if pairs else []
@@ -55,6 +57,11 @@ class Gradients:
         taken = {seed.untyped_storage().data_ptr() for seed in seeds}
         gradients = {name: _own(by_leaf.get(id(leaf)), leaf, taken) for name, leaf in leaves.items()}
         return {OUTPUT: over_leaves(returned, detached), **gradients}
+
+
+def copied(leaf: Any) -> Any:
+    """Return a tensor in memory of its own, which is no leaf of autograd; other leaves as they are."""
+    return leaf.clone() if hasattr(leaf, "untyped_storage") else leaf
 
 
 def detached(leaf: Any) -> Any:
@@ -97,10 +104,12 @@ class DifferentiatedProblem(LoadedProblem):
         asked = {n: a for n, a in floats.items() if a.requires_grad} or floats
         names = _names(model, inputs)
         inputs = [over_leaves(value, detached) for value in inputs]
+        before = [t._version for t in problems.tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
         with torch.no_grad():
             leaves = [leaf for _, leaf in flatten(model(*inputs)) if isinstance(leaf, torch.Tensor)]
         self.known["outputs"] = [leaf.to("meta") for leaf in leaves if leaf.is_floating_point()]
         self.known["gradients"] = Gradients(
+            copies=before != [t._version for t in problems.tensors(inputs)],  # noqa: SLF001
             inputs={f"gradient of input {n}{names.get(n, '')}": n for n in asked},
             parameters={
                 f"gradient of parameter `{name}`": name for name, p in model.named_parameters() if p.requires_grad

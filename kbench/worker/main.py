@@ -10,6 +10,7 @@ import importlib
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -158,7 +159,7 @@ class Worker:
             inputs, gradients = problem.inputs(seed=0), gradients_of(problem)
         self._state = solution.state_of(self._model)
         own = {name: name for name, t in self._state if t.requires_grad}
-        self._gradients = gradients and Gradients(inputs=gradients.inputs, parameters=own)
+        self._gradients = None if gradients is None else replace(gradients, parameters=own)
         with torch.no_grad():
             with Stage("forward"):
                 self._called(inputs)

@@ -127,7 +127,7 @@ LAST = {at: [("kept results", at), ("updated in place", at)] for at in ("own", "
 def test_long_calls_are_few_and_a_smaller_shape_has_the_others(thrifty, fails_at, asked) -> None:
     battery = Battery(fails_at)
     tried = levels(battery)
-    tried.try_all([{"n": 1}], [], lambda _: None, thrifty=thrifty)
+    tried.try_all([{"n": 1}], [], thrifty=thrifty)
     assert battery.asked == asked
     assert tuple(sorted(tried.lacks)) == (("cases",) if fails_at else ())
 
@@ -139,7 +139,7 @@ def test_weights_that_are_not_followed_are_not_tried_at_another_size(monkeypatch
     battery = Battery()
     tried = levels(battery)
     monkeypatch.setattr(Battery, "weights", stale)
-    tried.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
+    tried.try_all([{"n": 1}], [], thrifty=False)
     assert tuple(sorted(tried.lacks)) == ("frozen_weights",)
     assert "small weights" not in dict(battery.asked)
 
@@ -153,7 +153,7 @@ def test_who_mistakes_inputs_at_the_smaller_shape_is_refused(monkeypatch) -> Non
     tried = levels(Battery())
     monkeypatch.setattr(Battery, "resembling", mistakes)
     with pytest.raises(RefusalError, match="wrong"):
-        tried.try_all([{"n": 1}], [], lambda _: None, thrifty=True)
+        tried.try_all([{"n": 1}], [], thrifty=True)
 
 
 FAR = NARROW + 0.01
@@ -258,11 +258,11 @@ def test_values_of_all_kinds_together_are_values_too(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Battery, "vary", vary)
     wrong_on = "mixed_values"
-    tried.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
+    tried.try_all([{"n": 1}], [], thrifty=False)
     assert tuple(sorted(tried.lacks)) == ("values",)
     wrong_on = "negated"
     other = levels(Battery())
-    other.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
+    other.try_all([{"n": 1}], [], thrifty=False)
     assert tuple(sorted(other.lacks)) == ("values",)
 
 
@@ -271,7 +271,7 @@ def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_
     tried = levels(battery)
     names = iter(("long", "short", "larger", "larger still"))
     tried._judge.derived = lambda _: reference(next(names))
-    tried.try_all([], [{"n": n} for n in range(4)], lambda _: None, thrifty=False)
+    tried.try_all([], [{"n": n} for n in range(4)], thrifty=False)
     asked = [what for what in battery.asked if what[0] in {"essentials", "one call"}]
     assert asked == [
         ("essentials", "long"),
@@ -290,7 +290,7 @@ def test_what_a_kernel_does_outside_its_tensors_at_another_shape_is_no_refusal(m
     monkeypatch.setattr(Battery, "essentials", writes_everywhere)
     tried = levels(Battery())
     tried._judge.derived = lambda _: reference("other")
-    tried.try_all([], [{"n": n} for n in range(3)], lambda _: None, thrifty=False)
+    tried.try_all([], [{"n": n} for n in range(3)], thrifty=False)
     assert tuple(sorted(tried.lacks)) == ("shapes",)
 
 
@@ -372,7 +372,7 @@ def test_draws_that_all_miss_are_not_drawn_again_by_who_asks_for_them(monkeypatc
     check = missing([1.01] * NARROW_DRAWS)
     monkeypatch.setattr(Battery, "resembling", check)
     with pytest.raises(RefusalError, match="of what is allowed"):
-        levels(Battery()).try_all([{"n": 1}], [], lambda _: None, thrifty=True)
+        levels(Battery()).try_all([{"n": 1}], [], thrifty=True)
     assert check.left == []
 
 
