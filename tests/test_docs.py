@@ -184,6 +184,27 @@ def test_the_in_place_operators_of_the_page_pass(tmp_path):
         assert json.loads(done.stdout)["results"][0]["level"] == "general", done.stdout + done.stderr
 
 
+@pytest.mark.slow
+def test_the_backward_page_judges_both_passes(tmp_path):
+    page = TEXT["docs/how-to/backward.md"]
+    for title, code in re.findall(r'```python title="([^"]+)"\n(.*?)```', page, re.S):
+        (tmp_path / title).write_text(code)
+    lines = re.findall(r"^kbench (.*)$", page, re.M)
+    assert len(lines) == 2
+    for typed in lines:
+        done = subprocess.run(
+            [sys.executable, "-m", "kbench", *typed.split(), "--device", "cpu", "--no-save", "--json"],
+            check=False,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=600,
+            env={**os.environ, "KBENCH_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)},
+        )
+        found = [(one["case"], one["status"]) for one in json.loads(done.stdout)["results"]]
+        assert found == [("default", "passed"), ("default+backward", "passed")], done.stdout + done.stderr
+
+
 def test_the_workflow_runs_step_by_step(tmp_path, capfd):
     module = load("ci/try-locally")
     text = (ROOT / "docs" / "ci" / "github-actions.yml").read_text()

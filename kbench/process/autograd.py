@@ -90,7 +90,7 @@ class DifferentiatedProblem(LoadedProblem):
 
     @property
     def gradients(self) -> Gradients:
-        """Gradients of the arguments that require one, or of all in floating point, and of the parameters."""
+        """Gradients of the floating-point arguments and of the parameters."""
         if not self.known:
             self._look()
         gradients: Gradients = self.known["gradients"]
@@ -100,17 +100,15 @@ class DifferentiatedProblem(LoadedProblem):
         import torch
 
         model, inputs = LoadedProblem.model(self, 0), LoadedProblem.unseeded_inputs(self, 0)
-        floats = {n: a for n, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()}
-        asked = {n: a for n, a in floats.items() if a.requires_grad} or floats
+        floats = [n for n, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()]
         names = _names(model, inputs)
-        inputs = [over_leaves(value, detached) for value in inputs]
         before = [t._version for t in problems.tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
         with torch.no_grad():
             leaves = [leaf for _, leaf in flatten(model(*inputs)) if isinstance(leaf, torch.Tensor)]
         self.known["outputs"] = [leaf.to("meta") for leaf in leaves if leaf.is_floating_point()]
         self.known["gradients"] = Gradients(
             copies=before != [t._version for t in problems.tensors(inputs)],  # noqa: SLF001
-            inputs={f"gradient of input {n}{names.get(n, '')}": n for n in asked},
+            inputs={f"gradient of input {n}{names.get(n, '')}": n for n in floats},
             parameters={
                 f"gradient of parameter `{name}`": name for name, p in model.named_parameters() if p.requires_grad
             },
@@ -123,7 +121,7 @@ class DifferentiatedProblem(LoadedProblem):
         _, outputs = self.gradients, self.known["outputs"]
         made = LoadedProblem.unseeded_inputs(self, seed)
         seeds = [torch.randn(like.shape, dtype=like.dtype, device=self.device) for like in outputs]
-        return [*(over_leaves(value, detached) for value in made), seeds]
+        return [*made, seeds]
 
     def model(self, seed: int, on: str | None = None) -> "nn.Module":
         """Construct `Model`, as a class of its own whose calls are forward and backward."""

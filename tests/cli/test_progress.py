@@ -1,6 +1,5 @@
 """What a run says while it goes on: which events leave a line, and what the live line shows."""
 
-import dataclasses
 import io
 import sys
 
