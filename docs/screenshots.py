@@ -23,7 +23,7 @@ from kbench.storage.settings import Settings
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 RUN = ROOT / "results" / "h200" / "group_norm.csv"
-PUBLISHED = ROOT / "results" / "published" / "cuda_l1_h100.csv"
+SWEEP = ROOT / "results" / "calibration" / "sweep_h200.csv"
 COLUMNS = 118
 THEME = TerminalTheme(
     (20, 23, 26),
@@ -57,11 +57,11 @@ class Picture:
 
 def pictures() -> list[Picture]:
     """List what is shown."""
-    run, published = page_of(RUN, Settings()), page_of(PUBLISHED, Settings())
+    run, sweep = page_of(RUN, Settings()), page_of(SWEEP, Settings())
     return [
         Picture(name="report", html=run, width=1280, height=1750),
         Picture(name="report-phone-dark", html=run, width=390, height=2450, dark=True),
-        Picture(name="sweep", html=published, width=1280, height=1750),
+        Picture(name="sweep", html=sweep, width=1280, height=1750),
         Picture(name="terminal", html=_terminal(), width=1180, height=470),
     ]
 

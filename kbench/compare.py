@@ -76,8 +76,6 @@ class ComparedCase:
     verdict: Verdict | None
     label: str
     """Name of the new side: the run or the solution."""
-    second_opinion: float | None = None
-    """t_new / t_old by Hodges-Lehmann."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,13 +122,12 @@ def compare(
     base: str | None = None,
     cases: Sequence[str] = (),
     thresholds: Thresholds | None = None,
-    any_gpu: bool = False,
     time: Time = Time.DEVICE,
 ) -> Comparison:
     """Compare several runs with the first of them, or the solutions of one run with `base` (its first solution).
 
-    `cases` are globs. With `any_gpu`, measurements on different GPUs get a ratio, but still no verdict. Raises
-    UsageError, NothingSelectedError for no case, and ResultsError for rows of a case that were measured differently.
+    `cases` are globs. Measurements on different GPUs get a ratio, but no verdict. Raises UsageError,
+    NothingSelectedError for no case, and ResultsError for rows of a case that were measured differently.
     """
     thresholds = thresholds or Thresholds()
     if not runs:
@@ -138,7 +135,7 @@ def compare(
     if len(runs) == 1:
         comparison = _compare_solutions(runs[0], base, cases, thresholds, time)
     else:
-        comparison = _compare_runs(runs, cases, thresholds, time, any_gpu=any_gpu)
+        comparison = _compare_runs(runs, cases, thresholds, time)
     if not comparison.cases:
         raise NothingSelectedError("no case to compare", hint="`kbench show RUN` lists a run's cases")
     known = [details.read(run.path, run.rows[0].started_utc) for run in runs if run.rows]
@@ -262,13 +259,7 @@ def _compare_solutions(
     )
 
 
-def _compare_runs(
-    runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, time: Time, *, any_gpu: bool
-) -> Comparison:
-    names = list(dict.fromkeys(run.rows[0].gpu_name for run in runs))
-    if len(names) > 1 and not any_gpu:
-        message = f"runs are not comparable: GPU differs ({', '.join(names)})"
-        raise UsageError(message, "pass `--any-gpu` to see ratios; no verdict is given")
+def _compare_runs(runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, time: Time) -> Comparison:
     base = measured(runs[0], cases, time)
     shared = Counter(run.name for run in runs)  # runs of one name get their place in the list
     labels = tuple(f"{r.name} ({n})" if shared[r.name] > 1 else r.name for n, r in enumerate(runs, start=1))
@@ -295,12 +286,8 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
     differences = process_differences(old, new) if paired else None
     if paired:
         old = replace(old, standing=UNKNOWN)  # the level of another solution does not apply to this one
-    verdict, opinion = judge_change(old, new, thresholds, differences=differences), None
-    if differences:
-        opinion = math.exp(stats.hodges_lehmann(differences))
-    elif differences is None and old.log_ratios and new.log_ratios:
-        opinion = math.exp(stats.hodges_lehmann_shift(old.log_ratios, new.log_ratios))
-    if verdict.reason_code == "other_gpu" and opinion is not None:
-        # Asked for with `any_gpu`: a ratio to look at, which no verdict stands on.
+    verdict = judge_change(old, new, thresholds, differences=differences)
+    if verdict.reason_code == "other_gpu" and differences is None and old.log_ratios and new.log_ratios:
+        # A ratio to look at, which no verdict stands on.
         verdict = replace(verdict, ratio=math.exp(np.mean(new.log_ratios) - np.mean(old.log_ratios)))
-    return replace(line, verdict=verdict, second_opinion=opinion)
+    return replace(line, verdict=verdict)

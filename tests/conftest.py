@@ -10,8 +10,10 @@ from typing import Any
 
 import after_torch
 import pytest
+from commands import Done
 
 from kbench.catalog import script
+from kbench.cli.app import main
 from kbench.devices import admission
 from kbench.host import nursery_process as nurseries
 from kbench.process.child import Child
@@ -132,6 +134,19 @@ def after_torch_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[af
     """Run code where torch is imported, and nothing else that a test may be about."""
     with after_torch.started(tmp_path_factory.mktemp("after_torch")) as one:
         yield one
+
+
+@pytest.fixture
+def kbench(capsys) -> Callable[..., Done]:
+    """Invoke `kbench ARGUMENTS` and return exit code, stdout and stderr."""
+
+    def invoke(*arguments: object) -> Done:
+        with pytest.raises(SystemExit) as caught:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Done(code=int(caught.value.code), out=captured.out, err=captured.err)
+
+    return invoke
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
 from kbench.core.timed import timed_of
 from kbench.core.verdict import Conditions
+from kbench.selftest.checks import Checked
 from kbench.storage.baselines import Acceptance
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.rows import figures
@@ -191,6 +192,14 @@ def make_run(
                 row = make_row(solution=solution, case=case, process=process, **(told | changes | own))
                 writer.append(row, samples)
     return read_run(writer.csv_path)
+
+
+def make_check(**changes: Any) -> Checked:
+    """What a selftest says of a fixture: by default a cheat that is caught."""
+    values: dict[str, Any] = {"name": "one", "honest": False, "category": "clock", "problem": "gelu", "catalogue": ""}
+    values |= {"expected": ("wrong_value",), "status": "wrong_value", "reason": "", "findings": (), "level": ""}
+    values |= {"lacks": (), "speedup": None, "escapes": (), "elapsed_s": 2.0, "complaint": None}
+    return Checked(**values | changes)
 
 
 def times(factor: float, ratios: list[float] = FIVE) -> list[float]:

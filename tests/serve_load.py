@@ -144,10 +144,7 @@ class Clients:
             "50 MB": self._large,
             "endless": self._endless,
             "cut": self._cut,
-            "no JSON": self._nonsense,
-            "wrong token": self._stranger,
             "gone": self._impatient,
-            "repeated": self._repeated,
         }
 
     # --- solutions -----------------------------------------------------------------
@@ -221,38 +218,11 @@ class Clients:
         """Half of a request."""
         self._raw(self._head(5000) + b'{"kernel_code": "')
 
-    def _nonsense(self, number: int, kind: str) -> None:
-        """No JSON, a deep one, a wrong type."""
-        content = (b"\xff\xfe{", b"[" * 100_000, b'{"kernel_code": 5}')[number // 5 % 3]
-        self._expect(self._client.post("/evaluate", content=content), 400, 422, what=f"{kind} {number}")
-
-    def _stranger(self, number: int, kind: str) -> None:
-        """A request that is right, with a token that is not."""
-        body, headers = self._body(number, "unreadable"), {"Authorization": f"Bearer {TOKEN[:-1]}x"}
-        told = httpx.post(f"{self._url}/evaluate", json=body, headers=headers, timeout=PATIENCE_S)
-        self._expect(told, 401, what=f"{kind} {number}")
-        self._expect(self._client.get(f"/results/t{number}"), 404, what=f"{kind} {number} was taken")
-
     def _impatient(self, number: int, _kind: str) -> None:
         """A whole request, whose client goes before the answer; then it asks for it."""
         body = json.dumps(self._body(number, "unreadable")).encode()
         self._raw(self._head(len(body)) + body)
         self._candidate(number, "unreadable")
-
-    def _repeated(self, number: int, kind: str) -> None:
-        """The same request twice at once, and another one of its key."""
-        body = self._body(number, "unreadable")
-        with ThreadPoolExecutor(2) as threads:
-            first, second = threads.map(self._post, (body, body))
-        self._check(number, "unreadable", first)
-        if first != second:
-            self.tally.blame(f"{kind} {number}: {first} and {second}")
-        other = {**body, "kernel_code": solution_text(number + 1, "unreadable")}
-        self._expect(self._client.post("/evaluate", json=other), 409, what=f"{kind} {number}")
-
-    def _expect(self, told: httpx.Response, *codes: int, what: str) -> None:
-        if told.status_code not in codes:
-            self.tally.blame(f"{what}: {told.status_code} {told.text[:200]}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,8 +44,8 @@ def test_every_rule_has_a_solution():
 @pytest.mark.skipif(not native.has_cuda_compiler(), reason="nvcc is not on the PATH")
 @pytest.mark.parametrize("name", SOURCES)
 def test_compiles_and_spills_only_where_it_should(name: str, tmp_path: Path) -> None:
-    command = ["nvcc", "-O3", "-std=c++17", "-gencode=arch=compute_90,code=sm_90", "-Xptxas", "-v", "-c"]
-    files = [str(bottlenecks.FOLDER / f"{name}.cu"), "-o", str(tmp_path / "object.o")]
+    command = ["nvcc", "-O3", "-std=c++17", "-gencode=arch=compute_90,code=sm_90", "-Xptxas", "-v", "-cubin"]
+    files = [str(bottlenecks.FOLDER / f"{name}.cu"), "-o", str(tmp_path / "code.cubin")]
     done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "warning" not in done.stderr

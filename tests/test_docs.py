@@ -3,8 +3,6 @@
 import ast
 import importlib.util
 import inspect
-import json
-import os
 import re
 import shutil
 import subprocess
@@ -151,58 +149,34 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 
 @pytest.mark.slow
-def test_python_examples_run(tmp_path):
-    code = "\n".join(blocks("docs/python.md", "python"))
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=600,
-        env={**os.environ, "KBENCH_CACHE": str(tmp_path)},
-    )
-    assert done.returncode == 0, done.stderr
+def test_python_examples_run(own_folder):
+    for name in ("kbench", "tests"):  # the page is read in a checkout
+        Path(name).symlink_to(ROOT / name)
+    exec(compile("\n".join(blocks("docs/python.md", "python")), "docs/python.md", "exec"), {"__name__": "__main__"})
 
 
 @pytest.mark.slow
-def test_the_in_place_operators_of_the_page_pass(tmp_path):
+def test_the_in_place_operators_of_the_page_pass(own_folder, kbench):
     for title, code in re.findall(r'```python title="([^"]+)"\n(.*?)```', TEXT["docs/how-to/in-place.md"], re.S):
-        (tmp_path / title).write_text(code)
+        Path(title).write_text(code)
     lines = re.findall(r"^kbench (verify .*)$", TEXT["docs/how-to/in-place.md"], re.M)
     assert len(lines) == 2
     for typed in lines:
-        done = subprocess.run(
-            [sys.executable, "-m", "kbench", *typed.split(), "--device", "cpu", "--no-save", "--json"],
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            timeout=600,
-            env={**os.environ, "KBENCH_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)},
-        )
-        assert json.loads(done.stdout)["results"][0]["level"] == "general", done.stdout + done.stderr
+        done = kbench(*typed.split(), "--device", "cpu", "--no-save", "--json")
+        assert done.document["results"][0]["level"] == "general", done.out + done.err
 
 
 @pytest.mark.slow
-def test_the_backward_page_judges_both_passes(tmp_path):
+def test_the_backward_page_judges_both_passes(own_folder, kbench):
     page = TEXT["docs/how-to/backward.md"]
     for title, code in re.findall(r'```python title="([^"]+)"\n(.*?)```', page, re.S):
-        (tmp_path / title).write_text(code)
+        Path(title).write_text(code)
     lines = re.findall(r"^kbench (.*)$", page, re.M)
     assert len(lines) == 2
     for typed in lines:
-        done = subprocess.run(
-            [sys.executable, "-m", "kbench", *typed.split(), "--device", "cpu", "--no-save", "--json"],
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            timeout=600,
-            env={**os.environ, "KBENCH_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)},
-        )
-        found = [(one["case"], one["status"]) for one in json.loads(done.stdout)["results"]]
-        assert found == [("default", "passed"), ("default+backward", "passed")], done.stdout + done.stderr
+        done = kbench(*typed.split(), "--device", "cpu", "--no-save", "--json")
+        found = [(one["case"], one["status"]) for one in done.document["results"]]
+        assert found == [("default", "passed"), ("default+backward", "passed")], done.out + done.err
 
 
 def test_the_workflow_runs_step_by_step(tmp_path, capfd):

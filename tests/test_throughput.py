@@ -1,10 +1,7 @@
 import ast
 import csv
 import functools
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import throughput
@@ -114,23 +111,3 @@ def test_figures_are_of_what_was_judged():
     assert (theirs["faulty_passed"], theirs["compared"], theirs["differ"]) == (1, 2, 1)
     assert theirs["differing"] == "wrong values: kbench refused, kernelbench passed (1)"
     assert (ours["differ"], ours["differing"], ours["gpu"]) == (0, "", "x")
-
-
-@pytest.mark.slow(seconds=17)
-def test_five_candidates_on_the_cpu(tmp_path):
-    """Real judges; each kind ends as it should."""
-    out = tmp_path / "cpu.csv"
-    command = [sys.executable, str(Path(throughput.__file__)), "--out", str(out)]
-    sizes = ["--device", "cpu", "--sources", "1", "--size", "64"]
-    done = subprocess.run([*command, *sizes], check=False, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr
-    with out.with_suffix(".verdicts.csv").open(newline="") as file:
-        ended = {one["kind"]: one["status"] for one in csv.DictReader(file)}
-    assert ended == {"right": "passed", "wrong values": "wrong_value", "raises": "raised"} | {
-        "right: named": "passed",
-        "right: contiguous": "passed",
-    }
-    with out.open(newline="") as file:
-        (figure,) = csv.DictReader(file)
-    assert (figure["candidates"], figure["passed"], figure["refused"]) == ("5", "3", "2")
-    assert f"kbench: {figure['verdicts_per_hour']} verdicts an hour" in done.stdout

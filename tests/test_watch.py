@@ -49,8 +49,8 @@ def lines(*answers: EvaluationResult) -> list[str]:
 def test_a_change_beyond_the_noise_is_told_with_its_interval_and_its_direction():
     first, slower, faster = lines(passed(1, 1.001, 0.999), passed(1.1, 1.101, 1.099), passed(0.88, 0.881, 0.879))
     assert first == "1  small  passed  module  3.0 s", "nothing to compare with"
-    assert "  10 % slower (9." in slower
-    assert "  20 % faster (" in faster
+    assert "  time +10.00 % (+9." in slower
+    assert "  time −20.00 % (−20." in faster
     assert faster.endswith("  3.0 s")
 
 
@@ -62,7 +62,7 @@ def test_a_change_within_the_noise_is_none():
 def test_what_failed_says_why_and_the_next_is_compared_with_the_last_that_was_timed():
     _, wrong, mended = lines(passed(1, 1.001, 0.999), WRONG, passed(2, 2.002, 1.998))
     assert wrong == "2  small  WRONG_VALUE  output [0]: got 0, want 1  3.0 s"
-    assert "100 % slower" in mended
+    assert "time +100.0 % (" in mended
 
 
 def test_one_process_or_no_time_is_compared_with_nothing():

@@ -150,7 +150,7 @@ def as_problem(path: Path) -> Entry:
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
     """Find the solution of that name, or in that file. Raises what `find_problem` does.
 
-    Judged is `entry`, else what the file's head comment names, else the settings' entry if defined, else `ModelNew`.
+    Judged is `entry`, else the settings' entry if defined, else `ModelNew`.
     """
     name = str(name_or_path)
     place, attribute = provider_of(name)
@@ -296,8 +296,6 @@ def _swapped(parsed: Source, other: EntryKind) -> str:
 
 def _attribute(parsed: Source, wanted: str | None) -> str:
     """Return the judged entry of a file, if the command line names none."""
-    if parsed.entry is not None:
-        return parsed.entry
     if wanted is not None and wanted in parsed.names:
         return wanted
     is_model = parsed.classes == ["Model"] and not parsed.names & {DEFAULT_ENTRY, "kernel_function", "get_inputs"}

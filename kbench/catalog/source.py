@@ -36,7 +36,6 @@ OTHER_LANGUAGES = {
     **dict.fromkeys((".yml", ".yaml", ".toml", ".json", ".md"), "give the Python file beside it"),
 }
 """By ending of a file that Python cannot parse, a hint."""
-ENTRY = re.compile(r"#[ \t]*kbench:[ \t]*entry[ \t]*=[ \t]*([\"']?)(\w+)\1[ \t]*")
 _LETTER, _GAP = r"[^\0-/:-@[-^`{-\x7f]", r"(?:[ \t\f]|\\(?:\r\n?|\n))*"
 DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
 """A dotted name. A letter is any character that ASCII does not use otherwise, so that the pattern compiles fast."""
@@ -55,8 +54,6 @@ class Source:
 
     path: Path
     tree: ast.Module
-    entry: str | None = None
-    """The entry that a comment at its head names: `# kbench: entry = Model`."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -208,16 +205,7 @@ def parse(path: Path) -> Source:
     except (ValueError, RecursionError, MemoryError) as error:
         message = f"{path} is not Python source: {str(error) or 'it nests too deeply'}"
         raise PluginError(message, ENCODING_HINT if isinstance(error, UnicodeError) else None) from error
-    return Source(path=path, tree=tree, entry=_entry(text, tree))
-
-
-def _entry(text: str, tree: ast.Module) -> str | None:
-    """Find the comment that names the entry, above the first statement that is not the docstring."""
-    documented = tree.body[:1] if ast.get_docstring(tree, clean=False) is not None else []
-    first = next((statement.lineno for statement in tree.body[len(documented) :]), None)
-    head = text.splitlines()[: None if first is None else first - 1]
-    found = (ENTRY.fullmatch(line) for line in head)
-    return next((match[2] for match in found if match is not None), None)
+    return Source(path=path, tree=tree)
 
 
 def _text(path: Path) -> str:

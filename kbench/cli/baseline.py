@@ -11,11 +11,11 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, OutputFlags, argument, command, option
 from kbench.cli.output import Format
-from kbench.cli.saved import find_run
 from kbench.cli.shared_flags import parse_slowdown
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.report.table import one_line, table
 from kbench.storage.runfiles import LATEST
+from kbench.storage.saved_runs import find_run
 
 if TYPE_CHECKING:
     from kbench.storage.results import Run
@@ -61,18 +61,18 @@ def show(flags: _BaselineShowFlags) -> int:
     output = flags.output()
     root = (flags.results or flags.settings().results) / "baselines"
     found = baselines.list_baselines(root)
-    gpus = dict.fromkeys(summary.gpu for summary in found)
+    gpus = dict.fromkeys(path.parts[-3] for path in found)
     accepted = [(gpu, one) for gpu in gpus for one in baselines.load_acceptances(gpu, root)]
     rows = [
         {
-            "baseline": one.name,
-            "device": one.gpu,
-            "problem": one.problem,
-            "commit": one.git_commit[:10],
-            "solutions": " ".join(one.solutions),
-            "cases": " ".join(one.cases),
+            "baseline": path.parts[-2],
+            "device": path.parts[-3],
+            "problem": own[0].problem,
+            "commit": own[0].git_commit[:10],
+            "solutions": " ".join(dict.fromkeys(row.solution for row in own)),
+            "cases": " ".join(dict.fromkeys(row.case for row in own)),
         }
-        for one in found
+        for path, own in found.items()
     ]
     shown = table(rows, titles=TITLES, wraps={"solutions", "cases"})
     if not rows and output.format is Format.TEXT:
@@ -85,7 +85,7 @@ def show(flags: _BaselineShowFlags) -> int:
     ]
     pairs = [{"device": gpu, "acceptance": one} for gpu, one in accepted]
     text = "\n".join([shown.text(indent="", width=output.width), *lines])
-    output.records("baseline", shown, found, lambda: text, accepted=pairs)
+    output.records("baseline", shown, rows, lambda: text, accepted=pairs)
     return ExitCode.OK
 
 
@@ -96,7 +96,7 @@ def set_(flags: _SetFlags) -> int:
 
     settings = flags.settings()
     folder = flags.results or settings.results
-    run = find_run(flags.run, folder, settings)
+    run = find_run(flags.run, folder)
     path = baselines.set_baseline(run, flags.name or settings.gate.baseline, folder / "baselines")
     flags.output().written("baseline", path, f"`git add {path.parent}`, so that a change of the baseline is reviewed")
     return ExitCode.OK
@@ -109,7 +109,7 @@ def accept(flags: _AcceptFlags) -> int:
 
     settings = flags.settings()
     folder = flags.results or settings.results
-    run = find_run(flags.run, folder, settings)
+    run = find_run(flags.run, folder)
     if flags.until < datetime.now(UTC).date():
         raise UsageError(f"`--until {flags.until}` is over, so nothing would be accepted", "give a later date")
     problem, solution, case = _find_case(flags.case, run)

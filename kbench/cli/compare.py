@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.cli import completion, shared_flags
-from kbench.cli.options import OutputFlags, argument, command, option, switch
-from kbench.cli.saved import find_run
+from kbench.cli.options import OutputFlags, argument, command, option
 from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
+from kbench.storage.saved_runs import find_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,6 @@ class _CompareFlags(OutputFlags):
     case: list[str] | None = shared_flags.cases()
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
-    any_gpu: bool = switch("--any-gpu", "Show ratios between different GPUs")
     results: Path | None = shared_flags.results()
 
 
@@ -36,11 +35,10 @@ def main(flags: _CompareFlags) -> int:
     output, settings = flags.output(), flags.settings()
     folder = flags.results or settings.results
     found = verb.compare(
-        [find_run(name, folder, settings) for name in flags.runs],
+        [find_run(name, folder) for name in flags.runs],
         base=flags.base,
         cases=tuple(flags.case or ()),
         thresholds=Thresholds(**shared_flags.given(margin=flags.slower)),
-        any_gpu=flags.any_gpu,
         time=flags.time or Time.DEVICE,
     )
     if all(case.verdict is None for case in found.cases):
@@ -48,11 +46,5 @@ def main(flags: _CompareFlags) -> int:
             f"`{found.base}` is all there is: nothing to compare it with",
             "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
         )
-    shown = report.worst_first(found)
-    output.show(
-        text=lambda: report.render_text(shown, verbosity=output.verbosity, width=output.width),
-        json=lambda: report.render_json(shown),
-        csv=lambda: report.render_csv(shown),
-        md=lambda: report.render_markdown(shown),
-    )
+    output.rendered(report, report.worst_first(found))
     return ExitCode.OK

@@ -9,11 +9,11 @@ from kbench.catalog import registry
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.cli.saved import find_run
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LATEST
+from kbench.storage.saved_runs import find_run
 from kbench.storage.settings import GateSettings, Settings
 
 OTHER_FILE = "name another file"
@@ -54,12 +54,7 @@ def main(flags: _GateFlags) -> int:
     with nursery_process.kept():  # the second measurement begins where the first one ended
         report = (_against_baseline if flags.against is None else _against_commit)(flags, settings, output)
     _write_files(report, flags)
-    output.show(
-        text=lambda: rendering.render_text(report, verbosity=output.verbosity, width=output.width),
-        json=lambda: rendering.render_json(report),
-        csv=lambda: rendering.render_csv(report),
-        md=lambda: rendering.render_markdown(report),
-    )
+    output.rendered(rendering, report)
     if flags.github:  # GitHub reads commands from either stream; stdout stays one document in every format
         output.note(rendering.render_annotations(report))
     return report.exit_code
@@ -70,23 +65,25 @@ def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> 
     from kbench.cli.progress import progress_for
     from kbench.gate import confirm, rule
     from kbench.storage import baselines
+    from kbench.storage.versions import versions
 
     if flags.case or flags.device or len(flags.targets or ()) > 1:
         raise UsageError(
             "a saved run is already measured", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB"
         )
     folder = flags.results or settings.results
-    run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder, settings))
+    run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder))
     root, first = folder / "baselines", run.rows[0]
     name = flags.baseline or settings.gate.baseline
     policy = make_policy(settings.gate, flags)
+    baseline = baselines.load_baseline(run, name, root)
     with progress_for(output) as show:
         report = rule.gate(
             run,
-            baselines.load_baseline(run, name, root),
+            baseline,
             policy,
             confirm=confirm.by_running(run, settings, show, Time(policy.time)) if flags.confirm else None,
-            pinned=baselines.load_pinned(run, root),
+            versions=versions(baseline.path),
             accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
         )

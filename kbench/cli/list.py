@@ -14,6 +14,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, PluginError
+from kbench.core.model import Status
 from kbench.report.table import Table, one_line, table
 from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
@@ -98,12 +99,12 @@ def _cases(problem: Entry) -> list[Row]:
 def _runs(folder: Path) -> list[Row]:
     return [
         {
-            "run": run.name,
+            "run": run.path.stem,
             "started": run.started_utc,
-            "problems": run.problems,
-            "solutions": run.solutions,
-            "rows passed": f"{run.passed}/{run.rows}",
-            "device": run.gpu_name,
+            "problems": tuple(dict.fromkeys(row.problem for row in run.rows)),
+            "solutions": tuple(dict.fromkeys(row.solution for row in run.rows)),
+            "rows passed": f"{sum(row.status == Status.PASSED for row in run.rows)}/{len(run.rows)}",
+            "device": run.rows[0].gpu_name if run.rows else "",
             "unreadable": run.broken or "",
         }
         for run in list_runs(folder)

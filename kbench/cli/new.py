@@ -17,6 +17,7 @@ from kbench.cli import shared_flags
 from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError, UsageError
+from kbench.storage.csvfile import make_folder
 from kbench.storage.runfiles import shown_path
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -89,16 +90,21 @@ def _checked(name: str) -> str:
 
 
 def _write(flags: DocumentFlags, path: Path, text: str, hint: str) -> int:
+    write_new(path, text)
+    flags.output().written("new", path, hint)
+    return ExitCode.OK
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that does not exist yet. Raises UsageError where it does, MachineError."""
+    make_folder(path, "choose a folder with `--in`")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise UsageError(f"{path} exists already", "choose another name, or `--in` another folder") from None
     except OSError as error:
         raise MachineError(f"{path} cannot be written: {error.strerror}", "choose a folder with `--in`") from error
-    flags.output().written("new", path, hint)
-    return ExitCode.OK
 
 
 def solution_text(owner: Entry, language: str) -> str:

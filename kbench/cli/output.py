@@ -81,6 +81,15 @@ class Output:
         elif shown:
             self.text(shown)
 
+    def rendered(self, module: Any, *subject: Any, **document: Any) -> None:
+        """Print a result by a module that has a function for each format; `document` is for JSON alone."""
+        self.show(
+            text=lambda: module.render_text(*subject, verbosity=self.verbosity, width=self.width),
+            json=lambda: module.render_json(*subject, **document),
+            csv=lambda: module.render_csv(*subject),
+            md=lambda: module.render_markdown(*subject),
+        )
+
     def records(
         self, command: str, shown: Table, results: Any, text: Callable[[], str] | None = None, **document: Any
     ) -> None:

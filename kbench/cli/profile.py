@@ -59,10 +59,5 @@ def main(flags: _ProfileFlags) -> int:
             else:
                 show(event)
     code = code_of_statuses(one.outcome.status if isinstance(one.outcome, Failed) else Status.PASSED for one in found)
-    output.show(
-        text=lambda: rendering.render_text(problem.name, found, verbosity=output.verbosity, width=output.width),
-        json=lambda: rendering.render_json(problem.name, found, exit_code=int(code)),
-        csv=lambda: rendering.render_csv(found),
-        md=lambda: rendering.render_markdown(problem.name, found),
-    )
+    output.rendered(rendering, problem.name, found, exit_code=int(code))
     return code

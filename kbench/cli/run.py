@@ -18,7 +18,7 @@ from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.cli.resume import arguments_of, started_with
-from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, did_you_mean
+from kbench.core.errors import ExitCode, KbenchError, UsageError, did_you_mean
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
@@ -127,7 +127,7 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     flags, record = _resumed(name, flags, settings)
     timing = flags if isinstance(flags, RunFlags) else None
     options = make_options(flags, timing, settings)
-    problem = _problem(name, flags, settings)
+    problem = registry.find_problem(flags.problem, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
     baseline = (timing.baseline if timing is not None else None) or ""
     names = [entry.name for entry in registry.with_unique_names(chosen)]
@@ -173,27 +173,6 @@ def _resumed(command: str, flags: VerifyFlags, settings: Settings) -> "tuple[Ver
         raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
     _, record = journal.find(command, flags.resume, flags.results or settings.results)
     return started_with(flags, record.header, record.header.run), record
-
-
-def _problem(command: str, flags: VerifyFlags, settings: Settings) -> Entry:
-    """Find the problem; where a solution is given in its place, the error says which order was meant."""
-    try:
-        return registry.find_problem(flags.problem, settings)
-    except PluginError as error:
-        words = [flags.problem, *(flags.solutions or ())]
-        meant = next((word for word in words[1:] if _is_problem(word, settings)), None)
-        if meant is None:
-            raise
-        typed = shlex.join(["kbench", command, meant, *(word for word in words if word != meant)])
-        raise PluginError(error.message, f"the problem comes first: `{typed}`") from None
-
-
-def _is_problem(word: str, settings: Settings) -> bool:
-    try:
-        registry.find_problem(word, settings)
-    except KbenchError:
-        return False
-    return True
 
 
 def seconds_since_process_start() -> float:

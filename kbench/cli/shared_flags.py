@@ -59,7 +59,7 @@ problem = functools.partial(argument, "PROBLEM", "Problem: a name or a path", au
 run = functools.partial(
     argument,
     "RUN",
-    "Name of a run, its unique beginning or ending, a path, or @latest~N",
+    "Name of a run, a unique part of it, a path, or @latest~N",
     default=LATEST,
     autocompletion=completion.runs,
 )

@@ -14,9 +14,8 @@ from kbench.cli.output import Output
 from kbench.cli.resume import OPTIONS_OF_RESUMING, arguments_of, started_with
 from kbench.cli.run import TimingFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.model import ResultRow, Status
+from kbench.core.model import Status
 from kbench.engine.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
-from kbench.report.document import render_records
 from kbench.storage import csvfile, journal_file
 from kbench.storage.results import default_stem, safe_stem
 from kbench.storage.settings import Settings
@@ -72,7 +71,6 @@ def main(flags: SweepFlags) -> int:
     from kbench.engine.crew import Crew
     from kbench.engine.ladder import unfinished
     from kbench.engine.plan import make_tasks
-    from kbench.engine.rows import rows_of
     from kbench.engine.sweep import Sweep
     from kbench.report import swept
 
@@ -108,12 +106,7 @@ def main(flags: SweepFlags) -> int:
             code = ExitCode.ENVIRONMENT if gone else code_of_statuses(summary.statuses)
         if flags.no_save:
             summary = replace(summary, csv_path=None)
-        output.show(
-            text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
-            json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),
-            csv=lambda: render_records((row for v in verdicts for row, _ in rows_of(v, summary.run, "")), ResultRow),
-            md=lambda: swept.render_markdown(summary, verdicts),
-        )
+        output.rendered(swept, summary, verdicts, exit_code=int(code), hint=error.hint if error else None)
         if flags.junit is not None:
             text = swept.render_junit(summary, verdicts) + "\n"
             csvfile.replace_file(flags.junit, text, "name another `--junit FILE`")

@@ -114,17 +114,13 @@ def render_save(save: "WatchedSave", number: int) -> str:
 
 
 def _change(change: "Interval") -> str:
-    """Write a change of the time: `4.1 % faster (3.0 to 5.1)`, or `no change (within 1.2 %)`."""
-    low, centre, high = (100 * math.expm1(end) for end in (change.low, change.centre, change.high))
-    if change.low <= 0 <= change.high:  # no more than the noise between processes
-        return f"no change (within {_two_digits(max(-low, high))} %)"
-    least, most = sorted(abs(end) for end in (low, high))
-    word = "slower" if centre > 0 else "faster"
-    return f"{_two_digits(abs(centre))} % {word} ({_two_digits(least)} to {_two_digits(most)})"
-
-
-def _two_digits(percent: float) -> str:
-    return f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
+    """Write a change of the time: `+4.1 % (+3.0 … +5.1 %)`, or `no change (within 1.2 %)`."""
+    low, centre, high = (math.expm1(end) for end in (change.low, change.centre, change.high))
+    if low <= 0 <= high:  # no more than the noise between processes
+        return f"no change (within {100 * max(-low, high):.2g} %)"
+    half = (high - low) / 2
+    least, middle, most = (units.change(end, half) for end in (low, centre, high))
+    return f"time {middle} ({least.removesuffix(' %')} … {most})"
 
 
 def render_end(saves: int, passed: int) -> str:

@@ -182,18 +182,6 @@ def timings_interval(timings: Sequence[Timing]) -> Interval | None:
     return ratio_interval([process_estimate(timing) for timing in usable]) if len(usable) > 1 else None
 
 
-def hodges_lehmann(values: Sequence[float]) -> float:
-    """Median of the averages of any two values, or one with itself: a robust second opinion on the mean."""
-    data = np.asarray(values, dtype=np.float64)
-    first, second = np.triu_indices(len(data))
-    return float(np.median((data[first] + data[second]) / 2))
-
-
-def hodges_lehmann_shift(old: Sequence[float], new: Sequence[float]) -> float:
-    """Median of all differences new - old: the same second opinion for two independent samples."""
-    return float(np.median(np.subtract.outer(np.asarray(new, np.float64), np.asarray(old, np.float64))))
-
-
 def needs_more_processes(estimates: Sequence[float], precision: float, minimum: int, maximum: int) -> bool:
     """Return whether a run continues: until the 95 % half-width is at most `precision`, a share.
 

@@ -24,7 +24,8 @@ from kbench.core.timed import timed_of
 from kbench.core.version import __version__
 from kbench.engine.task import TaskVerdict
 from kbench.storage import rows as rowmaker
-from kbench.storage.rows import figures, git_state
+from kbench.storage.rows import figures
+from kbench.storage.versions import git_state
 
 ENVIRONMENT_COLUMNS = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
 ERROR_COLUMNS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")

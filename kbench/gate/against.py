@@ -5,7 +5,6 @@ and all installed packages are this checkout's.
 """
 
 import io
-import subprocess
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from kbench.gate.rule import Contest, GateReport, decide, report
 from kbench.host.work_folder import work_folder
 from kbench.storage.results import CaseKey
 from kbench.storage.settings import GateSettings, Settings
+from kbench.storage.versions import git
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def pair(
 
 def repository(path: Path) -> Path:
     """Return the root of the git repository that a file lies in."""
-    done = _git(path.resolve().parent, "rev-parse", "--show-toplevel")
+    done = git(path.resolve().parent, "rev-parse", "--show-toplevel")
     if done.returncode:
         raise UsageError(f"{path} is in no git repository", "`--against` needs the history of the solution")
     return Path(done.stdout.decode().strip()).resolve()
@@ -110,23 +110,16 @@ def repository(path: Path) -> Path:
 
 def extract(root: Path, revision: str, tree: Path) -> str:
     """Write the files of a commit below `tree` without touching the repository; return the commit's hash."""
-    named = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    named = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if named.returncode:
         raise UsageError(f"`{revision}` is not a commit of {root}", "`git log --oneline` lists them; fetch it first")
     commit = named.stdout.decode().strip()
-    archive = _git(root, "archive", "--format=tar", commit)
+    archive = git(root, "archive", "--format=tar", commit)
     if archive.returncode:
         raise MachineError(f"git archive {commit} failed: {archive.stderr.decode(errors='replace').strip()}")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(tree, filter="data")
     return commit
-
-
-def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(["git", "-C", str(folder), *arguments], check=False, capture_output=True)
-    except FileNotFoundError:
-        raise MachineError("git is not installed", "`--against` reads another commit with it") from None
 
 
 def _measure(

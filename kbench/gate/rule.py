@@ -17,14 +17,13 @@ from kbench.compare import ComparedSide, measured
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.model import Time
 from kbench.core.verdict import NOT_EVALUATED, Answer, Measurement, Thresholds, Verdict, allowance_between, judge_change
+from kbench.history import CREEP, anchors
 from kbench.storage.baselines import Acceptance, in_force
 from kbench.storage.results import CaseKey, Run
 from kbench.storage.settings import GateSettings
 
 MOST_TRIALS = 3
 """The run and two measurements more, if the first two were neither SLOWER twice nor unclear twice."""
-CREEP = 0.02
-"""Largest slow-down against the pinned release baseline, in many small steps, as a share."""
 PROCESSES = 5
 """Processes of a second measurement; at least as many as the run had."""
 MOST_PROCESSES = 20
@@ -69,7 +68,7 @@ class GatedCase:
     looks: tuple[Verdict, ...] = ()
     """The first measurement and those that followed it."""
     creep: Verdict | None = None
-    """Verdict against the pinned release baseline, if there is one."""
+    """Verdict against the oldest accepted baseline, if there is one."""
     accepted: Acceptance | None = None
     old: ComparedSide | None = None
     new: ComparedSide | None = None
@@ -124,33 +123,34 @@ def gate(
     policy: GateSettings | None = None,
     *,
     confirm: Confirm | None = None,
-    pinned: Run | None = None,
+    versions: Iterable[Run] = (),
     accepted: Iterable[Acceptance] = (),
     calibration: Calibration | None = None,
     today: date | None = None,
 ) -> GateReport:
-    """Compare a run with a baseline. Raises UsageError for a margin below the device's resolution, ResultsError."""
+    """Compare a run with a baseline, and for what creeps with the oldest of the baseline's `versions`.
+
+    Raises UsageError for a margin below the device's resolution, ResultsError.
+    """
     policy = policy or GateSettings()
     time = Time(policy.time)
     new, old = measured(run, time=time), measured(baseline, time=time)
-    anchor = measured(pinned, time=time) if pinned is not None else {}
+    oldest = anchors(versions, time)
     notes: list[str] = []
-    contests, creeping, rules = {}, {}, {}
+    contests, rules = {}, {}
     for key in new:
         if key in old:
             contests[key] = Contest(old=old[key].measurement, new=new[key].measurement)
             rules[key] = _rule(key, old[key], new[key], policy, calibration, notes)
-            if key in anchor:
-                creeping[key] = anchor[key].measurement
 
     def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
         assert confirm is not None
         fresh = confirm(keys, processes)
         return {key: Contest(old=contests[key].old, new=fresh[key]) for key in keys if key in fresh}
 
-    decided = decide(
-        contests, policy, rules=rules, pinned=creeping, remeasure=remeasure if confirm is not None else None
-    )
+    first = {key: one.measurement for key, one in oldest.items()}
+    again = remeasure if confirm is not None else None
+    decided = decide(contests, policy, rules=rules, oldest=first, remeasure=again)
     allowed = in_force(accepted, today or datetime.now(UTC).date())
     problems = {problem for problem, _, _ in (*new, *old)}
     lost = [key for key in allowed if key[0] in problems and key not in new and key not in old]
@@ -158,6 +158,10 @@ def gate(
     cases = []
     for key in dict.fromkeys((*new, *old)):
         case = decided.get(key) or _unmatched(key, new.get(key), policy)
+        if case.creep is not None and case.creep.reason_code == "creep":
+            start = oldest[key].commit or "?"
+            message = f"slower than the oldest accepted baseline (commit {start}), {case.creep.message}"
+            case = replace(case, creep=replace(case.creep, message=message))
         if key in allowed and case.outcome is GateOutcome.FAILED:
             case = _accept(case, allowed[key])
         cases.append(replace(case, old=old.get(key), new=new.get(key)))
@@ -169,14 +173,14 @@ def decide(
     policy: GateSettings,
     *,
     rules: Mapping[CaseKey, Thresholds] | None = None,
-    pinned: Mapping[CaseKey, Measurement] | None = None,
+    oldest: Mapping[CaseKey, Measurement] | None = None,
     remeasure: Remeasure | None = None,
 ) -> dict[CaseKey, GatedCase]:
-    """Judge every contest by `rules` or the policy, again where needed; `pinned` measurements bound creep."""
-    rules, pinned = rules or {}, pinned or {}
-    default, bar = _thresholds(policy.slower), _thresholds(CREEP)
+    """Judge every contest by `rules` or the policy, again where needed; the `oldest` measurements bound creep."""
+    rules, oldest = rules or {}, oldest or {}
+    default = _thresholds(policy.slower)
     looks: dict[CaseKey, list[Verdict]] = {key: [] for key in contests}
-    creep: dict[CaseKey, list[Verdict]] = {key: [] for key in contests if key in pinned}
+    creep: dict[CaseKey, list[Verdict]] = {key: [] for key in contests if key in oldest}
     trial: Mapping[CaseKey, Contest] = contests
     for number in range(MOST_TRIALS):
         for key, contest in trial.items():
@@ -185,7 +189,8 @@ def decide(
                 verdict = judge_change(contest.old, contest.new, rule, differences=contest.differences)
                 looks[key].append(verdict)
             if key in creep and _open(creep[key]):
-                creep[key].append(judge_change(pinned[key], contest.new, bar))
+                bar = max(CREEP, rules.get(key, default).margin)  # a case with a wide margin may creep as far
+                creep[key].append(judge_change(oldest[key], contest.new, Thresholds(margin=bar)))
         again = tuple(key for key in trial if _open(looks[key]) or (key in creep and _open(creep[key])))
         if remeasure is None or not again or number == MOST_TRIALS - 1:
             break
@@ -297,8 +302,7 @@ def _settle(
     outcome = _outcome(verdict, policy)
     if crept is not None and crept.status is Answer.SLOWER:
         outcome = GateOutcome.FAILED
-        message = f"slower than the pinned release baseline, {crept.message}"
-        crept = replace(crept, reason_code="creep", message=message)
+        crept = replace(crept, reason_code="creep")
     return GatedCase(**key._asdict(), outcome=outcome, verdict=verdict, looks=tuple(looks), creep=crept)
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from kbench.core.model import Status
 from kbench.devices.backend import backend
-from kbench.judge.arena import Arena
+from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.matching import WeightPlan, further_plans
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
-from kbench.judge.verify.battery import Battery
+from kbench.judge.verify.wrong_answers import explain
 
 HARMLESS = {
     *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),
@@ -23,9 +23,8 @@ HARMLESS = {
 class BoundCandidate:
     """A candidate on one shape at a time; `begins` is called before each shape, since a compiler may take long."""
 
-    def __init__(self, candidate: Candidate, battery: Battery, judge: JudgeState, begins: Callable[[], None]):
+    def __init__(self, candidate: Candidate, judge: JudgeState, begins: Callable[[], None]):
         self._candidate = candidate
-        self._battery = battery
         self._judge = judge
         self._begins = begins
         self._loaded: Reference | None = None
@@ -87,11 +86,18 @@ class BoundCandidate:
         return self._trial
 
     def rebound(self, reference: Reference, *, lends: bool = True, queued: bool = False) -> Trial:
-        """Bind the existing instance, with the values that the reference has."""
+        """Bind the existing instance to a new arena, laid out after one call; a large one may lend its outputs."""
         self._unbind()
-        trial = self._battery.bind(reference, lends=lends, queued=queued)
-        self.arena = trial.arena
-        return trial
+        expected = reference.expect(reference.arguments(secret_seed()))
+        is_large = slot_bytes(expected) > SLOT_BUDGET_BYTES[reference.device]
+        lends = lends and is_large and reference.inputs.follow_seeds()
+        if lends:
+            # Small tensors in a large free block would keep it from being lent.
+            backend(reference.device).release_cached()
+        state = [t for _, t in reference.state()]
+        self.arena = Arena(expected, state, reference.device, lends=lends, queued=queued)
+        self._candidate.bind(reference, self.arena)
+        return Trial(reference, self._candidate, self.arena, explain)
 
     def constructed(
         self,

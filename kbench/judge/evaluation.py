@@ -24,7 +24,8 @@ from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, SEEDS, Battery
+from kbench.judge.verify.battery import FEW_REPEATS, REPEATS, SEEDS, Battery
+from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
 from kbench.judge.verify.wrong_answers import explain
@@ -57,9 +58,11 @@ class Evaluation:
         self._candidate = candidate
         self._assignment = assignment
         self._battery = Battery(candidate)
+        is_task = assignment.options.level is Level.TASK
+        shapes = () if is_task else (assignment.other_cases, assignment.derived_cases)
         stage = "verify" if assignment.verify else "load"
-        self._bound = BoundCandidate(candidate, self._battery, judge, lambda: judge.progress(stage=stage))
-        self._levels = Levels(self._bound, self._battery, candidate, judge)
+        self._bound = BoundCandidate(candidate, judge, lambda: judge.progress(stage=stage))
+        self._levels = Levels(self._bound, self._battery, candidate, judge, *shapes)
         self._level: Level | None = None
         self._kernel_share: float | None = None
         self._peak_bytes = 0
@@ -116,9 +119,9 @@ class Evaluation:
         if assignment.underived:
             message = f"verified at the problem's own shape only: {assignment.underived}"
             self._battery.note("shapes_not_derived", message)
-        others, derived = assignment.other_cases, assignment.derived_cases
+        self._levels.note_unmatched()
         try:
-            self._levels.try_all(others, derived, thrifty=self._thrifty)
+            self._levels.try_all(beyond_task())
         except RefusalError:
             self._level = None
             raise
@@ -159,17 +162,10 @@ class Evaluation:
         for seed in seeds:
             self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, seed, trial.tally))
         # These inputs came with other weights before, so a remembered answer is wrong.
-        thrifty = self._thrifty
-        self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if thrifty else REPEATS)
-        self._levels.try_resembling([secrets.choice(RESEMBLING)] if thrifty else RESEMBLING, trial)
+        is_long = self._levels.is_long
+        self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if is_long else REPEATS)
+        self._levels.try_all(resembling([secrets.choice(RESEMBLING)] if is_long else RESEMBLING, On.OWN))
         self._peak_bytes = trial.peak_bytes
-
-    @property
-    def _thrifty(self) -> bool:
-        """True if calls are long here and a smaller shape follows, which can have most of them."""
-        has_smaller = bool(self._assignment.other_cases or self._assignment.derived_cases)
-        is_long = self._judge.reference.cost.dram_bytes > LONG_CALL_BYTES
-        return is_long and has_smaller and self._assignment.options.level is not Level.TASK
 
     def _check_model(self, trial: Trial, seed: int, before: Tally) -> None:
         """Check the model that was constructed last; `before` has the figures of earlier ones."""

@@ -1,10 +1,11 @@
 """Exchanges between judge and worker: fresh inputs, one call, every output checked."""
 
 import collections
+import contextlib
 import functools
 import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -139,6 +140,19 @@ class Trial:
         for slot, of_slot in zip(chosen, expected, strict=True):
             self.require_unchanged(slot, of_slot)
         return reply
+
+    @contextlib.contextmanager
+    def beside(self, arena: Arena) -> Iterator["Trial"]:
+        """Bind the solution to another arena inside a `with` block, and to this one again after it."""
+        self.take_back()
+        try:
+            self.candidate.bind(self.reference, arena)
+            yield Trial(self.reference, self.candidate, arena, self._explain)
+        finally:
+            arena.close()
+            with contextlib.suppress(RefusalError):  # a worker that has ended fails in its next call
+                self.candidate.bind(self.reference, self.arena)
+            self.clear_sent_scalars()
 
     def require_unchanged(self, slot: int, expected: Expected) -> None:
         """Raise RefusalError unless the inputs of a slot are as they were before the call."""

@@ -25,7 +25,6 @@ from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.refusal import RefusalError, UnbuiltError
 from kbench.judge.state import NO_ROOM, JudgeState
-from kbench.judge.verify.battery import Battery
 from kbench.judge.worker_link import ReferenceBuild, SolutionSpec
 from kbench.process.channel import (
     Channel,
@@ -181,7 +180,7 @@ class JudgeService(JudgeState):
             deadline = Deadline(at_s=time.monotonic() + PROFILE_S)
             config = dataclasses.replace(self._config, deadlines=(deadline,))
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
-            bound = BoundCandidate(candidate, Battery(candidate), self, lambda: None)
+            bound = BoundCandidate(candidate, self, lambda: None)
             try:
                 candidate.prepare()
                 profile = list_kernels(bound.bound_to(self.reference), self.device)

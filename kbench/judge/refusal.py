@@ -31,11 +31,13 @@ LAUNCHES = (
 )
 """Usual causes of a refused launch, by CUDA's message."""
 
-FATAL = {
-    *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
-    *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
-    *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
-}
+FATAL = frozenset(
+    {
+        *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
+        *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
+        *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
+    }
+)
 """Statuses of cheating, or with a cause other than a shape, a layout or a value."""
 STRAY_WRITES = {Status.INPUT_MUTATED, Status.NONDETERMINISTIC}
 """Fatal statuses that a kernel may also have by writing outside its tensors at a shape that it was not made for."""
@@ -52,6 +54,8 @@ class RefusalError(Exception):
         self.diagnosis: Diagnosis | None = None
         self.excess = math.inf
         """Largest error of wrong values, in units of the allowed error."""
+        self.is_lack = False
+        """True if it ends no verdict where others of its status do."""
 
     @property
     def explained(self) -> str:

@@ -76,9 +76,13 @@ class Pivot:
             return case.status.value if case.passed else case.status.value.upper()
         time = units.time_cell(case.time_ns, self.unit, case.shown_half_width_ns)
         between = f" ({case.shown_interval})" if intervals and case.speedup_low else ""
-        known = case.work and self.rate
-        rate = f" {units.number(case.work / case.time_ns / RATES[self.rate]):>5}" if known else ""
+        reached = self.rate_of(case)
+        rate = f" {units.number(reached):>5}" if reached else ""
         return f"{time}{rate} {case.shown_speedup:>6}{between}"
+
+    def rate_of(self, case: CaseSummary) -> float | None:
+        """Return the rate that a result reaches, in the unit `rate`; None where there is none."""
+        return case.work / case.time_ns / RATES[self.rate] if self.rate and case.work and case.time_ns else None
 
     def text(self, *, intervals: bool = False, width: int | None = None) -> str:
         """Write the table; on a narrow terminal the solutions are spread over several ones."""

@@ -45,7 +45,7 @@ def _blocks(problem: str, found: Sequence[Explained]) -> list[str | Table]:
     return [*blocks, "\n".join(f"note: {note}" for note in _notes(found))]
 
 
-def render_csv(found: Sequence[Explained]) -> str:
+def render_csv(_problem: str, found: Sequence[Explained]) -> str:
     """Write one line per kernel."""
     return render_cells(
         ("solution", "kernel", "origin", *FIGURES, "occupancy", "limiter"),

@@ -1,24 +1,19 @@
 """A run as JSON, Markdown and CSV. Names and messages are untrusted, and escaped in Markdown."""
 
 import dataclasses
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbench.core.events import Judged
 from kbench.core.model import Passed, ResultRow, Sample, Timing
-from kbench.report import document, units
+from kbench.report import document
 from kbench.report.document import render_document
 from kbench.report.pivot import pivot_of
-from kbench.report.shown import notes_of_case, notes_of_run, rows_of, shown, stack_line, unit_of
+from kbench.report.shown import notes_of_run, rows_of, stack_line
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, as_markdown, table
 from kbench.storage.json_values import plain
-
-FIGURES = (
-    *("time", "wall", "reference", "reference_wall", "speedup", "speedup_low", "speedup_high"),
-    *("percent_of_limit", "worst_error"),
-)
-"""Columns of the summary that are numbers."""
 
 
 def render_json(
@@ -86,27 +81,38 @@ def render_rows(run: RunSummary) -> str:
     return document.render_records(run.rows, ResultRow)
 
 
-def render_summary(run: RunSummary) -> str:
-    """Write one CSV line per solution and case: the figures of the text report; `unit` names that of times."""
-    unit = unit_of(run.cases)
-    return document.render_lines([_summary_line(case, unit, run.problem) for case in run.cases])
+def render_pytorch_benchmark(run: RunSummary) -> str:
+    """Write the records that PyTorch's benchmark dashboard takes: one for each figure, with a value per process."""
+    return json.dumps(plain([record for case in run.cases for record in _dashboard(case)]), indent=2, allow_nan=False)
 
 
-def _summary_line(case: CaseSummary, unit: units.TimeUnit, problem: str) -> dict[str, Any]:
-    low, _, high = case.shown_interval.partition(" … ")
-    figures = {**shown(case, unit), "speedup_low": low, "speedup_high": high}
-    return {
-        "problem": case.problem or problem,
-        "solution": case.solution,
-        "case": case.case,
-        "constants": case.constants,
-        "verdict": case.status.value,
-        "reason": case.reason,
-        "level": case.level or "",
-        "lacks": " ".join(case.lacks),
-        "unit": unit.name,
-        **{name: figures[name].replace(units.ABSENT, "").replace(",", "").strip("~×% ") for name in FIGURES},
-        "attestation": case.attestation,
-        "processes": sum(row.time_ns_median is not None for row in case.rows),
-        "warnings": "; ".join(note.line for note in notes_of_case(case)),
+def _dashboard(case: CaseSummary) -> Iterator[dict[str, Any]]:
+    if not case.rows:
+        return
+    row = case.rows[0]
+    info = {"device": row.device, "arch": row.gpu_name, "case": case.case, "constants": case.constants}
+    info |= {"status": case.status, "level": case.level or "", "attestation": case.attestation, "mode": row.mode}
+    shared = {
+        "benchmark": {"name": "kbench", "mode": "inference", "dtype": _dtype(row), "extra_info": info},
+        "model": {"name": row.problem, "type": "kernel", "backend": case.solution, "origins": []},
+        "dependencies": {"torch": {"version": row.torch}, "kbench": {"version": row.kbench_version}},
     }
+    yield {**shared, "metric": {"name": "passed", "benchmark_values": [int(case.passed)], "target_value": 1}}
+    limit = {} if row.limit_ns is None else {"target_value": row.limit_ns / 1e3}
+    for name, column, size, more in (
+        ("time_us", "time_ns_median", 1e-3, limit),
+        ("wall_us", "wall_ns", 1e-3, {}),
+        ("speedup", "speedup", 1.0, {}),
+        ("bandwidth_gb_per_s", "gb_per_s", 1.0, {}),
+        ("tflop_per_s", "tflop_per_s", 1.0, {}),
+        ("peak_memory_bytes", "peak_bytes", 1.0, {}),
+    ):
+        values = [size * value for one in case.rows if (value := getattr(one, column)) is not None]
+        if values and case.passed:
+            yield {**shared, "metric": {"name": name, "benchmark_values": values, **more}}
+
+
+def _dtype(row: ResultRow) -> str:
+    """Return the dtype of the first output, else of the first input; empty where the problem was not opened."""
+    inputs, _, outputs = row.tensors.rpartition("->")
+    return (outputs.strip() or inputs.strip()).partition("[")[0]

@@ -2,7 +2,7 @@
 
 import functools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -17,7 +17,7 @@ from kbench.core.values import worst
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.engine.rows import ENVIRONMENT_COLUMNS
-from kbench.report.summary import CaseSummary, RunSummary, summarise
+from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run
@@ -50,24 +50,6 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         command=known.command,
         typed=shlex.quote(shown_path(run.path)),
     )
-
-
-def recall_published(rows: Sequence[Mapping[str, Any]]) -> RunSummary:
-    """Return a published table as a run; a status that kbench does not have is no verdict."""
-    same = ("reason", "speedup", "speedup_low", "speedup_high", "attestation")
-    cases = [
-        CaseSummary(
-            solution=f"{row['task']} {row['name']}".strip(),
-            case="",
-            status=Status(row["status"]) if row["status"] in {*Status} else Status.NOT_VERIFIED,
-            level=Level(row["level"]) if row["level"] else None,
-            lacks=tuple(row["lacks"].split()),
-            flags=tuple(row["flags"].split()),
-            **{name: row[name] for name in same},
-        )
-        for row in rows
-    ]
-    return RunSummary(problem="", cases=tuple(cases))
 
 
 def details_of(summary: RunSummary) -> RunDetails:

@@ -234,7 +234,7 @@ def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> dict[str, list[str
 def _typed(fix: str, run: RunSummary) -> str:
     """Return an advice with the name of this run in place of the latest one; one that is not saved has none."""
     if run.csv_path is None and run.typed == LATEST:
-        fix = fix.partition(f"; `kbench show {LATEST}")[0].rstrip(".") + "."
+        fix = fix.partition(f"; `kbench report {LATEST}")[0].rstrip(".") + "."
     return fix.replace(LATEST, run.typed)
 
 

@@ -5,12 +5,13 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from kbench.core.events import Waiting
-from kbench.core.model import Failed
+from kbench.core.model import Failed, ResultRow
 from kbench.engine.ladder import counts_as_failure
+from kbench.engine.rows import rows_of
 from kbench.engine.summary import SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
-from kbench.report.document import render_document
+from kbench.report.document import render_document, render_records
 from kbench.report.gate import clean, render_suite
 from kbench.report.shown import MOST_CONSTANTS, render_waiting, stack_line
 from kbench.report.summary import constants_text, summarise
@@ -96,6 +97,11 @@ def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_
         summary=found,
         results=[_result(verdict) for verdict in verdicts],
     )
+
+
+def render_csv(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
+    """Write the rows of a sweep, with the columns of a results file."""
+    return render_records((row for one in verdicts for row, _ in rows_of(one, summary.run, "")), ResultRow)
 
 
 def render_junit(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:

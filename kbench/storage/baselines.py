@@ -1,7 +1,6 @@
 """Baselines: runs that others are compared with, in `<root>/<gpu>/<name>/<problem>.csv` with their samples, in git.
 
-The gate compares with `main`; `release` is pinned and bounds the sum of small losses. `<root>/<gpu>/accepted.csv` lists
-accepted slow-downs, each until a date.
+The gate compares with `main`. `<root>/<gpu>/accepted.csv` lists accepted slow-downs, each until a date.
 """
 
 import re
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_mean
-from kbench.core.model import Status
+from kbench.core.model import ResultRow, Status
 from kbench.storage import csvfile
 from kbench.storage.results import LONGEST_NAME, CaseKey, Run, read_run
 from kbench.storage.rows import contradiction, interval_contradiction
@@ -20,7 +19,6 @@ from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
 
 ROOT = Path("results/baselines")
 MAIN = "main"
-PINNED = "release"
 MOST_SLOWDOWN = 1000
 """Chosen: the largest slow-down that can be accepted; 1 is twice the time."""
 
@@ -36,20 +34,6 @@ class Acceptance:
     """Share by which the case may be slower than its baseline: 0.08 is 8 %."""
     until: date
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BaselineSummary:
-    """One line of `kbench baseline show`."""
-
-    gpu: str
-    name: str
-    problem: str
-    path: Path
-    started_utc: str
-    git_commit: str
-    solutions: tuple[str, ...]
-    cases: tuple[str, ...]
 
 
 def gpu_folder(gpu_name: str) -> str:
@@ -110,7 +94,7 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     path = Path(name) if named else baseline_path(run, name, root)
     if path.is_file():
         return require_unedited(read_run(path))
-    others = sorted({summary.name for summary in list_baselines(root)})
+    others = sorted({path.parts[-2] for path in list_baselines(root)})
     way_out = f"`kbench baseline set {run.name}` makes this run the baseline"
     raise MachineError(
         f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
@@ -118,28 +102,10 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     )
 
 
-def load_pinned(run: Run, root: Path = ROOT) -> Run | None:
-    """Read the pinned release baseline of a run's problem and device model; None if none was set."""
-    path = baseline_path(run, PINNED, root)
-    return require_unedited(read_run(path)) if path.is_file() else None
-
-
-def list_baselines(root: Path = ROOT) -> list[BaselineSummary]:
-    """Summarise every baseline under `root`. Raises ResultsError for one that was edited or is truncated."""
-    paths = [path for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX)]
-    return [
-        BaselineSummary(
-            gpu=path.parts[-3],
-            name=path.parts[-2],
-            problem=rows[0].problem,
-            path=path,
-            started_utc=rows[0].started_utc,
-            git_commit=rows[0].git_commit,
-            solutions=tuple(dict.fromkeys(row.solution for row in rows)),
-            cases=tuple(dict.fromkeys(row.case for row in rows)),
-        )
-        for path, rows in ((path, read_run(path).rows) for path in paths)
-    ]
+def list_baselines(root: Path = ROOT) -> dict[Path, list[ResultRow]]:
+    """Return the rows of every baseline under `root`. Raises ResultsError for one that was edited or is truncated."""
+    paths = (path for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX))
+    return {path: [*read_run(path).rows] for path in paths}
 
 
 _COLUMNS = tuple(field.name for field in fields(Acceptance))

@@ -1,13 +1,10 @@
 """The figures of rows of a results file: from samples, over processes, and against what the samples say."""
 
-import functools
 import json
 import math
 import statistics
-import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,23 +42,6 @@ def timed_by(row: ResultRow) -> str:
     Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's.
     """
     return {"events": "device", "gate": "device", "judge": "host"}.get(row.timer, row.timer)
-
-
-@functools.cache
-def git_state(folder: Path) -> tuple[str, bool]:
-    """Return (commit, whether anything is uncommitted), or ("", False) outside a repository."""
-
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    commit = git("rev-parse", "HEAD")
-    return (commit, bool(git("status", "--porcelain", "--untracked-files=no"))) if commit else ("", False)
 
 
 def figures(samples: Sequence[Sample]) -> dict[str, Any]:

@@ -4,29 +4,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.core.errors import ResultsError, UsageError, did_you_mean
-from kbench.core.model import Status
+from kbench.core.model import ResultRow, Status
 from kbench.storage.results import Run, read_rows, read_run
 from kbench.storage.runfiles import LISTING, NTH_LATEST, run_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRun:
-    """One line of `kbench list --runs`. `broken` says why the file cannot be read; the rest is then empty."""
+    """One line of `kbench list --runs`. `broken` says why the file cannot be read; it then has no rows."""
 
-    name: str
     path: Path
-    started_utc: str
-    problems: tuple[str, ...]
-    solutions: tuple[str, ...]
-    gpu_name: str
-    rows: int
-    passed: int
-    skipped: int
+    rows: tuple[ResultRow, ...]
     broken: str | None
+
+    @property
+    def started_utc(self) -> str:
+        """Time of its first row."""
+        return self.rows[0].started_utc if self.rows else ""
 
 
 def find_path(name: str, directory: Path = Path("results")) -> Path:
-    """Find a run by `@latest`, `@latest~1`, a path, its stem in `directory`, or the stem's unique beginning or end.
+    """Find a run by `@latest`, `@latest~1`, a path, its stem in `directory`, or a unique part of the stem.
 
     A run that skipped every solution is not the latest. Raises UsageError for none or several, with the closest name.
     """
@@ -36,11 +34,11 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
         if path.is_file():
             return path
     stems = [path.stem for path in run_files(directory)]
-    meant = [stem for stem in stems if stem.startswith(name) or stem.endswith(name)] if name else []
+    meant = [stem for stem in stems if name in stem] if name else []
     if len(meant) == 1:
         return directory / f"{meant[0]}.csv"
     if meant:
-        several = f"{len(meant)} runs in {directory} begin or end with `{name}`"
+        several = f"{len(meant)} runs in {directory} have `{name}` in their names"
         raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
     if name and Path(name).is_dir():
         raise UsageError(f"{name} is a folder, not a run", hint=f"`kbench list --runs --results {name}` shows its runs")
@@ -57,14 +55,14 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
 
 def _nth_latest(directory: Path, before: int) -> Path:
     whole = [run for run in list_runs(directory) if run.broken is None]  # oldest first
-    judged = [run for run in whole if run.skipped < run.rows]
+    judged = [run for run in whole if {row.status for row in run.rows} != {Status.SKIPPED}]
     if whole and not judged:
-        hint = f"`kbench show {whole[-1].name}` shows why"
+        hint = f"`kbench show {whole[-1].path.stem}` shows why"
         raise UsageError(f"no run in {directory} judged a solution: all were skipped", hint)
     if not judged:
         raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
     if before >= len(judged):
-        raise UsageError(f"{directory} has {len(judged)} runs", hint=f"the first one is `{judged[0].name}`")
+        raise UsageError(f"{directory} has {len(judged)} runs", hint=f"the first one is `{judged[0].path.stem}`")
     return judged[-1 - before].path
 
 
@@ -77,18 +75,5 @@ def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
             broken = None if rows else "holds no rows"
         except ResultsError as error:
             rows, broken = [], error.message
-        found.append(
-            ListedRun(
-                name=path.stem,
-                path=path,
-                started_utc=rows[0].started_utc if rows else "",
-                problems=tuple(dict.fromkeys(row.problem for row in rows)),
-                solutions=tuple(dict.fromkeys(row.solution for row in rows)),
-                gpu_name=rows[0].gpu_name if rows else "",
-                rows=len(rows),
-                passed=sum(row.status == Status.PASSED for row in rows),
-                skipped=sum(row.status == Status.SKIPPED for row in rows),
-                broken=broken,
-            )
-        )
-    return sorted(found, key=lambda run: (run.started_utc, run.name))
+        found.append(ListedRun(path=path, rows=tuple(rows), broken=broken))
+    return sorted(found, key=lambda run: (run.started_utc, run.path.stem))

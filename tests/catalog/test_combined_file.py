@@ -107,7 +107,7 @@ def test_the_judge_runs_nothing_of_the_solution(tmp_path):
     assert "kbench_test_seen" not in sys.modules
 
 
-def outcome_of(solution: Path, problem: Path) -> Outcome:
+def outcome_of(solution: str | Path, problem: Path) -> Outcome:
     task = registry.find_problem(problem, Settings())
     entry = registry.find_solution(task, solution, Settings())
     return verdicts(task, [entry], results_dir=problem.parent / "results")[entry.name].outcome
@@ -126,8 +126,6 @@ def test_both_are_judged(tmp_path, own_cache):
 def test_another_entry_is_judged(tmp_path, own_cache, entry):
     (tmp_path / "scale.py").write_text(BOTH.format(extra=""))
     model = tiny_corpus.solution("return x + x").replace("ModelNew", "Model")
-    (tmp_path / "mine.py").write_text(
-        f"# kbench: entry = {entry}\n{model}\n\ndef kernel_function(x):\n    return x + x\n"
-    )
-    found = outcome_of(tmp_path / "mine.py", tmp_path / "scale.py")
+    (tmp_path / "mine.py").write_text(f"{model}\n\ndef kernel_function(x):\n    return x + x\n")
+    found = outcome_of(f"{tmp_path / 'mine.py'}:{entry}", tmp_path / "scale.py")
     assert isinstance(found, Passed), found

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import random
 import re
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,7 @@ import torch
 
 from kbench.catalog.device_first import device_first, moved
 from kbench.catalog.problem import LoadedProblem, load
+from kbench.core.errors import PluginError
 
 Pair = collections.namedtuple("Pair", "left right")  # noqa: PYI024 - as a problem has it
 
@@ -109,8 +109,6 @@ def test_what_is_there_already_stays_the_same_object(name):
 
 def test_a_tensor_that_occurs_twice_stays_one():
     one = torch.ones(2)
-    first, (second,) = moved([one, {"a": one}], "meta")[0], moved([[one]], "meta")[0]
-    assert moved([one, (one,)], "meta")[0] is moved([one, (one,)], "meta")[0] or first is not second
     both = moved([one, (one,)], "meta")
     assert both[0] is both[1][0]
 
@@ -220,8 +218,6 @@ def test_nobody_asked_for_gradients_of_inputs(tmp_path, code):
     ],
 )
 def test_inputs_that_are_no_list_are_told_what_to_return(tmp_path, body, told):
-    from kbench.core.errors import PluginError
-
     path = tmp_path / "problem.py"
     path.write_text(
         SOURCE.format(constructor="", inputs="", arguments="").replace(
@@ -231,9 +227,3 @@ def test_inputs_that_are_no_list_are_told_what_to_return(tmp_path, body, told):
     with pytest.raises(PluginError) as raised:
         load(path, {}, "cpu").inputs(seed=0)
     assert re.match(f"`get_inputs` {told}", f"{raised.value}; {raised.value.hint}")
-
-
-def test_python_and_numpy_follow_the_seed_of_inputs_too(tmp_path):
-    found = problem(tmp_path, inputs="random.random(), numpy.random.rand()")
-    assert found.inputs(3) == found.inputs(3)
-    random.seed(0)

@@ -274,15 +274,6 @@ def test_a_seed_decides(model) -> None:
     assert not torch.isclose(values[0], values[2]).all()
 
 
-@pytest.mark.parametrize("returned", ["torch.rand(2)", "{'x': torch.rand(2)}", "5", "None", "'x'"])
-def test_arguments_come_in_a_list(path, returned) -> None:
-    """The rows of a tensor and the keys of a dictionary are no arguments of `forward`."""
-    path.write_text(SOURCE + f"\n\ndef get_inputs():\n    return {returned}\n")
-    with pytest.raises(PluginError, match=r"`get_inputs` returns \w+, not a list") as caught:
-        loaded(path).inputs(0)
-    assert "return the arguments of `forward` in a list" in (caught.value.hint or "")
-
-
 @pytest.mark.parametrize("returned", ["torch.rand(2)", "8", "None", "'8'"])
 def test_the_constructors_arguments_come_in_a_list_or_a_dictionary(path, returned) -> None:
     path.write_text(SOURCE + f"\n\ndef get_init_inputs():\n    return {returned}\n")

@@ -122,10 +122,7 @@ def model(forward: str, init: str = "pass", arguments: str = "") -> str:
     )
 
 
-GEMM = ("self.gemm = nn.Linear(i, o, bias=False); self.bias = nn.Parameter(torch.zeros(*shape))", ", i, o, shape")
 LSTM = ("self.lstm = nn.LSTM(a, b, n, batch_first=True); self.fc = nn.Linear(b, o); self.steps = 40", ", a, b, n, o, p")
-PATCHES = "self.patch_size = p; self.project = nn.Linear(c * p * p, d)", ", s, p, c, d"
-
 SOLUTIONS = {
     "swish/any_shape": ("25_Swish", model("return F.silu(x)"), set()),
     "swish/as_many_rows_as_its_own": (
@@ -148,13 +145,6 @@ SOLUTIONS = {
         "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
         {"shapes"},
     ),
-    "gemm/hard_wired_depth": (
-        "76_GemmAddReLU",
-        model(
-            "k = min(64, x.shape[1]) // 8 * 8; return F.relu(x[:, :k] @ self.gemm.weight[:, :k].T + self.bias)", *GEMM
-        ),
-        {"shapes"},
-    ),
     "recurrent/any_shape": ("35_Recurrent", model("return self.fc(self.lstm(x)[0][:, -1])", *LSTM), set()),
     "recurrent/hard_wired_length": (
         "35_Recurrent",
@@ -162,15 +152,6 @@ SOLUTIONS = {
             "x = F.pad(x, (0, 0, 0, max(0, self.steps - x.shape[1]))); return self.fc(self.lstm(x)[0][:, -1])", *LSTM
         ),
         {"shapes"},
-    ),
-    "patches/any_shape": (
-        "28_Patches",
-        model(
-            "p = self.patch_size; u = x.unfold(2, p, p).unfold(3, p, p).permute(0, 2, 3, 1, 4, 5); "
-            "return self.project(u.reshape(len(x), -1, self.project.in_features))",
-            *PATCHES,
-        ),
-        set(),
     ),
     "literal/says_that_nothing_else_was_tried": ("100_Literal", model("return torch.tanh(x)"), {"shapes_not_derived"}),
 }

@@ -1,50 +1,8 @@
 """Run the command line inside the test's process, with fakes at the seam of the verbs."""
 
-import csv
-import io
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
-
-from kbench.cli.app import main
-
-COMMON = {
-    "schema",
-    "command",
-    "kbench_version",
-    "status",
-    "reason",
-    "hint",
-    "exit_code",
-    "findings",
-    "speedup",
-    "results",
-}
-"""Keys of every document."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """What `--json` printed: it has the keys of every document, and no NaN."""
-        found = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} in a document"))
-        assert set(found) >= COMMON
-        return found
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        """What `--format csv` printed."""
-        return [*csv.DictReader(io.StringIO(self.out))]
 
 
 @pytest.fixture(autouse=True)
@@ -54,19 +12,6 @@ def _alone(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def kbench(capsys) -> Callable[..., Done]:
-    """Invoke `kbench ARGUMENTS` and return exit code, stdout and stderr."""
-
-    def invoke(*arguments: object) -> Done:
-        with pytest.raises(SystemExit) as caught:
-            main([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return Done(code=int(caught.value.code), out=captured.out, err=captured.err)
-
-    return invoke
 
 
 @pytest.fixture

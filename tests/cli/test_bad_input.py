@@ -50,7 +50,7 @@ NAMES = [
     ("group_norm eager --dev cpu", "hint: did you mean `--device`?"),
     ("./plain.py eager", "defines no class `Model`"),
     ("./s.py eager", "it looks like a solution"),
-    ("./s.py ./p.py", "hint: the problem comes first: `kbench COMMAND ./p.py ./s.py`"),
+    ("./s.py ./p.py", "hint: the problem comes first: `kbench verify PROBLEM s.py`"),
     ("./latin.py eager", "hint: save it as UTF-8"),
     ("./binary.py eager", "hint: save it as UTF-8"),
     ("./loop.py eager", "loop.py is a link that leads to no file"),

@@ -236,7 +236,7 @@ def test_baseline_show_lists_what_set_made(kbench):
     baseline(kbench, {"fast": FIVE})
     line = kbench("baseline", "show").out.splitlines()[1]
     assert line.split() == ["main", "nvidia-h200", "group_norm", "a1b2c3d", "fast", "small"]
-    assert kbench("baseline", "show", "--json").document["results"][0]["name"] == "main"
+    assert kbench("baseline", "show", "--json").document["results"][0]["baseline"] == "main"
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,6 @@ RESULTS = Path("results")
 RATIOS = FIVE[:3]
 INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
 EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}'
-PUBLISHED = (
-    "task,name,claimed,status,level,lacks,speedup,speedup_low,speedup_high,attestation,flags,seconds,reason,gpu,kbench,more\n"
-    "1/1,Product,20,passed,task,frozen_weights,2.5,2.4,2.6,held,one_process,60,,NVIDIA H200,abc,x\n"
-    "1/2,Sum,3,wrong_value,,,,,,none,,30,output[0] is wrong,NVIDIA H200,abc,x\n"
-    "1/3,Odd,,error,,,,,,none,,30,not accepted,NVIDIA H200,abc,x\n"
-)
 
 
 def page(kbench, *arguments: str) -> Page:
@@ -137,15 +131,22 @@ def test_candidates_can_say_nothing_but_words(kbench):
     assert shown.says(f"mine.py:2: {EVIL}")
 
 
+def sweep(name: str, *verdicts: TaskVerdict) -> Path:
+    """Make a sweep of a saved run, by its journal."""
+    path = RESULTS / f"{name}.journal.jsonl"
+    with Journal(path, Header(run=name, started_utc="2020-01-01T00:00:00+00:00", arguments={})) as journal:
+        for judged in verdicts:
+            journal.append(judged, "cpu")
+    return path
+
+
 def test_hostile_names_in_a_sweep_and_a_comparison(kbench):
     for name in ("old", "new"):
         make_run(RESULTS, name, {EVIL: RATIOS}, case=EVIL, problem=EVIL)
     assert page(kbench, "new", "--baseline", "old").foreign == set()
-    quoted = EVIL.replace('"', '""')
-    Path("evil.csv").write_text(
-        PUBLISHED + f'"{quoted}","{quoted}",2,passed,,,1.5,,,held,,1,"{quoted}",x,"{quoted}",x\n'
-    )
-    shown = page(kbench, "evil.csv")
+    sweep("new")
+    shown = page(kbench, "new")
+    assert shown.says("Right, and how fast")
     assert shown.foreign == set()
     assert shown.says(EVIL)
 
@@ -158,10 +159,7 @@ def test_a_run_without_its_samples_is_shown_with_a_warning(kbench, run):
 
 def test_a_sweep_with_its_journal(kbench):
     make_run(RESULTS, "swept", {"s1": RATIOS, "s2": []}, problem="p", case="default")
-    header = Header(run="swept", started_utc="2020-01-01T00:00:00+00:00", arguments={})
-    with Journal(RESULTS / "swept.journal.jsonl", header) as journal:
-        judged = TaskVerdict(task=task(1, claim=7.5), results=(passed(stage_s={"verify": 61.0}),))
-        journal.append(judged, "cpu")
+    sweep("swept", TaskVerdict(task=task(1, claim=7.5), results=(passed(stage_s={"verify": 61.0}),)))
     found = page(kbench, "swept")
     for text in ("1 of 2 pass", "right, above 1.5×", "7.5×", "units an hour", "verify", "61.0 s", "signal 11"):
         assert found.says(text), text
@@ -169,35 +167,23 @@ def test_a_sweep_with_its_journal(kbench):
     assert page(kbench, "swept").says("claims and rates are not shown")
 
 
-def test_a_published_table(kbench):
-    Path("published.csv").write_text(PUBLISHED)
-    found = page(kbench, "published.csv")
-    for text in ("1 of 3 pass", "1 of 2", "claimed speed-up", "20×", "output[0] is wrong"):
-        assert found.says(text), text
-    assert not found.says("units an hour"), "its seconds are of lanes, side by side"
-    Path("published.csv").write_text(PUBLISHED.replace("speedup_low", "low"))
-    done = kbench("report", "published.csv", "-o", "-")
-    assert (done.code, "has no column `speedup_low`" in done.err) == (2, True)
-
-
 def test_the_chart_has_the_largest_speedups_and_the_table_all(kbench):
-    line = "1/{n},Model {n},2,passed,task,,{n},,,held,,1,,NVIDIA H200,abc,x\n"
-    header = PUBLISHED.partition("\n")[0] + "\n"
-    Path("few.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 61)))
-    Path("many.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 62)))
-    assert not page(kbench, "few.csv").says("largest of")
-    found = page(kbench, "many.csv")
+    for name, most in (("few", 60), ("many", 61)):
+        make_run(RESULTS, name, {f"model{n}": [1 / n] for n in range(1, most + 1)})
+        sweep(name)
+    assert not page(kbench, "few").says("largest of")
+    found = page(kbench, "many")
     assert found.says("The 60 largest of 61")
     chart = found.words.partition("largest first")[2].partition("All verdicts")[0]
-    assert "1/1 Model 1" not in chart
-    assert chart.index("1/61 Model 61") < chart.index("1/2 Model 2"), "the largest first"
+    assert "model1\n" not in chart
+    assert chart.index("model61\n") < chart.index("model2\n"), "the largest first"
 
 
-def test_a_comparison_has_the_change_and_the_margin(kbench):
+def test_a_comparison_has_the_change_and_both_runs(kbench):
     make_run(RESULTS, "main", {"fast": RATIOS})
     make_run(RESULTS, "pr", {"fast": [1.1 * ratio for ratio in RATIOS]})
     found = page(kbench, "pr", "--baseline", "main", "--slower", "2%")
-    for text in ("main → pr", "SLOWER: fast", "+10.0", "1 slower", "batch_size=2, dim1=64", "margin"):
+    for text in ("main → pr", "SLOWER", "+10.0", "1 slower", "batch_size=2, dim1=64", "Run by run"):
         assert found.says(text), text
     assert kbench("baseline", "set", "main", "--name", "release").code == 0
     assert page(kbench, "pr", "--baseline", "release").says("release → pr")
@@ -219,33 +205,6 @@ def test_errors(kbench, run, arguments, code, message):
     assert message in done.err + done.out
 
 
-@pytest.mark.parametrize("weak", [False, True])
-def test_the_summary_has_the_digits_of_the_terminal(kbench, weak):
-    flags = {"attestation": "weak", "flags": "attestation_weak"} if weak else {}
-    make_run(RESULTS, "two", {"fast": RATIOS, "slow": [1.71, 1.74], "broken": []}, **INTERVAL, **flags)
-    rows = {row["solution"]: row for row in kbench("export", "two", "--to", "summary").rows}
-    lines = kbench("show", "two").out.splitlines()
-    header = next(line for line in lines if line.startswith("  solution"))
-    for solution, row in rows.items():
-        cells = next(line for line in lines if line.startswith(f"  {solution} ")).split()
-        figures = {cell.replace(",", "").strip("~×%") for cell in cells}
-        for column in (
-            "time",
-            "reference",
-            "speedup",
-            "speedup_low",
-            "speedup_high",
-            "percent_of_limit",
-            "worst_error",
-        ):
-            assert row[column] in {"", *figures}, (solution, column)
-        assert f"time {row['unit']}" in header
-        assert row["constants"] == "batch_size=2, dim1=64"
-    assert (rows["broken"]["verdict"], rows["broken"]["time"]) == ("crashed", "")
-    assert ("attestation_weak" in rows["fast"]["warnings"]) is weak
-    assert rows["fast"]["speedup"] == ("2.0" if weak else "1.9999")
-
-
 def test_markdown_has_every_warning(kbench):
     make_run(RESULTS, "warned", {"fast": RATIOS}, flags="throttled", findings="mean_offset_30")
     text = kbench("export", "warned", "--to", "md").out.replace("\\", "")
@@ -259,3 +218,34 @@ def test_without_jinja2_it_says_what_to_install(kbench, run, monkeypatch):
     done = kbench("report", "saved", "-o", "-")
     assert (done.code, done.out) == (3, "")
     assert "pip install 'kbench[html]'" in done.err
+
+
+def test_a_history_of_a_folder_has_steps_and_charts(kbench):
+    for number, factor in enumerate([1, 1, 1.1, 1.1]):
+        day = {"started_utc": f"2026-11-0{number + 1}T12:00:00Z", "git_commit": f"{number}bcdef"}
+        make_run(RESULTS, f"run{number}", {"fast": [factor * one for one in RATIOS], EVIL: [*RATIOS]}, **day)
+    (RESULTS / "torn.csv").write_text("schema_version\n7")
+    found = page(kbench, "--history")
+    for text in ("Changes for the worse: 1, others: 0.", "SLOWER", "+10.0", "commit 1bcdef+ → 2bcdef+"):
+        assert found.says(text), text
+    assert found.says("torn.csv is truncated")
+    assert found.says(EVIL)
+    assert found.foreign == set()
+    assert (kbench("report", "--history").out, Path("results/history.html").is_file()) == (
+        "results/history.html\n",
+        True,
+    )
+    assert page(kbench, RESULTS, "--history", "--slower", "20%").says("Nothing changed.")
+    assert page(kbench, "run0", "--history").says("1 runs of results/run0.csv"), "no repository, so no other version"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--history",), "no run in results"),
+        (("none", "--history"), "no run named `none`"),
+        (("--history", "--baseline", "main"), "`--baseline` compares two runs"),
+    ],
+)
+def test_what_has_no_history_says_so(refused, arguments, said):
+    assert said in refused("report", *arguments)[1]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from records import make_check
 
 from kbench.core.errors import MachineError
 from kbench.selftest import session
@@ -18,23 +19,8 @@ CONDITIONS = {"device": "a CPU", "isolation": "full", "torch": "2.13.0", "kbench
 
 
 def checked(fixture) -> Checked:
-    return Checked(
-        name=fixture.name,
-        honest=fixture.honest,
-        category=fixture.category,
-        problem=fixture.problem,
-        catalogue=fixture.catalogue,
-        expected=fixture.expect,
-        status=fixture.expect[0],
-        reason="",
-        findings=(),
-        level="",
-        lacks=(),
-        speedup=None,
-        escapes=(),
-        elapsed_s=1.0,
-        complaint=None,
-    )
+    own = {name: getattr(fixture, name) for name in ("name", "honest", "category", "problem", "catalogue")}
+    return make_check(**own, expected=fixture.expect, status=fixture.expect[0])
 
 
 @pytest.fixture

@@ -196,24 +196,6 @@ def test_median_interval_covers_as_often_as_it_says() -> None:
     assert 940 <= hits <= 985  # exact coverage of ranks 8 and 18 of 25: 95.7 %
 
 
-@unhurried
-@given(st.lists(logs, min_size=1, max_size=20))
-def test_hodges_lehmann_by_its_definition(values: list[float]) -> None:
-    walsh = [(a + b) / 2 for i, a in enumerate(values) for b in values[i:]]
-    assert stats.hodges_lehmann(values) == pytest.approx(float(np.median(walsh)), abs=1e-12)
-
-
-def test_hodges_lehmann_shrugs_off_an_outlier() -> None:
-    assert abs(stats.hodges_lehmann([0.01, 0.02, 0.0, 0.01, 5.0]) - 0.01) < 0.01
-
-
-@unhurried
-@given(st.lists(logs, min_size=1, max_size=8), st.lists(logs, min_size=1, max_size=8))
-def test_hodges_lehmann_shift_by_its_definition(old: list[float], new: list[float]) -> None:
-    differences = [n - o for n in new for o in old]
-    assert stats.hodges_lehmann_shift(old, new) == pytest.approx(float(np.median(differences)), abs=1e-12)
-
-
 # --- when to stop --------------------------------------------------------------
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import tiny_corpus
 from records import make_row, make_run
+from verdicts import written
 
 from kbench.catalog import registry
 from kbench.compare import compare, measurements
@@ -139,11 +141,9 @@ def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path
             seen.append(("reset",))
 
     monkeypatch.setattr(monitor, "locked_clocks", fake)
-    settings = Settings()
-    problem = registry.find_problem("group_norm", settings)
+    problem, entries = written(tmp_path, tiny_corpus.problem(), {"mine": tiny_corpus.solution("return x + x")})
     options = RunOptions(
         device="cpu",
-        cases=("small",),
         processes=1,
         max_processes=1,
         pairs=4,
@@ -153,7 +153,7 @@ def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path
     )
     stages = []
     path = None
-    for event in running.run(problem, (registry.find_solution(problem, "eager", settings),), options):
+    for event in running.run(problem, entries, options):
         stages.append(getattr(event, "stage", type(event).__name__))
         if isinstance(event, Saved):
             path = event.csv_path

@@ -20,7 +20,7 @@ def used_heap(numel: int) -> None:
     del used[::2]
 
 
-@pytest.mark.parametrize("numel", [1024, 4096, 100_000, 3_000_000])
+@pytest.mark.parametrize("numel", [1024, 4096, 100_000, 1_000_000])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64])
 def test_allocated_memory_is_poison(numel, dtype) -> None:
     used_heap(numel)

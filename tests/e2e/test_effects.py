@@ -91,11 +91,6 @@ SOLUTIONS = {
         None,
         set(),
     ),
-    "rows/up_to_its_own": (
-        model("y = torch.zeros_like(x); y[:24] = torch.relu(x[:24]) * 2; return y"),
-        None,
-        {"shapes"},
-    ),
     "rows/dies_where_it_was_built_ahead": (
         "# torch.compile: what compiles in its calls is called ahead, at every shape.\n"
         + model("len(x) == 24 or os.abort(); return torch.relu(x) * 2"),

@@ -20,7 +20,14 @@ SWISH = Path(__file__).parents[1] / "kernelbench" / "25_Swish.py"
 def test_the_reference_against_itself_is_timed(rung, monkeypatch, tmp_path):
     require_rung(rung)
     monkeypatch.setattr(kbench.engine.run, "sandbox_rung", lambda *_: int(rung))
-    timed = {"verify_only": False, "wait_for_device": True, "processes": 1, "max_processes": 1}
+    timed = {
+        "verify_only": False,
+        "wait_for_device": True,
+        "processes": 1,
+        "max_processes": 1,
+        "pairs": 4,
+        "precision": 0.9,
+    }
     judged = verdicts(*entries(SWISH, "eager"), cases=("small",), results_dir=tmp_path, **timed)["eager"]
     assert isinstance(judged.outcome, Passed), judged.outcome
     (row,) = judged.rows

@@ -2,14 +2,17 @@
 
 import contextlib
 import csv
+import io
 import json
 import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import commands
 import pytest
@@ -26,13 +29,6 @@ OF_A_JUDGE = 4
 """Processes below a sweep while it judges: nursery, judge, the judge's nursery, a worker."""
 MOST_KILLS = 7
 """Of one sweep, which must come to an end."""
-
-
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """A folder with the corpus."""
-    write_corpus(tmp_path)
-    return tmp_path
 
 
 def write_corpus(folder: Path) -> None:
@@ -65,49 +61,49 @@ def verdicts(folder: Path) -> dict[tuple[str, str], str]:
         return {(row["problem"], row["solution"]): row["status"] for row in csv.DictReader(stream)}
 
 
-@pytest.mark.slow
-def test_a_sweep_and_its_resumption(corpus) -> None:
-    code, out, err = finish(start(corpus, *NEW, "--json", "--junit", "one.xml"))
-    assert code == 1, err
-    told = json.loads(out)
-    assert {(one["problem"], one["solution"]): one["status"] for one in told["results"]} == WANTED
-    assert verdicts(corpus) == WANTED
-    assert told["summary"]["done"] == 9
-    assert (corpus / "one.xml").read_text().count("<failure") == 7
+def documents(kbench, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Sweep in this process, in the folder that it is in; return the exit code and the document."""
+    done = kbench("sweep", *arguments, "--devices", "cpu", "--json")
+    return done.code, done.document
 
-    again, out, err = finish(start(corpus, "--resume", "one", "--json"))
-    told = json.loads(out)
-    assert (again, told["summary"]["resumed"]) == (1, 9), err
+
+@pytest.mark.slow
+def test_a_sweep_and_its_resumption(kbench, own_folder) -> None:
+    write_corpus(own_folder)
+    code, told = documents(kbench, *NEW, "--junit", "one.xml")
+    assert code == 1
+    assert {(one["problem"], one["solution"]): one["status"] for one in told["results"]} == WANTED
+    assert verdicts(own_folder) == WANTED
+    assert told["summary"]["done"] == 9
+    assert Path("one.xml").read_text().count("<failure") == 7
+
+    again, told = documents(kbench, "--resume", "one")
+    assert (again, told["summary"]["resumed"]) == (1, 9)
     assert not told["summary"]["stage_s"], "nothing was judged"
 
-    (corpus / "solutions/times_2/wrong.py").write_text(solution("return x + x"))
-    code, out, err = finish(start(corpus, "--resume", "one", "--json"))
-    told = json.loads(out)
+    Path("solutions/times_2/wrong.py").write_text(solution("return x + x"))
+    _, told = documents(kbench, "--resume", "one")
     assert told["summary"]["resumed"] == 8, "another source is another task"
-    assert verdicts(corpus)["times_2", "wrong"] == "passed"
+    assert verdicts(own_folder)["times_2", "wrong"] == "passed"
 
 
 @pytest.mark.slow
-def test_candidates_as_text_through_stdin(corpus) -> None:
+def test_candidates_as_text_through_stdin(kbench, own_folder, monkeypatch) -> None:
+    write_corpus(own_folder)
+    of = {"problem": "problems/times_2.py"}
     lines = [
-        {
-            "problem": "problems/times_2.py",
-            "name": "text",
-            "source": solution("return x + x"),
-            "claim": 1.5,
-        },
-        {"problem": "problems/times_2.py", "solution": "eager", "tags": ["self"]},
+        {**of, "name": "text", "source": solution("return x + x"), "claim": 1.5},
+        {**of, "solution": "eager", "tags": ["self"]},
     ]
-    process = start(corpus, "-", "--until", "verify", "--level", "task", "--name", "one", "--json")
-    out, err = process.communicate("\n".join(map(json.dumps, lines)), timeout=600)
-    told = json.loads(out)
-    assert process.returncode == 0, err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(map(json.dumps, lines))))
+    code, told = documents(kbench, "-", "--until", "verify", "--level", "task", "--name", "one")
+    assert code == 0
     assert [(one["status"], one["claim"], one["tags"]) for one in told["results"]] == [
         ("passed", 1.5, []),
         ("passed", None, ["self"]),
     ]
-    _, out, _ = finish(start(corpus, "--resume", "one", "--json"))
-    assert json.loads(out)["summary"]["resumed"] == 2, "without the standard input"
+    _, told = documents(kbench, "--resume", "one")
+    assert told["summary"]["resumed"] == 2, "without the standard input"
 
 
 def judges(pid: int) -> list[int]:
@@ -184,7 +180,7 @@ def disturbed(folder: Path, chance: random.Random, most: int) -> Counter[str]:
 @pytest.mark.slow
 def test_kill_9_at_random_moments_loses_units_in_flight_alone(tmp_path) -> None:
     """`KBENCH_KILLS=20 pytest -n 0 -s tests/e2e/test_sweep.py -k kill_9` kills 20 times, and says what."""
-    wanted = int(os.environ.get("KBENCH_KILLS", "2"))
+    wanted = int(os.environ.get("KBENCH_KILLS", "1"))
     killed: Counter[str] = Counter()
     seed = 0
     while killed.total() < wanted:

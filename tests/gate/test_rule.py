@@ -237,19 +237,19 @@ def test_an_unstable_case_gets_a_second_chance(main: Run, tmp_path: Path) -> Non
 # --- creep and acceptance ------------------------------------------------------
 
 
-def test_creep_is_bounded_by_the_pinned_release(tmp_path: Path) -> None:
-    """Each step is +0.4 %, which no pairwise gate sees; against the release the sixth is over 2 %."""
+def test_creep_is_bounded_by_the_oldest_version_of_the_baseline(tmp_path: Path) -> None:
+    """Each step is +0.4 %, which no pairwise gate sees; against the oldest the sixth is over 2 %."""
     steps = [make_run(tmp_path, f"step{n}", {"a": times(1.004**n)}) for n in range(8)]
-    codes = [gate(new, old, pinned=steps[0]).exit_code for old, new in pairwise(steps)]
+    codes = [gate(new, old, versions=steps[: steps.index(new)]).exit_code for old, new in pairwise(steps)]
     assert codes == [0, 0, 0, 0, 0, 1, 1]
-    late = gate(steps[7], steps[6], pinned=steps[0])
+    late = gate(steps[7], steps[6], versions=steps[:7])
     creep = only(late).creep
     assert creep is not None
     assert (creep.reason_code, only(late).verdict.status) == ("creep", Answer.SAME)
     again = Again(tmp_path, {"a": times(1.004**7)})
-    assert gate(steps[7], steps[6], pinned=steps[0], confirm=again).exit_code == 1
+    assert gate(steps[7], steps[6], versions=steps[:7], confirm=again).exit_code == 1
     assert len(again.asked) == 1
-    assert gate(steps[7], steps[6], pinned=steps[0], confirm=Again(tmp_path, {"a": FIVE})).exit_code == 0
+    assert gate(steps[7], steps[6], versions=steps[:7], confirm=Again(tmp_path, {"a": FIVE})).exit_code == 0
 
 
 def test_an_accepted_slowdown_passes_with_a_warning(main: Run, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from verdicts import verdicts, written
 
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
+from kbench.judge import bindings
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena
+from kbench.judge.bindings import BoundCandidate
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import Arguments
 from kbench.judge.reference.expected import Expected
-from kbench.judge.verify.battery import Battery
 from kbench.worker.main import Worker
 
 SIZE = SLOT_BUDGET_BYTES["cpu"] // 8 + 1
@@ -122,7 +123,7 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
     x = torch.empty(1).expand(size)
     expected = Expected(arguments=[x], leaves=[("output", x)])
     seen: list[bool] = []
-    monkeypatch.setattr("kbench.judge.verify.battery.Arena", lambda *_, lends, queued: seen.append(lends))
+    monkeypatch.setattr(bindings, "Arena", lambda *_, lends, queued: seen.append(lends))
     reference = SimpleNamespace(
         expect=lambda _: expected,
         arguments=lambda _: [x],
@@ -131,5 +132,5 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
         inputs=SimpleNamespace(follow_seeds=lambda: follow),
     )
     candidate = SimpleNamespace(bind=lambda *_: None)
-    Battery(candidate).bind(reference, lends=wanted, queued=False)  # type: ignore[arg-type]
+    BoundCandidate(candidate, None, None).rebound(reference, lends=wanted)  # type: ignore[arg-type]
     assert seen == [lends]

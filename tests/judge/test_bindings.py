@@ -62,12 +62,12 @@ def bound(candidate, monkeypatch):
 
     arena = SimpleNamespace(close=lambda: None)
     trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None, clear_sent_scalars=lambda: None)
-    battery = SimpleNamespace(bind=lambda *_, **__: trial)
+    monkeypatch.setattr(BoundCandidate, "rebound", lambda self, *_, **__: setattr(self, "arena", arena) or trial)
     judge = SimpleNamespace(fresh_worker=lambda _compiler: None, device="a GPU", give_way=lambda _candidate: None)
     judge.constructing = lambda _spec: contextlib.nullcontext()
     gpu = SimpleNamespace(has_own_memory=True, queues_calls=False, release_cached=lambda: None)
     monkeypatch.setattr(bindings, "backend", lambda _device: gpu)
-    return BoundCandidate(candidate, battery, judge, lambda: None)
+    return BoundCandidate(candidate, judge, lambda: None)
 
 
 @pytest.fixture

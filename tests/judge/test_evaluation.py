@@ -143,7 +143,9 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
     monkeypatch.setattr(
         evaluation, "DeviceClock", lambda *_, **__: SimpleNamespace(close=tells("close"), warm_up=tells("warm up"))
     )
-    made = Evaluation(judge, candidate, SimpleNamespace(verify=True, options=RunOptions()))  # type: ignore[arg-type]
+    made = Evaluation(
+        judge, candidate, SimpleNamespace(verify=True, options=RunOptions(), other_cases=[], derived_cases=[])
+    )  # type: ignore[arg-type]
     with contextlib.ExitStack() as stack:
         made._arms(stack, "cuda", "", fetches=True)
     assert done == ["vary", "call", "take back", "pause", "load", "bind", "warm up", "close", "kill"]

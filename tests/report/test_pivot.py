@@ -6,7 +6,7 @@ import pytest
 from fakes import failed, passed
 
 from kbench.core.model import Status
-from kbench.report import run_formats, terminal
+from kbench.report import run_formats, terminal, units
 from kbench.report.html import speed
 from kbench.report.pivot import pivot_of
 from kbench.report.summary import RunSummary, summarise
@@ -105,6 +105,15 @@ def test_the_page_draws_the_time_of_each_solution_over_the_cases():
     assert [dot.label for dot in plane.dots if dot.label] == ["a", "b", "other"]
     (rising, falling) = [line.y2 - line.y1 for line in plane.lines[:2]]
     assert rising < falling < 0, "above is slower, and `a` grows more from case to case"
+
+
+def test_the_page_draws_the_rate_that_each_solution_reaches():
+    plane = speed.over_cases(pivot_of(grid()), "TB/s")
+    titles = [dot.title for dot in plane.dots if "case" in dot.title]
+    cells = pivot_of(grid()).cells
+    rates = [cells[case]["a"].work / cells[case]["a"].time_ns / 1e3 for case in ("small", "large")]
+    assert titles[:2] == [f"a, case {case}: {units.number(rate)} TB/s" for case, rate in zip(cells, rates, strict=True)]
+    assert (plane.y_axis, len(plane.lines)) == ("rate of a call", 3)
 
 
 def test_a_case_that_failed_breaks_the_line():

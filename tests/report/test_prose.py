@@ -29,9 +29,9 @@ CASES = {
         ["hint: reproduce with", f"  {COMMAND}", "  or so"],
     ),
     "command that fits a line": (
-        "hint: if the interval is too wide, `kbench show @latest --samples` shows all",
+        "hint: if the interval is too wide, `kbench report @latest --samples` shows all",
         50,
-        ["hint: if the interval is too wide,", "  `kbench show @latest --samples` shows all"],
+        ["hint: if the interval is too wide,", "  `kbench report @latest --samples` shows all"],
     ),
     "cells before a sentence": (
         "warn  gpu    none found: problems run on the processor, not checked   fix: install a driver for it soon",

@@ -25,7 +25,7 @@ def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
     )
     assert hint == (
         "hint: bimodal, drift, not_settled, outliers: "
-        "Close other programs and run again; `kbench show @latest --samples` shows every time."
+        "Close other programs and run again; `kbench report @latest` shows every time."
     )
 
 
@@ -40,7 +40,7 @@ def test_verbose_output_has_a_line_for_each_cause_with_its_cases():
 def test_the_advice_on_a_saved_run_names_that_run_and_that_on_an_unsaved_one_none():
     case = summarise(passed(flags="drift"))
     *_, hint = notes_of_run(RunSummary(problem="p", cases=(case,), typed="results/one.csv"))
-    assert "`kbench show results/one.csv --samples`" in hint.text
+    assert "`kbench report results/one.csv`" in hint.text
     *_, hint = notes_of_run(RunSummary(problem="p", cases=(case,)))
     assert hint.text == "drift: Close other programs and run again."
 

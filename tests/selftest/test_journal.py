@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from records import make_check
 
 from kbench.core.errors import MachineError, ResultsError
 from kbench.selftest import journal
@@ -15,23 +16,8 @@ NEW = SelftestRecord(arguments=SelftestArguments(device="cpu", names=tuple(BASES
 
 
 def check(name: str, status: str = "wrong_value", complaint: str | None = None) -> Checked:
-    return Checked(
-        name=name,
-        honest=False,
-        category="clock",
-        problem="gelu",
-        catalogue="",
-        expected=("wrong_value", "passed"),
-        status=status,
-        reason="no\nmore",
-        findings=("a", "b"),
-        level="",
-        lacks=(),
-        speedup=1.25,
-        escapes=(),
-        elapsed_s=2.0,
-        complaint=complaint,
-    )
+    more = {"reason": "no\nmore", "findings": ("a", "b"), "speedup": 1.25, "expected": ("wrong_value", "passed")}
+    return make_check(name=name, status=status, complaint=complaint, **more)
 
 
 @pytest.fixture

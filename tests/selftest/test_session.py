@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from records import make_check
 from waiting import wait_until
 
 from kbench.core.errors import ExitCode, MachineError, PluginError, UsageError
@@ -42,27 +43,6 @@ def fixture(**changes: object) -> Fixture:
         "speedup_below": 1.5,
     }
     return Fixture(**{**values, **changes})  # type: ignore[arg-type]
-
-
-def check(**changes: object) -> Checked:
-    values = {
-        "name": "one",
-        "honest": False,
-        "category": "clock",
-        "problem": "gelu",
-        "catalogue": "",
-        "expected": ("wrong_value",),
-        "status": "wrong_value",
-        "reason": "",
-        "findings": (),
-        "level": "",
-        "lacks": (),
-        "speedup": None,
-        "escapes": (),
-        "elapsed_s": 2.0,
-        "complaint": None,
-    }
-    return Checked(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def report(*checks: Checked, fixtures: int | None = None, sittings: int = 1) -> SelftestReport:
@@ -105,8 +85,8 @@ def test_what_counts_as_a_miss(
 
 
 def test_rates_count_misses_of_each_kind() -> None:
-    caught, missed = check(), check(complaint="passed")
-    passed, refused = check(honest=True), check(honest=True, complaint="wrong_value", category="plain")
+    caught, missed = make_check(), make_check(complaint="passed")
+    passed, refused = make_check(honest=True), make_check(honest=True, complaint="wrong_value", category="plain")
     proof = report(caught, caught, missed, passed, refused)
     assert proof.detection_rate == pytest.approx(2 / 3)
     assert proof.false_positive_rate == pytest.approx(1 / 2)
@@ -119,10 +99,10 @@ def test_rates_count_misses_of_each_kind() -> None:
 
 
 def test_a_part_is_no_proof_and_sittings_are_told() -> None:
-    part = report(check(), fixtures=3)
-    assert (part.exit_code, report(check()).exit_code) == (ExitCode.INTERRUPTED, ExitCode.OK)
+    part = report(make_check(), fixtures=3)
+    assert (part.exit_code, report(make_check()).exit_code) == (ExitCode.INTERRUPTED, ExitCode.OK)
     assert verdict(part).startswith("selftest ended early: 1 of 3 fixtures judged, 100.0% of attacks")
-    assert verdict(report(check(), sittings=2)).endswith("in 10.0 s over 2 sittings")
+    assert verdict(report(make_check(), sittings=2)).endswith("in 10.0 s over 2 sittings")
 
 
 @pytest.mark.parametrize(
@@ -135,12 +115,12 @@ def test_a_part_is_no_proof_and_sittings_are_told() -> None:
     ],
 )
 def test_an_attack_that_reached_nothing_is_not_said_to_pass(changes, words):
-    assert line(check(**changes)).startswith(words)
+    assert line(make_check(**changes)).startswith(words)
 
 
 def test_no_attacks_give_no_rate() -> None:
-    assert report(check(honest=True)).detection_rate is None
-    assert "attacks" not in verdict(report(check(honest=True)))
+    assert report(make_check(honest=True)).detection_rate is None
+    assert "attacks" not in verdict(report(make_check(honest=True)))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +167,7 @@ def test_fixtures_about_time_are_timed_as_a_quick_run_times_them(tmp_path: Path)
 )
 def test_what_gets_a_second_look(status: str, speedup: float | None, escapes: tuple[str, ...], doubtful: bool) -> None:
     complaint = complain(fixture(), status, (), speedup, escapes)
-    assert is_doubtful(check(status=status, speedup=speedup, escapes=escapes, complaint=complaint)) is doubtful
+    assert is_doubtful(make_check(status=status, speedup=speedup, escapes=escapes, complaint=complaint)) is doubtful
 
 
 @pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.61, must stay below 1.5"])
@@ -199,7 +179,7 @@ def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second:
         for one in fixtures:
             looks.append((lanes, alone))
             first = "passed with a speed-up of 1.60, must stay below 1.5"
-            yield check(name=one.name, honest=True, complaint=first if len(looks) == 1 else second)
+            yield make_check(name=one.name, honest=True, complaint=first if len(looks) == 1 else second)
 
     monkeypatch.setattr("kbench.selftest.session.FixtureRunner.judge", judge)
     *_, proof = selftest(devices="cpu", names=["gelu_by_erf"])

@@ -157,6 +157,14 @@ def test_what_cannot_be_stored_and_read_again_is_refused(start, field, named, ba
         assert named in answer.text
 
 
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe", b"[" * 100_000, b""])
+def test_a_body_that_is_no_json_is_refused(start, body) -> None:
+    with start() as running:
+        answer = running.client.post("/evaluate", content=body, headers={"Content-Type": "application/json"})
+        assert 400 <= answer.status_code < 500
+        assert running.evaluate(wait=0).status_code < 300
+
+
 def test_an_answer_that_cannot_be_given_ends_nothing_else(start, monkeypatch) -> None:
     honest = services.answer_of
     monkeypatch.setattr(services, "answer_of", lambda found: {"status": "completed", "error_message": "\ud800"})
@@ -344,7 +352,7 @@ def test_the_document_names_every_field() -> None:
 @pytest.mark.slow(seconds=17)
 def test_many_clients_of_whom_a_fifth_is_hostile() -> None:
     """Real judges; `python tests/serve_load.py` is the same with 10,000 requests."""
-    load = [sys.executable, str(Path(serve_load.__file__)), "--requests", "100", "--clients", "10"]
+    load = [sys.executable, str(Path(serve_load.__file__)), "--requests", "60", "--clients", "10"]
     found = subprocess.run(
         [*load, "--judged", "0.06", "--hanging", "0.05"], check=False, capture_output=True, text=True, timeout=300
     )

@@ -37,13 +37,8 @@ def test_a_baseline_is_set_found_and_replaced(main: Run, tmp_path: Path) -> None
     baselines.set_baseline(make_run(tmp_path, "next", {"a": [0.55, 0.56]}), root=root)
     assert {row.run_id for row in baselines.load_baseline(main, root=root).rows} == {"next"}
     assert baselines.load_baseline(main, str(main.path)).rows == main.rows
-    (summary,) = baselines.list_baselines(root)
-    assert (summary.gpu, summary.name, summary.problem, summary.solutions) == (
-        "nvidia-h200",
-        "main",
-        "group_norm",
-        ("a",),
-    )
+    ((found, rows),) = baselines.list_baselines(root).items()
+    assert (found, {row.run_id for row in rows}) == (path, {"next"})
     with pytest.raises(MachineError) as caught:
         baselines.load_baseline(main, "mian", root)
     assert caught.value.hint == "did you mean `main`?"
@@ -80,14 +75,6 @@ def test_an_edited_interval_is_refused(tmp_path: Path) -> None:
     alone = make_run(tmp_path, "alone", {"a": [0.5]}, **honest)
     with pytest.raises(ResultsError, match="its samples give no interval"):
         baselines.require_unedited(alone)
-
-
-def test_the_pinned_release(main: Run, tmp_path: Path) -> None:
-    assert baselines.load_pinned(main, tmp_path / "b") is None
-    baselines.set_baseline(main, "release", tmp_path / "b")
-    pinned = baselines.load_pinned(main, tmp_path / "b")
-    assert pinned is not None
-    assert pinned.rows == main.rows
 
 
 def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from kbench.core.model import Finding, Status
 from kbench.core.traces import summary_of
 from kbench.core.values import NARROW, UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
-from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
+from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference import integers
@@ -24,11 +24,14 @@ from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.verify.fp64_errors import Truth
-from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation
+from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation, few_places
 from kbench.judge.verify.wrong_answers import explain
 from kbench.numerics import elements, tails
+from kbench.process.layouts import layouts_of
 
 SEEDS = 3
+DRAWS = 4
+"""Chosen. Draws of other values before a check is skipped: a sum of centred values may be near zero."""
 REPEATS, FEW_REPEATS = 3, 2
 """Numbers of calls on equal inputs; the second if calls are long and a smaller shape has the first number."""
 SPREAD_FLOOR = 0.25
@@ -42,6 +45,8 @@ MAX_MEDIAN_ERROR_16BIT = 1.0
 """Largest median error of a 16-bit reference, in tolerances from fp64, on inputs that decide a verdict."""
 LONG_CALL_BYTES = 1 << 28
 """Traffic of a call from which a property has few calls at the problem's own shape, and the others at a smaller one."""
+LAYOUTS = {"alignment": "misaligned", "strides": "strided", "channels_last": "channels_last"}
+"""Inputs of other layouts in words, by the property of a solution that is wrong on them."""
 
 
 def is_few(expected: Expected) -> bool:
@@ -75,18 +80,6 @@ class Battery:
     def __init__(self, candidate: Candidate):
         self._candidate = candidate
         self.findings: list[Finding] = []
-
-    def bind(self, reference: Reference, *, lends: bool, queued: bool) -> Trial:
-        """Bind candidate and reference to a new arena, laid out after one call; a large arena may lend its outputs."""
-        expected = reference.expect(reference.arguments(secret_seed()))
-        is_large = slot_bytes(expected) > SLOT_BUDGET_BYTES[reference.device]
-        lends = lends and is_large and reference.inputs.follow_seeds()
-        if lends:
-            # Small tensors in a large free block would keep it from being lent.
-            backend(reference.device).release_cached()
-        arena = Arena(expected, [t for _, t in reference.state()], reference.device, lends=lends, queued=queued)
-        self._candidate.bind(reference, arena)
-        return Trial(reference, self._candidate, arena, explain)
 
     def essentials(self, trial: Trial) -> None:
         """Check secret seeds, each with new parameters if the solution follows them; then repeatability (`settled`)."""
@@ -138,13 +131,14 @@ class Battery:
             raise RefusalError(Status.PARAMETER_MUTATED, message, self._candidate.log)
 
     def weights(self, trial: Trial, *, apart: bool = True) -> None:
-        """Check parameters that change after construction, and that only the judge changes them.
+        """Check parameters that change after construction, and that only the judge changes them, from here on.
 
         All change at first, then each `apart` from each other: a value computed from two parameters may be renewed only
-        when one of them changes (published 2/50). From then on some elements keep their values, so that a comparison of
-        the first element shows no change. If one answer proves little (nearly all zeros in published 2/9), there are
-        more calls. An unexplained wrong answer does not end the check, because the next one may have a diagnosis.
+        when one of them changes (published 2/50). Then some elements keep their values, so that a comparison of the
+        first element shows no change. If one answer proves little (nearly all zeros in published 2/9), there are more
+        calls. An unexplained wrong answer does not end the check, because the next one may have a diagnosis.
         """
+        self._candidate.follows = True
         names = variable(trial.reference.model)
         parts = (separating(names) or [set(names)]) if apart else []
         proves_little = trial.proves_little or any(is_nearly_one_value(t) for outputs in trial.earlier for t in outputs)
@@ -168,11 +162,11 @@ class Battery:
             message = "other parameters make the reference's results infinite, so they were not randomised"
             self.note("weights_kept", message)
 
-    def small_weights(self, trial: Trial, draws: int) -> None:
+    def small_weights(self, trial: Trial) -> None:
         """Check smaller parameters: functions that saturate with the usual ones may hide other arithmetic."""
         trial.reference.randomise(secret_seed(), scale=SMALL_WEIGHTS)
         self._candidate.push_weights(trial.reference)
-        self.vary(trial, UNDER_SMALL_WEIGHTS, [secret_seed() for _ in range(draws)])
+        self.vary(trial, UNDER_SMALL_WEIGHTS)
         self._candidate.vary_weights(trial.reference, secret_seed())
 
     def updated_in_place(self, trial: Trial) -> None:
@@ -236,27 +230,30 @@ class Battery:
             apart = "that differ within the tolerance" if compared else "of different bits, all within the tolerance"
             self.note("nondeterministic_bits", f"equal inputs gave outputs {apart}")
 
-    def resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
-        """Check inputs that resemble the last call's; return a miss of the values themselves. Raises RefusalError."""
+    def resembling(self, trial: Trial, variation: Variation) -> None:
+        """Check inputs that resemble the last call's; a miss of others of that kind as well `is_lack`."""
         seed = secret_seed()
         trial.exchange(seed)
         try:
             self.vary(trial, variation, [seed])
         except RefusalError as refusal:
-            if refusal.status not in {Status.WRONG_VALUE, Status.RAISED}:
-                raise
-            try:
-                self.vary(trial, variation, [secret_seed()])
-            except RefusalError as again:
-                if again.status is refusal.status:
-                    return again
-                raise
-            raise refusal from None
-        return None
+            if refusal.status in {Status.WRONG_VALUE, Status.RAISED}:
+                try:
+                    self.vary(trial, variation, [secret_seed()])
+                except RefusalError as again:
+                    again.is_lack = again.status is refusal.status
+                    raise
+            raise
 
-    def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> bool:
+    def in_few_places(self, trial: Trial, draws: int) -> None:
+        """Check a few elements of another sign, level or size, at places that samples seldom include."""
+        few = few_places(trial.reference.inputs)
+        for _ in range(draws):
+            any(self.vary(trial, variation) for variation in few)
+
+    def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int] = ()) -> bool:
         """Check other values with the first seed whose inputs can decide; return whether there is one."""
-        drawn = self._draw(trial, variation, seeds)
+        drawn = self._draw(trial, variation, seeds or [secret_seed() for _ in range(DRAWS)])
         if drawn is None:
             return False
         expected, truth = drawn
@@ -324,41 +321,43 @@ class Battery:
                     return False
         return True
 
-    def other_numbers(self, reference: Reference) -> Any:
-        """Return arguments with other values of their Python numbers, which no seed changes; None without numbers."""
-        if not reference.inputs.has(is_number):
-            return None
-        if reference.cost.dram_bytes > LONG_CALL_BYTES:
+    def other_numbers(self, trial: Trial) -> None:
+        """Check other values of the Python numbers among the inputs, which no seed changes."""
+        if trial.reference.cost.dram_bytes > LONG_CALL_BYTES:
             self.note("skipped_other_numbers", "the inputs are too large to try other values of the numbers among them")
-            return None
-        return reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
+            return
+        arguments = trial.reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
+        self._beside(trial, "other_numbers", arguments)
 
-    def other_indices(self, reference: Reference) -> Any:
-        """Return arguments whose indices are drawn from all entries of a parameter; None if the problem's own are."""
-        if not reference.indices.lengths:
-            return None
+    def unseen_integers(self, trial: Trial) -> None:
+        """Check indices that are drawn from all entries of a parameter."""
+        reference = trial.reference
         arguments = reference.indices.over_all_entries(reference.inputs, secret_seed())
         if backend(reference.device).has_own_memory and not integers.takes(reference.model, arguments):
             self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
-            return None
-        return arguments
+            return
+        self._beside(trial, "unseen_integers", arguments)
 
-    def bound_anew(self, reference: Reference, code: str, arguments: Any, misalign: int = 0) -> None:
+    def laid_out(self, trial: Trial, lack: str) -> None:
+        """Check inputs in the layout of a lack, if they admit it."""
+        for name, arguments, misalign in layouts_of(trial.reference.arguments(secret_seed())):
+            if name == lack:
+                self._beside(trial, LAYOUTS[lack], arguments, misalign)
+
+    def _beside(self, trial: Trial, code: str, arguments: list[Any], misalign: int = 0) -> None:
         """Call once on inputs that need another arena, unless the reference refuses them."""
+        reference = trial.reference
         expected = reference.expect(arguments) if misalign else reference.try_expect(arguments)
         if isinstance(expected, Exception):
             self._refused_by_reference(code, expected)
             return
-        arena = Arena(expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign)
+        state = [t for _, t in reference.state()]
         try:
-            self._candidate.bind(reference, arena)
-            trial = Trial(reference, self._candidate, arena, explain)
-            trial.judge_values(trial.call([expected]).slots[0], expected)
+            with trial.beside(Arena(expected, state, reference.device, slots=1, misalign=misalign)) as other:
+                other.judge_values(other.call([expected]).slots[0], expected)
         except RefusalError as error:
             error.reason = f"on {code.replace('_', ' ')} inputs: {error.reason}"
             raise
-        finally:
-            arena.close()
 
     def _refused_by_reference(self, code: str, error: Exception) -> None:
         why = summary_of(error)

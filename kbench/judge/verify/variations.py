@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.core.values import UNATTAINABLE_ABOVE
-from kbench.judge.reference.drawing import is_constant_mask, is_value
+from kbench.judge.reference.drawing import Inputs, is_constant_mask, is_value
 from kbench.judge.reference.structure import with_zeros_of
 from kbench.numerics import elements
 
@@ -218,6 +218,10 @@ class Variation:
         """True for valid values; False for badly conditioned and non-finite ones."""
         return self.lack == "values"
 
+    def changes(self, inputs: Inputs) -> bool:
+        """Return whether it changes a problem's inputs."""
+        return inputs.varies(self.transform, self.applies)
+
     @property
     def inputs(self) -> str:
         """The inputs in words."""
@@ -254,6 +258,13 @@ IN_FEW_PLACES = tuple(
     for ways in ((*OTHER_SIGN, *OTHER_SIZE), (operator.neg, *OTHER_SIZE), OTHER_SIZE)
 )
 """Changes at places that samples seldom include. The first change that the reference accepts decides."""
+
+
+def few_places(inputs: Inputs) -> list[Variation]:
+    """Return those that change a problem's inputs."""
+    return [one for one in IN_FEW_PLACES if one.changes(inputs)]
+
+
 GLANCES, MORE_GLANCES = 2, 4
 """Chosen. Draws of these changes at the problem's own shape and at a smaller one: one may change a sampled element."""
 ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {

@@ -1,7 +1,7 @@
 """Axes and shapes that a template draws. It places them in percent of a drawing, which fits any screen."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Self
@@ -15,6 +15,8 @@ LETTER = 2.4
 """Width of a letter, in percent of an axis on a phone: 7 of 290 pixels."""
 LINE = 8.0
 """Height of a label, in percent of an upright axis."""
+LABEL_GAP = 5.5
+"""Least distance of two labels beside points, in percent of a plane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +151,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A bar between two values, not drawn if one is not known; the kind `margin` is as high as its row."""
+    """A bar between two values, not drawn if one is not known."""
 
     low: float | None
     high: float | None
@@ -214,6 +216,8 @@ class Plane:
 
     dots: Sequence[Dot]
     lines: Sequence[Line]
+    bands: Sequence[Line] = ()
+    """Bars between two corners, behind the lines."""
     x: Scale
     y: Scale
     x_axis: str
@@ -224,3 +228,61 @@ class Plane:
     def gutter_rem(self) -> float:
         """Width of the column of labels beside the plane, which holds the longest one in a wide font too."""
         return round(0.6 + 0.5 * max((len(tick.text) for tick in self.y.ticks(upright=True)), default=0), 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A value of a series, with the interval that it lies in if that is known."""
+
+    y: float
+    low: float | None = None
+    high: float | None = None
+    title: str = ""
+
+
+def over(
+    series: Mapping[str, Sequence[Seen | None]],
+    y: Scale,
+    *,
+    x_axis: str,
+    y_axis: str,
+    marks: Mapping[int, str] | None = None,
+    key: tuple[tuple[str, str], ...] = (),
+) -> Plane:
+    """Draw series over the places 1, 2, ...: neighbours are joined, and the last point of each has the series' name.
+
+    `marks` are vertical lines before places, with their labels.
+    """
+    x = Scale(low=0.5, high=max((len(row) for row in series.values()), default=1) + 0.5, whole=True)
+    dots, lines, bands, ends = list[Dot](), list[Line](), list[Line](), dict[str, tuple[float, float]]()
+    half = min(0.4 * (x.at(2) - x.at(1)), 1.5)
+    for name, row in series.items():
+        for place, (before, here) in enumerate(pairwise([None, *row]), start=1):
+            if here is None:
+                continue
+            at = ends[name] = x.at(place), y.down(here.y)
+            dots.append(Dot(x=at[0], y=at[1], title=here.title))
+            if before is not None:
+                lines.append(Line(x1=x.at(place - 1), y1=y.down(before.y), x2=at[0], y2=at[1], kind="series"))
+            if here.low is not None and here.high is not None:
+                top, bottom = y.down(here.high), y.down(here.low)
+                bands.append(Line(x1=at[0] - half, y1=top, x2=at[0] + half, y2=max(bottom, top + 0.3), kind="interval"))
+    above = [end[1] - LABEL_GAP for end in ends.values()]  # not on the line
+    labels = zip(ends.items(), spread_labels(above), strict=True)
+    dots += [Dot(x=end[0], y=end[1], label=name, label_y=label_y, title=name) for (name, end), label_y in labels]
+    for place, text in (marks or {}).items():
+        lines.append(Line(x1=x.at(place - 0.5), y1=100, x2=x.at(place - 0.5), y2=0, kind="rule", label=text))
+    return Plane(dots=dots, lines=lines, bands=bands, x=x, y=y, x_axis=x_axis, y_axis=y_axis, key=key)
+
+
+def spread_labels(heights: Sequence[float]) -> list[float]:
+    """Move labels apart as little as possible until neighbours are LABEL_GAP apart."""
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    placed = list(heights)
+    for before, index in pairwise(order):
+        placed[index] = max(placed[index], placed[before] + LABEL_GAP)
+    lowest = 100 - LABEL_GAP / 2
+    for index in reversed(order):
+        placed[index] = min(placed[index], lowest)
+        lowest = placed[index] - LABEL_GAP
+    return [round(height, 2) for height in placed]

@@ -41,7 +41,8 @@ def render_run(
     grid: list[Part] = []
     if pivot is not None:
         grid = [("table", pivot.table(pivot.run.solutions))]
-        grid += [("plane", speed.over_cases(pivot))] if pivot.wins else []
+        rates = ["", pivot.rate] if pivot.rate else [""]
+        grid += [("plane", speed.over_cases(pivot, rate)) for rate in rates if pivot.wins]
     rows = [{name: text for name, text in row.items() if "wall" not in name} for row in rows_of(run, walls_apart=True)]
     sections = [
         Section(heading="Cases and solutions", about=pivot.title if pivot is not None else "", parts=grid),

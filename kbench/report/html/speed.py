@@ -1,7 +1,6 @@
 """Plots of speed: speed-ups and their spread over processes, times of a call, and rooflines."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from kbench.core.model import Peaks
 from kbench.core.roofline import arithmetic_peaks
@@ -12,8 +11,6 @@ from kbench.report.pivot import Pivot
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
 
-LABEL_GAP = 5.5
-"""Height of a label in percent of the plane."""
 NAMES = {
     "point": "device time",
     "wall": "wall time of a plain loop",
@@ -79,28 +76,30 @@ def times(cases: Sequence[CaseSummary]) -> Chart:
     return Chart(rows=rows, scale=scale, axis="time of a call, shorter is better", key=key)
 
 
-def over_cases(pivot: Pivot) -> charts.Plane:
-    """Draw the time of each solution over the cases, in their order, joined by lines."""
-    of_case = [{name: cell.time_ns for name, cell in row.items()} for row in pivot.cells.values()]
-    known = [time for row in of_case for time in row.values() if time is not None]
+def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
+    """Draw over the cases, in their order, the time of each solution, or the rate that it reaches, in its unit."""
+
+    def value(one: CaseSummary | None) -> float | None:
+        return None if one is None else pivot.rate_of(one) if rate else one.time_ns
+
+    rows = {name: [value(row.get(name)) for row in pivot.cells.values()] for name in pivot.run.solutions}
+    known = [number for row in rows.values() for number in row if number]
     y, unit = charts.time_scale(known)
-    x = Scale(low=0.5, high=len(of_case) + 0.5, whole=True)
-    lines, dots = [], []
-    ends: dict[str, tuple[float, float]] = {}
-    for name in pivot.run.solutions:
-        for place, (case, row) in enumerate(zip(pivot.cells, of_case, strict=True), start=1):
-            if (time := row.get(name)) is None:
-                ends.pop(name, None)
-                continue
-            here = x.at(place), y.down(time / unit.size_ns)
-            if (before := ends.get(name)) is not None:
-                lines.append(charts.Line(x1=before[0], y1=before[1], x2=here[0], y2=here[1], kind="series"))
-            dots.append(charts.Dot(x=here[0], y=here[1], title=f"{name}, case {case}: {units.duration(time)}"))
-            ends[name] = here
-    labels = zip(ends.items(), spread_labels([end[1] for end in ends.values()]), strict=True)
-    dots += [charts.Dot(x=end[0], y=end[1], label=name, label_y=label_y, title=name) for (name, end), label_y in labels]
-    order = "case, by its place in the table"
-    return charts.Plane(dots=dots, lines=lines, x=x, y=y, x_axis=order, y_axis="time of a call")
+    if rate:
+        y, unit = around(known, log=True, unit=f" {rate}", least_span=0.5), units.TimeUnit(rate, 1.0)
+
+    def seen(name: str, case: str, number: float | None) -> charts.Seen | None:
+        if not number:
+            return None
+        y = number / unit.size_ns
+        return charts.Seen(y=y, title=f"{name}, case {case}: {units.number(y)} {unit.name}")
+
+    series = {
+        name: [seen(name, case, number) for case, number in zip(pivot.cells, row, strict=True)]
+        for name, row in rows.items()
+    }
+    what = "rate of a call" if rate else "time of a call"
+    return charts.over(series, y, x_axis="case, by its place in the table", y_axis=what)
 
 
 def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
@@ -137,7 +136,7 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> charts.Plane:
     heights = [y.down(rate) for rate in reached.values()]
     dots = [
         charts.Dot(x=x.at(intensity), y=height, label=name, label_y=label_y, title=f"{name}: {rate / 1e12:.3g} TFLOP/s")
-        for (name, rate), height, label_y in zip(reached.items(), heights, spread_labels(heights), strict=True)
+        for (name, rate), height, label_y in zip(reached.items(), heights, charts.spread_labels(heights), strict=True)
     ]
     return charts.Plane(
         dots=dots, lines=lines, x=x, y=teras, x_axis="FLOP for each byte that must move", y_axis="TFLOP/s"
@@ -152,16 +151,3 @@ def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> charts.Line:
     return charts.Line(
         x1=x.at(start), y1=y.down(start * rate), x2=x.at(end), y2=y.down(end * rate), kind="roof", label=label
     )
-
-
-def spread_labels(heights: Sequence[float]) -> list[float]:
-    """Move labels apart as little as possible until neighbours are LABEL_GAP apart."""
-    order = sorted(range(len(heights)), key=lambda index: heights[index])
-    placed = list(heights)
-    for before, index in pairwise(order):
-        placed[index] = max(placed[index], placed[before] + LABEL_GAP)
-    lowest = 100 - LABEL_GAP / 2
-    for index in reversed(order):
-        placed[index] = min(placed[index], lowest)
-        lowest = placed[index] - LABEL_GAP
-    return [round(height, 2) for height in placed]

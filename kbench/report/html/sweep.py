@@ -1,4 +1,4 @@
-"""A sweep or a published table as a page: shares of right and fast solutions, failures, and claims."""
+"""A sweep as a page: shares of right and fast solutions, failures, and claims."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from kbench.engine.journal import Record
 from kbench.engine.summary import TRIVIAL, Score, Share, fast_p, mean_speedup
 from kbench.report import units
 from kbench.report.html import page
-from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Scale, Span, around, level
+from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span
 from kbench.report.html.page import Section
 from kbench.report.html.speed import speed_chart
 from kbench.report.shown import MOST_CONSTANTS, Note, flag_text, rows_of, stack_line
@@ -30,13 +30,11 @@ def render_sweep(
     run: RunSummary,
     *,
     record: Record | None = None,
-    claims: Mapping[CaseKey, float | None] | None = None,
-    lead: str = "",
     notes: Sequence[Note] = (),
     source: str,
 ) -> str:
     """Write a sweep as one HTML file; claimed speed-ups and times are in its journal. Raises MachineError."""
-    rate, stage_s, claims = None, Counter[str](), dict(claims or {})
+    rate, stage_s, claims = None, Counter[str](), dict[CaseKey, float | None]()
     if record is not None:
         rate = record.units_per_hour
         claims |= {CaseKey(line.problem, line.solution, line.case): line.claim for line in record.lines}
@@ -54,11 +52,6 @@ def render_sweep(
     speeds = f"The {MOST_ROWS} largest of {len(timed)}; the table has all." if len(timed) > MOST_ROWS else ""
     sections = [
         Section(heading="Right, and how fast", about=FAST, parts=[("chart", _fast(fast_p(_scores(run))))]),
-        Section(
-            heading="Claimed and measured",
-            about="On the dashed line a solution is as fast as claimed; below it, slower.",
-            parts=[("plane", _claims(run, claims))],
-        ),
         Section(heading="Speed-up, the largest first", about=speeds, parts=[("chart", _speeds(timed[:MOST_ROWS]))]),
         Section(heading="What does not pass", parts=[("pairs", failed)]),
         Section(heading="Warnings and notes", parts=[("notes", [*notes, *counted])]),
@@ -74,7 +67,7 @@ def render_sweep(
         title=title,
         headline=headline(run),
         lead=[
-            lead or stack_line(run.environment),
+            stack_line(run.environment),
             "" if rate is None else f"{rate:.0f} units an hour",
             *(constants if len(constants) <= MOST_CONSTANTS else ()),
         ],
@@ -151,36 +144,6 @@ def _speeds(timed: Sequence[CaseSummary]) -> Chart:
 
 def _cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-
-
-def _claims(run: RunSummary, claims: Mapping[CaseKey, float | None]) -> Plane | None:
-    """Draw the measured speed-up over the claimed one; failures are crosses at the bottom."""
-    claimed = [
-        (case, name, claim) for case, name in zip(run.cases, run.names, strict=True) if (claim := claims.get(case.key))
-    ]
-    if not claimed:
-        return None
-    measured = [case.speedup for case, _, _ in claimed if case.passed and case.speedup]
-    both = around([1.0, *measured, *(claim for *_, claim in claimed)], log=True, unit="×")
-    dots = []
-    for case, name, claim in claimed:
-        right = case.passed and case.speedup
-        outcome = f"measured {case.shown_speedup}" if right else case.status.value
-        y = both.down(case.speedup or 1.0) if right else 97.0
-        title = f"{name}: claimed {claim:g}×, {outcome}"
-        dots.append(Dot(x=both.at(claim), y=y, kind="point" if right else "cross", title=title))
-    return Plane(
-        dots=dots,
-        lines=(
-            Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed"),
-            level(both.down(1.0), kind="grid"),
-        ),
-        x=both,
-        y=both,
-        x_axis="claimed speed-up",
-        y_axis="measured speed-up",
-        key=(("point", "passes"), ("cross", "does not pass, or was not timed")),
-    )
 
 
 def _table(run: RunSummary, claims: Mapping[CaseKey, float | None]) -> Table:

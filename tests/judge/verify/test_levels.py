@@ -1,6 +1,5 @@
-"""Which shape has which calls, with a battery that only tells what it was asked for."""
+"""Which shape carries which checks, and which misses count, with a battery that only records what it is asked for."""
 
-import contextlib
 import gc
 import itertools
 import time
@@ -12,148 +11,155 @@ import pytest
 import torch
 
 from kbench.core.diagnosis import Diagnosis
+from kbench.core.errors import ReferenceRaisedError
 from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.refusal import RefusalError
+from kbench.judge.verify.battery import LONG_CALL_BYTES, Battery
+from kbench.judge.verify.checks import LevelCheck, On, Shapes, beyond_task, carrier, of_values, resembling
 from kbench.judge.verify.levels import NARROW_DRAWS, Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
 
-
-class Battery:
-    """Tells what it was asked for, and where."""
-
-    def __init__(self, fails_at: str = ""):
-        self.asked: list[tuple[str, str]] = []
-        self._fails_at = fails_at
-
-    def weights(self, trial: Any, *, apart: bool) -> None:
-        self.asked.append((f"weights{'' if apart else ', all at once'}", trial.reference.name))
-
-    def small_weights(self, trial: Any, *, draws: int) -> None:
-        assert draws > 1
-        self.asked.append(("small weights", trial.reference.name))
-
-    def essentials(self, trial: Any) -> None:
-        self.asked.append(("essentials", trial.reference.name))
-        if trial.reference.name == self._fails_at:
-            raise WRONG
-
-    def kept_results(self, trial: Any) -> None:
-        self.asked.append(("kept results", trial.reference.name))
-
-    def updated_in_place(self, trial: Any) -> None:
-        self.asked.append(("updated in place", trial.reference.name))
-
-    def vary(self, _trial: Any, _variation: Any, _seeds: Any) -> bool:
-        return True
-
-    def resembling(self, trial: Any, variation: Any) -> RefusalError | None:
-        self.asked.append((variation.name, trial.reference.name))
-        return None
-
-    def right_once(self, trial: Any) -> None:
-        self.asked.append(("one call", trial.reference.name))
-
-    def other_numbers(self, _: Any) -> None:
-        return None
-
-    def other_indices(self, _: Any) -> None:
-        return None
+ALONE = Shapes(own="own")
+BOTH = Shapes(own="own", cases=["case", "other case"], derived=["derived"])
+LONG = Shapes(own="own", derived=["derived", "larger"], is_long=True, is_large=True)
+LONG_ALONE = Shapes(own="own", is_long=True, is_large=True)
+CARRIERS = {
+    # by the part of a check: its shape where no other holds, where all hold, where own is long, where no other holds
+    On.OWN: ("own", "own", "own", "own"),
+    On.OWN_SHORT: ("own", "own", None, None),
+    On.OWN_LONG: (None, None, "own", "own"),
+    On.OWN_TOO: (None, "own", "own", None),
+    On.SMALLER: (None, "case", "derived", None),
+    On.MOST: ("own", "case", "derived", "own"),
+    On.MOST_LONG: (None, None, "derived", "own"),
+    On.LAYOUTS: ("own", "case", "derived", "own"),
+}
 
 
-def reference(name: str) -> Any:
-    inputs = SimpleNamespace(has=lambda _: True, varies=lambda *_: True)
+@pytest.mark.parametrize("on", CARRIERS)
+def test_which_shape_carries_a_check(on) -> None:
+    assert tuple(carrier(on, shapes) for shapes in (ALONE, BOTH, LONG, LONG_ALONE)) == CARRIERS[on]
+
+
+def test_other_layouts_are_tried_at_the_own_shape_unless_it_is_large() -> None:
+    assert carrier(On.LAYOUTS, Shapes(own="own", derived=["derived"])) == "own"
+    assert carrier(On.LAYOUTS, Shapes(own="own", derived=["derived"], is_large=True)) == "derived"
+
+
+def reference(name: str, nbytes: int = 1) -> Any:
+    inputs = SimpleNamespace(has=lambda _: False, varies=lambda *_: True, structures={})
     return SimpleNamespace(
         name=name,
         overrides={},
         inputs=inputs,
-        arguments=lambda _: [],
-        cost=SimpleNamespace(dram_bytes=1 << 30),
+        indices=SimpleNamespace(lengths={}),
+        cost=SimpleNamespace(dram_bytes=nbytes),
         restore=lambda: None,
     )
 
 
-def levels(battery: Battery) -> Levels:
-    own, small = reference("own"), reference("small")
+def levels(others=(), derived=(), *, is_long: bool = False) -> Levels:
+    own = reference("own", LONG_CALL_BYTES + 1 if is_long else 1)
+
+    def bound_to(at: Any) -> Any:
+        return SimpleNamespace(reference=at, exchange=lambda *_, **__: None)
+
     bound: Any = SimpleNamespace(
-        bound_to=lambda at: SimpleNamespace(reference=at, exchange=lambda *_, **__: None),
-        rebound=lambda at: SimpleNamespace(reference=at, exchange=lambda *_, **__: None),
-        reconstruct_next=lambda _: None,
-        rebind_next=lambda: None,
-        load=lambda _: None,
+        bound_to=bound_to, rebound=bound_to, reconstruct_next=lambda _: None, rebind_next=lambda: None
     )
-    candidate: Any = SimpleNamespace(weights="name", follows=False)
-    judge: Any = SimpleNamespace(reference=own, other=lambda _: small)
-    return Levels(bound, battery, candidate, judge)
+    candidate: Any = SimpleNamespace(weights="name", matches=True, follows=True)
+    judge: Any = SimpleNamespace(
+        reference=own, other=lambda _: reference("small"), derived=lambda _: reference("small")
+    )
+    return Levels(bound, Battery(candidate), candidate, judge, others, derived)
 
 
-RESEMBLE = [variation.name for variation in RESEMBLING]
-LAST = {at: [("kept results", at), ("updated in place", at)] for at in ("own", "small")}
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Names of the checks that a battery makes, and of their shapes."""
+    found: list[tuple[str, str]] = []
+    names = ("weights", "small_weights", "essentials", "right_once", "kept_results", "updated_in_place", "laid_out")
+    for name in (*names, "in_few_places", "resembling", "vary"):
+
+        def check(_battery: Any, trial: Any, *given: Any, name: str = name, **more: Any) -> bool:
+            kind = [each.name for each in (*given, *more.values()) if hasattr(each, "name")]
+            found.append(
+                (" ".join([name, *kind, *(["at once"] if more.get("apart") is False else [])]), trial.reference.name)
+            )
+            return True
+
+        monkeypatch.setattr(Battery, name, check)
+    return found
+
+
+RESEMBLE = [f"resembling {variation.name}" for variation in RESEMBLING]
 
 
 @pytest.mark.parametrize(
-    ("thrifty", "fails_at", "asked"),
+    ("is_long", "fails_at", "expected"),
     [
-        (False, "", [("weights", "own"), ("small weights", "own"), ("essentials", "small"), *LAST["small"]]),
+        (False, "", [("weights", "own"), ("small_weights", "own"), ("essentials", "small")]),
         (
             True,
             "",
             [
-                ("weights, all at once", "own"),
-                ("essentials", "small"),
-                ("weights", "small"),
-                ("small weights", "small"),
+                *(
+                    ("weights at once", "own"),
+                    ("essentials", "small"),
+                    ("weights", "small"),
+                    ("small_weights", "small"),
+                ),
                 *((code, "small") for code in RESEMBLE),
-                *LAST["small"],
             ],
         ),
         (
             True,
             "small",
             [
-                ("weights, all at once", "own"),
-                ("essentials", "small"),
-                ("weights", "own"),
-                ("small weights", "own"),
+                *(("weights at once", "own"), ("essentials", "small")),
+                *(("weights", "own"), ("small_weights", "own")),
                 *((code, "own") for code in RESEMBLE),
-                *LAST["own"],
             ],
         ),
     ],
     ids=["all at its own shape", "most at a smaller one", "none smaller holds"],
 )
-def test_long_calls_are_few_and_a_smaller_shape_has_the_others(thrifty, fails_at, asked) -> None:
-    battery = Battery(fails_at)
-    tried = levels(battery)
-    tried.try_all([{"n": 1}], [], thrifty=thrifty)
-    assert battery.asked == asked
+def test_long_calls_are_few_and_a_smaller_shape_has_the_others(monkeypatch, asked, is_long, fails_at, expected) -> None:
+    essentials = Battery.essentials
+
+    def fails(battery: Battery, trial: Any) -> None:
+        essentials(battery, trial)
+        if trial.reference.name == fails_at:
+            raise WRONG
+
+    monkeypatch.setattr(Battery, "essentials", fails)
+    tried = levels([{"n": 1}], is_long=is_long)
+    tried.try_all(beyond_task())
+    most = "own" if fails_at else "small"
+    values = [(f"vary {variation.name}", most) for variation in VARIATIONS]
+    last = [("kept_results", most), *[("laid_out", "own" if fails_at else "small")] * 3, ("updated_in_place", most)]
+    few = [("in_few_places", "own"), *([("in_few_places", "small")] if not fails_at else [])]
+    together = ("vary mixed_values", "own")
+    one_kind = [] if is_long else [one for one in asked if one[0].startswith("vary") and one[1] == "own"][1:2]
+    found = [one for one in asked if one not in few]
+    at = 2 - is_long
+    assert found == [*expected[:at], together, *one_kind, *expected[at:], *values, *last]
+    assert [one for one in asked if one in few] == few
     assert tuple(sorted(tried.lacks)) == (("cases",) if fails_at else ())
 
 
-def test_weights_that_are_not_followed_are_not_tried_at_another_size(monkeypatch) -> None:
+def test_weights_that_are_not_followed_are_not_tried_again(monkeypatch, asked) -> None:
     def stale(*_: object, **__: object) -> None:
         raise RefusalError(Status.CRASHED, "stale")
 
-    battery = Battery()
-    tried = levels(battery)
+    tried = levels([{"n": 1}])
     monkeypatch.setattr(Battery, "weights", stale)
-    tried.try_all([{"n": 1}], [], thrifty=False)
+    tried.try_all(beyond_task())
     assert tuple(sorted(tried.lacks)) == ("frozen_weights",)
-    assert "small weights" not in dict(battery.asked)
-
-
-def test_who_mistakes_inputs_at_the_smaller_shape_is_refused(monkeypatch) -> None:
-    """It is no function of its input: no property that may be lacking."""
-
-    def mistakes(*_: object) -> None:
-        raise WRONG
-
-    tried = levels(Battery())
-    monkeypatch.setattr(Battery, "resembling", mistakes)
-    with pytest.raises(RefusalError, match="wrong"):
-        tried.try_all([{"n": 1}], [], thrifty=True)
+    assert not {"small_weights", "updated_in_place"} & set(dict(asked))
 
 
 FAR = NARROW + 0.01
@@ -165,6 +171,7 @@ MISSES = [
     ([1.01] * NARROW_DRAWS, False),
     ([1.01, FAR], False),
     ([float("inf")], False),
+    ([float("nan")], False),
 ]
 """By how much of what is allowed each draw is wrong, and whether the property is held."""
 
@@ -186,18 +193,17 @@ def missing(excesses: list[float]) -> Any:
 
 @pytest.mark.parametrize(("excesses", "held"), MISSES)
 def test_a_narrow_miss_counts_where_all_draws_miss(excesses: list[float], held: bool) -> None:
-    tried = levels(Battery())
-    check = missing(excesses)
-    found = tried._refusal(reference("small"), check)
-    assert (found is None, check.left) == (held, [])
-    if found is not None:
-        assert found.reason == f"{excesses[-1]:g} of what is allowed"
+    tried, check = levels([{}]), missing(excesses)
+    tried.try_all([LevelCheck(lack="cases", on=On.CASES, make=check)])
+    assert (tuple(tried.lacks), check.left) == (() if held else ("cases",), [])
+    if not held:
+        assert tried.lacks["cases"].reason == f"{excesses[-1]:g} of what is allowed"
 
 
 def test_a_miss_that_does_not_count_leaves_no_figures() -> None:
-    tried = levels(Battery())
+    tried = levels()
 
-    def check(trial: Any) -> None:
+    def check(_: Any, trial: Any) -> None:
         if not seen:
             seen.append(trial)
             trial.tally.contract = 1.2
@@ -206,21 +212,8 @@ def test_a_miss_that_does_not_count_leaves_no_figures() -> None:
             raise wrong
 
     seen: list[Any] = []
-    tried._try("values", tried._own, check)
+    tried.try_all([LevelCheck(lack="values", on=On.OWN, make=check)])
     assert (tried.tally.contract, len(seen), tuple(sorted(tried.lacks))) == (0.0, 1, ())
-
-
-@pytest.mark.parametrize(("excesses", "held"), MISSES)
-def test_layouts_are_tried_on_other_values_where_one_is_missed_narrowly(
-    monkeypatch: pytest.MonkeyPatch, excesses: list[float], held: bool
-) -> None:
-    check, drawn = missing(excesses), []
-    monkeypatch.setattr(Battery, "bound_anew", lambda _, *given: check() or drawn.append(given), raising=False)
-    tried = levels(Battery())
-    numbers = iter(range(9))
-    tried._anew("strides", "strided", reference("small"), lambda _: next(numbers))
-    assert (tuple(sorted(tried.lacks)), check.left) == (() if held else ("strides",), [])
-    assert next(numbers) == len(excesses), "new ones for each"
 
 
 @pytest.mark.parametrize(
@@ -228,75 +221,82 @@ def test_layouts_are_tried_on_other_values_where_one_is_missed_narrowly(
     [([0.0] * 8, 1.01, False), ([0.0, 1.02], 1.01, True), ([0.0, FAR], 1.01, False), ([1.02], FAR, False)],
     ids=["right without it", "as narrow without it", "far off without it", "far off with it"],
 )
-@pytest.mark.parametrize("effect", ["strides", "weights_in_place"])
+@pytest.mark.parametrize("name", ["laid_out", "updated_in_place"])
 def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
-    monkeypatch: pytest.MonkeyPatch, effect: str, plain: list[float], excess: float, held: bool
+    monkeypatch: pytest.MonkeyPatch, name: str, plain: list[float], excess: float, held: bool
 ) -> None:
     """Values at 0.9 to 1.1 of what is allowed miss now and then, whatever else is tried."""
-    tried, small = levels(Battery()), reference("small")
-    exchange = missing(plain)
+    tried, exchange = levels(), missing(plain)
     tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
-    misses = missing([excess] * NARROW_DRAWS)
-    monkeypatch.setattr(Battery, "bound_anew", misses, raising=False)
-    monkeypatch.setattr(Battery, "updated_in_place", misses)
-    if effect == "strides":
-        tried._anew("strides", "strided", small, lambda _: [])
-    else:
-        tried._candidate.follows = True
-        tried._updated_in_place(small)
-    assert tuple(sorted(tried.lacks)) == (() if held else (effect,))
+    monkeypatch.setattr(Battery, name, missing([excess] * NARROW_DRAWS))
+    lack = {"laid_out": "strides", "updated_in_place": "weights_in_place"}[name]
+    tried.try_all([check for check in beyond_task() if check.lack == lack])
+    assert tuple(sorted(tried.lacks)) == (() if held else (lack,))
 
 
-def test_values_of_all_kinds_together_are_values_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong answer counts, whichever call showed it."""
-    tried = levels(Battery())
+@pytest.mark.parametrize(
+    ("wrong_on", "lacks", "own"),
+    [("", (), 1), ("mixed_values", ("values",), 9), ("negated", ("values",), 1)],
+)
+def test_values_of_all_kinds_together_are_values_too(monkeypatch, asked, wrong_on, lacks, own) -> None:
+    """A wrong answer counts, whichever call showed it; where it is one to all kinds, each is tried alone as well."""
+    vary = Battery.vary
 
-    def vary(_battery: Any, trial: Any, variation: Any, _seeds: Any) -> bool:
-        if variation.name == wrong_on:
+    def fails(battery: Battery, trial: Any, variation: Any) -> bool:
+        vary(battery, trial, variation)
+        if variation.name == wrong_on and (trial.reference.name == "small") == (wrong_on == "negated"):
             raise WRONG
         return True
 
-    monkeypatch.setattr(Battery, "vary", vary)
-    wrong_on = "mixed_values"
-    tried.try_all([{"n": 1}], [], thrifty=False)
-    assert tuple(sorted(tried.lacks)) == ("values",)
-    wrong_on = "negated"
-    other = levels(Battery())
-    other.try_all([{"n": 1}], [], thrifty=False)
-    assert tuple(sorted(other.lacks)) == ("values",)
+    monkeypatch.setattr(Battery, "vary", fails)
+    tried = levels([{"n": 1}])
+    tried.try_all(beyond_task())
+    assert tuple(sorted(tried.lacks)) == lacks
+    calls = [name for name, at in asked if name.startswith("vary") and at == "own" and "mixed" not in name]
+    assert len(calls) == (10 if own == 9 else 1)
 
 
-def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_call() -> None:
-    battery = Battery()
-    tried = levels(battery)
-    names = iter(("long", "short", "larger", "larger still"))
-    tried._judge.derived = lambda _: reference(next(names))
-    tried.try_all([], [{"n": n} for n in range(4)], thrifty=False)
-    asked = [what for what in battery.asked if what[0] in {"essentials", "one call"}]
-    assert asked == [
+def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_call(asked) -> None:
+    tried = levels(derived=[{"n": n} for n in range(5)])
+    made = iter((reference("long"), reference("short"), reference("larger"), None, reference("larger still")))
+    tried._judge.derived = lambda _: next(made)  # type: ignore[method-assign]
+    tried.try_all(beyond_task())
+    assert [what for what in asked if what[0] in {"essentials", "right_once"}] == [
         ("essentials", "long"),
         ("essentials", "short"),
-        ("one call", "larger"),
-        ("one call", "larger still"),
+        ("right_once", "larger"),
+        ("right_once", "larger still"),
     ]
+    assert [finding.message for finding in tried._battery.findings] == ["the reference does not accept n=3"]
+
+
+def test_a_shape_on_which_the_reference_raises_later_is_skipped(monkeypatch, asked) -> None:
+    def raises(*_: object) -> None:
+        raise ReferenceRaisedError("raised")
+
+    monkeypatch.setattr(Battery, "essentials", raises)
+    tried = levels(derived=[{"n": 1}])
+    tried.try_all(beyond_task())
+    assert [finding.code for finding in tried._battery.findings] == ["skipped_shape"]
+    assert not tried.lacks
+    with pytest.raises(ReferenceRaisedError):
+        levels([{"n": 1}]).try_all(beyond_task())
 
 
 @pytest.mark.parametrize("status", [Status.INPUT_MUTATED, Status.NONDETERMINISTIC, Status.EXITED, Status.CRASHED])
-def test_what_a_kernel_does_outside_its_tensors_at_another_shape_is_no_refusal(monkeypatch, status) -> None:
+def test_what_a_kernel_does_outside_its_tensors_at_another_shape_is_no_refusal(monkeypatch, asked, status) -> None:
     def writes_everywhere(*_: object) -> None:
         raise RefusalError(status, "stray writes", "")
 
     monkeypatch.setattr(Battery, "right_once", writes_everywhere)
     monkeypatch.setattr(Battery, "essentials", writes_everywhere)
-    tried = levels(Battery())
-    tried._judge.derived = lambda _: reference("other")
-    tried.try_all([], [{"n": n} for n in range(3)], thrifty=False)
+    tried = levels(derived=[{"n": n} for n in range(3)])
+    tried.try_all(beyond_task())
     assert tuple(sorted(tried.lacks)) == ("shapes",)
 
 
-@pytest.mark.parametrize("tries", ["_try", "_anew", "_resembling"])
 @pytest.mark.parametrize("excess", [1.2, FAR])
-def test_a_miss_keeps_no_tensors_of_its_call(monkeypatch: pytest.MonkeyPatch, tries: str, excess: float) -> None:
+def test_a_miss_keeps_no_tensors_of_its_call(excess: float) -> None:
     """Those of a large call are a large share of a device's memory, and the next draw has as many."""
     made: list[Any] = []
 
@@ -308,20 +308,13 @@ def test_a_miss_keeps_no_tensors_of_its_call(monkeypatch: pytest.MonkeyPatch, tr
         wrong.excess = excess
         raise wrong
 
-    monkeypatch.setattr(Battery, "bound_anew", check, raising=False)
-    monkeypatch.setattr(Battery, "resembling", check)
-    tried, small = levels(Battery()), reference("small")
+    tried = levels([{}])
     gc.disable()
     try:
-        if tries == "_try":
-            tried._try("values", small, check)
-        elif tries == "_anew":
-            tried._anew("strides", "strided", small, lambda _: [])
-        else:
-            with pytest.raises(RefusalError):
-                tried._resembling(SimpleNamespace(reference=small), RESEMBLING[0])  # type: ignore[arg-type]
+        tried.try_all([LevelCheck(lack="cases", on=On.CASES, make=check)])
         assert len(made) == (NARROW_DRAWS if excess < NARROW else 1)
-        assert tries == "_resembling" or made[-1]() is None
+        assert made[-1]() is None
+        assert tuple(tried.lacks) == ("cases",)
     finally:
         gc.enable()
 
@@ -338,42 +331,57 @@ def test_a_miss_keeps_no_tensors_of_its_call(monkeypatch: pytest.MonkeyPatch, tr
 def test_how_far_off_badly_conditioned_inputs_are_is_chance(monkeypatch, code, lack, excesses, held) -> None:
     check = missing(excesses)
     monkeypatch.setattr(Battery, "vary", check)
-    tried = levels(Battery())
-    tried._values(reference("small"), [one for one in VARIATIONS if one.name == code])
+    tried = levels()
+    tried.try_all([of_values(one, On.OWN) for one in VARIATIONS if one.name == code])
     assert (tuple(sorted(tried.lacks)), check.left) == (() if held else (lack,), [])
 
 
-@pytest.mark.parametrize("raises", [True, False], ids=["right on the next draw", "wrong on it, too"])
+@pytest.mark.parametrize("is_lack", [False, True], ids=["right on the next draw", "wrong on it, too"])
 @pytest.mark.parametrize(("excesses", "held"), MISSES)
 def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(
-    monkeypatch: pytest.MonkeyPatch, excesses: list[float], held: bool, raises: bool
+    monkeypatch: pytest.MonkeyPatch, excesses: list[float], held: bool, is_lack: bool
 ) -> None:
-    check = missing(excesses)
+    """A solution that does is no function of its input: no property that may be lacking."""
+    check, tried = missing(excesses), levels()
 
-    def resembling(*_: object) -> RefusalError | None:
+    def resembles(*_: object, **__: object) -> None:
         try:
             check()
         except RefusalError as refusal:
-            if raises:
-                raise
-            return refusal
-        return None
+            refusal.is_lack = is_lack
+            raise
 
-    monkeypatch.setattr(Battery, "resembling", resembling)
-    tried = levels(Battery())
-    trial: Any = SimpleNamespace(reference=reference("own"))
-    with pytest.raises(RefusalError) if raises and not held else contextlib.nullcontext():
-        tried.try_resembling(RESEMBLING[:1], trial)
+    monkeypatch.setattr(Battery, "resembling", resembles)
+    if held or is_lack:
+        tried.try_all(resembling(RESEMBLING[:1], On.OWN))
+    else:
+        with pytest.raises(RefusalError, match="of what is allowed"):
+            tried.try_all(resembling(RESEMBLING[:1], On.OWN))
     assert check.left == []
-    assert tuple(sorted(tried.lacks)) == (() if held or raises else (RESEMBLING[0].lack,))
+    assert tuple(sorted(tried.lacks)) == (() if held or not is_lack else (RESEMBLING[0].lack,))
 
 
-def test_draws_that_all_miss_are_not_drawn_again_by_who_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    check = missing([1.01] * NARROW_DRAWS)
-    monkeypatch.setattr(Battery, "resembling", check)
-    with pytest.raises(RefusalError, match="of what is allowed"):
-        levels(Battery()).try_all([{"n": 1}], [], thrifty=True)
-    assert check.left == []
+@pytest.mark.parametrize(
+    ("wrong", "is_lack"),
+    [
+        ([Status.WRONG_VALUE], False),
+        ([Status.WRONG_VALUE, Status.WRONG_VALUE], True),
+        ([Status.WRONG_VALUE, Status.RAISED], False),
+        ([Status.CRASHED], False),
+    ],
+)
+def test_inputs_of_the_same_kind_tell_a_memory_from_a_miss(monkeypatch, wrong, is_lack) -> None:
+    left = list(wrong)
+
+    def vary(*_: object) -> None:
+        if left:
+            raise RefusalError(left.pop(0), "wrong")
+
+    monkeypatch.setattr(Battery, "vary", vary)
+    trial: Any = SimpleNamespace(exchange=lambda _: None)
+    with pytest.raises(RefusalError) as refused:
+        Battery(SimpleNamespace()).resembling(trial, RESEMBLING[0])  # type: ignore[arg-type]
+    assert (refused.value.status, refused.value.is_lack, left) == (wrong[-1], is_lack, [])
 
 
 @pytest.mark.parametrize(
@@ -381,10 +389,10 @@ def test_draws_that_all_miss_are_not_drawn_again_by_who_asks_for_them(monkeypatc
     [("its `w` is transposed", "unmatched_weights", ": its `w` is transposed"), ("", "frozen_weights", "they change")],
 )
 def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, code: str, ends: str) -> None:
-    tried = levels(Battery())
+    tried = levels()
     named = {"weights": "seed", "prepares": True, "transposed": transposed, "unmatched": transposed, "follows": False}
     tried._candidate = SimpleNamespace(**named)  # type: ignore[assignment]
-    tried._weights(tried._own)
+    tried.note_unmatched()
     assert tuple(sorted(tried.lacks)) == (code,)
     assert tried.lacks[code].reason.endswith(ends)
 
@@ -400,7 +408,7 @@ def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, co
 )
 def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_after, alone) -> None:
     """Who is wrong by the number of its calls, or by the time, is wrong on whatever is tried at that moment."""
-    tried, counted, began = levels(Battery()), itertools.count(1), time.monotonic()
+    tried, counted, began = levels(), itertools.count(1), time.monotonic()
     fresh: list[bool] = []
 
     def exchange(_seed: int) -> None:

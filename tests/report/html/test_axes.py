@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.html.charts import LETTER, MOST_TICKS, Scale, Tick, around, time_scale
-from kbench.report.html.speed import LABEL_GAP, spread_labels
+from kbench.report.html.charts import LABEL_GAP, LETTER, MOST_TICKS, Scale, Tick, around, spread_labels, time_scale
 
 POSITIVE = st.floats(1e-9, 1e15)
 

@@ -1,0 +1,119 @@
+"""The history of cases as a page, or of two runs that are compared: what changed, and a chart for each case."""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from kbench.compare import Comparison
+from kbench.core.verdict import Answer, Verdict
+from kbench.history import CREEP, Point, Series
+from kbench.report import units
+from kbench.report.comparison import WORDS, bounds_of, change_of, heading, summary_line, table_of
+from kbench.report.html import charts, page
+from kbench.report.html.charts import Plane, Seen
+from kbench.report.html.page import Part, Section
+from kbench.report.shown import Note
+from kbench.report.table import table
+
+STEPS = (
+    "A step is seen by both runs before it and both from it on, at the gate's 99 % bounds. Commit is the one that was "
+    "measured after it. A slow creep is no step: the last runs are slower than the first one since the last step by "
+    f"more than {100 * CREEP:g} %. Charts have a dashed line for each."
+)
+NEW_CONDITIONS = "new conditions"
+CHARTS = "Times as fast as the reference, run by run, the oldest first. A bar is the 95 % interval, the noise of a run."
+
+
+def render_history(
+    title: str,
+    found: Sequence[Series],
+    *,
+    comparison: Comparison | None = None,
+    notes: Sequence[Note] = (),
+    source: str,
+) -> str:
+    """Write histories as one HTML file; a comparison is one of two runs. Raises MachineError without jinja2."""
+    groups: dict[str, list[Series]] = {}
+    for one in found:
+        groups.setdefault(f"{one.key.problem}, case {one.key.case} · {one.gpu_name}", []).append(one)
+    rows, numbers = _changes([one for group in groups.values() for one in group])
+    times = sorted(point.started_utc for one in found for point in one.points)
+    lead = [f"{times[0][:10]} to {times[-1][:10]}"] if times else []
+    slower = sum(row["verdict"] in {"SLOWER", "CREEP", "NEW FAIL"} for row in rows)
+    headline = f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed."
+    changed = Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))])
+    if comparison is not None:
+        numbers.clear()  # its table has cases
+        title, *lead = heading(comparison).splitlines()
+        headline = f"{summary_line(comparison)}."
+        changed = Section(heading="All cases", parts=[("table", table_of(comparison))])
+    parts: list[Part] = []
+    for name, group in groups.items():
+        parts += [("heading", name), ("plane", _chart(group, numbers))]
+    return page.render(
+        "history" if comparison is None else "compare",
+        title=title,
+        headline=headline,
+        lead=lead,
+        sections=[
+            changed,
+            Section(heading="Run by run", about=CHARTS, parts=parts),
+            Section(heading="Warnings and notes", parts=[("notes", notes)]),
+        ],
+        source=source,
+    )
+
+
+def _changes(found: Sequence[Series]) -> tuple[list[dict[str, str]], dict[tuple[int, int], str]]:
+    """Return the rows of the table, and the number of the row of each series and place."""
+    rows: list[dict[str, str]] = []
+    numbers: dict[tuple[int, int], str] = {}
+
+    def row(one: Series, word: str, verdict: Verdict, at: Point, what: str) -> None:
+        name = "/".join(one.key)
+        cells = {">row": str(len(rows) + 1), "verdict": word, "case": name, ">change": change_of(verdict)}
+        cells[">bounds"] = bounds_of(verdict)
+        rows.append(cells | {"commit": at.commit, "started": at.started_utc[:10], "what changed": what})
+
+    for one in found:
+        for step in one.steps:
+            word = NEW_CONDITIONS if step.verdict.status is Answer.NOT_COMPARABLE else WORDS[step.verdict.status]
+            what = step.cause if step.confirmed else f"{step.cause}; the last run alone shows it"
+            row(one, word, step.verdict, one.points[step.at], what)
+            numbers[id(one), step.at] = str(len(rows))
+        if one.creep is not None:
+            start = one.since_step[0]
+            what = f"little by little since {start.started_utc[:10]}, commit {start.commit or '?'}"
+            row(one, "CREEP", one.creep, one.points[-1], what)
+    return rows, numbers
+
+
+def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plane:
+    """Draw the solutions of a case over their runs; each run has its place, also where it lacks a solution."""
+    runs = sorted(
+        {(point.started_utc, point.run): None for one in group for point in one.points}, key=lambda run: run[0]
+    )
+    places = {run: number for number, run in enumerate(runs, start=1)}
+    series, marks = dict[str, list[Seen | None]](), dict[int, str]()
+    for one in group:
+        seen = {places[point.started_utc, point.run]: _seen(point) for point in one.points}
+        series[one.key.solution] = [seen.get(place) for place in places.values()]
+        for step in one.steps:
+            point = one.points[step.at]
+            marks.setdefault(places[point.started_utc, point.run], numbers.get((id(one), step.at), ""))
+    ends = [end for row in series.values() for one in row if one for end in (one.low, one.y, one.high)]
+    y = charts.around(ends, log=True, unit="×", least_span=0.1)
+    key = (("interval", "95 % interval of a run"),)
+    return charts.over(
+        series, y, x_axis="run, oldest first", y_axis="times as fast as the reference", marks=marks, key=key
+    )
+
+
+def _seen(point: Point) -> Seen | None:
+    side, ratios = point.side, point.measurement.log_ratios
+    if not ratios:
+        return None
+    centre = math.exp(-statistics.fmean(ratios))
+    low, high = (side.speedup.low, side.speedup.high) if side.speedup is not None else (None, None)
+    title = f"{point.started_utc[:16]}, commit {point.commit or '?'}: {centre:.4g}×, {units.duration(side.time_ns)}"
+    return Seen(y=centre, low=low, high=high, title=title)
