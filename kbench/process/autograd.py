@@ -86,7 +86,7 @@ class DifferentiatedProblem(LoadedProblem):
     """A problem whose model returns gradients as well, and whose last argument holds those of the outputs."""
 
     known: "dict[str, Any]" = field(default_factory=dict)
-    """What one call shows: the `gradients`, and the `outputs` as tensors without memory."""
+    """Results of one look at a call: the `gradients`, and the `outputs` as tensors without memory."""
 
     @property
     def gradients(self) -> Gradients:
