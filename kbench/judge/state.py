@@ -293,11 +293,11 @@ class JudgeState:
         self._ahead[kept:] = [self._start_worker(compiler) for compiler in compilers[kept:]]
 
     def _start_worker(self, compiler: str) -> WorkerProcess:
-        if self._nursery is None or self._nursery.has_ended:
-            with self._observation.apart():
+        with self._observation.apart():
+            if self._nursery is None or self._nursery.has_ended:
                 self._nursery = start_nursery(self._config)
-        self._workers += 1
-        return WorkerProcess(self._config, self._nursery, self._workers, compiler=compiler)
+            self._workers += 1
+            return WorkerProcess(self._config, self._nursery, self._workers, compiler=compiler)
 
     def fresh_worker(self, compiler: str) -> WorkerProcess:
         """Return a worker that has loaded no solution yet."""
