@@ -96,7 +96,6 @@ class TimingFlags(VerifyFlags):
     mode: Literal["cold", "warm", "graph"] | None = option(
         "--mode", "Cache state before each timed call (default cold)"
     )
-    lock_clocks: int | None = option("--lock-clocks MHZ", "Lock the SM clock while measuring (needs privileges)", min=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +105,7 @@ class RunFlags(TimingFlags):
     baseline: str | None = shared_flags.baseline(
         "Solution that the table of cases and solutions compares with (default the reference)"
     )
+    lock_clocks: int | None = option("--lock-clocks MHZ", "Lock the SM clock while measuring (needs privileges)", min=1)
 
 
 @command(RunFlags)
@@ -221,7 +221,7 @@ def _timing(flags: TimingFlags, settings: Settings) -> dict[str, Any]:
         "precision": flags.precision,
         "budget_s": flags.budget,
         "mode": flags.mode,
-        "lock_clocks_mhz": flags.lock_clocks,
+        "lock_clocks_mhz": flags.lock_clocks if isinstance(flags, RunFlags) else None,
     }
 
 
