@@ -18,6 +18,7 @@ from kbench.core.errors import NothingSelectedError, ResultsError, UsageError, d
 from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import Interval
+from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.core.verdict import Answer, Conditions, Measurement, Thresholds, Verdict, judge_change
 from kbench.storage import details
 from kbench.storage.results import CaseKey, Run, case_key
@@ -94,8 +95,7 @@ class Comparison:
     @property
     def mean_name(self) -> str:
         """Name of the mean over its cases, which names weights if there are any."""
-        weights = {self.weights.get(case.case, 1.0) for case in self.cases}
-        return "weighted geometric mean" if len(weights) > 1 else "geometric mean"
+        return mean_name([case.case for case in self.cases], [self.weights.get(one.case, 1.0) for one in self.cases])
 
     @property
     def counts(self) -> dict[Answer, int]:
@@ -103,8 +103,12 @@ class Comparison:
         return dict(Counter(case.verdict.status for case in self.cases if case.verdict is not None))
 
     def geometric_mean(self, label: str) -> float | None:
-        """Geometric mean of t_new / t_old over the cases of one label; None if all are unclear, which is no result."""
-        judged = [(one, one.verdict) for one in self.cases if one.label == label and one.verdict is not None]
+        """Geometric mean of t_new / t_old over the cases of one label; None if all are unclear, which is no result.
+
+        It counts cases of forward only.
+        """
+        own = [one for one in self.cases if one.label == label and timed_of(one.case) == FORWARD]
+        judged = [(one, one.verdict) for one in own if one.verdict is not None]
         found = [(one.case, verdict) for one, verdict in judged if verdict.ratio is not None]
         if all(verdict.status is Answer.UNCLEAR for _, verdict in found):
             return None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
+from kbench.core.timed import timed_of
 from kbench.core.verdict import Conditions
 from kbench.selftest.checks import Checked
 from kbench.storage.baselines import Acceptance
@@ -117,7 +118,8 @@ def make_row(*, timed: bool = True, **changes: Any) -> ResultRow:
     values = dict(ROW)
     if not timed:
         values |= dict.fromkeys(TIMED) | {"samples": 0, "attestation": "none"}
-    return ResultRow(**(values | changes))
+    values |= changes
+    return ResultRow(**{"timed": timed_of(values["case"]), **values})
 
 
 def make_samples(

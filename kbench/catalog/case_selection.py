@@ -4,7 +4,7 @@ import fnmatch
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.catalog import registry
@@ -15,12 +15,38 @@ from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case
+from kbench.core.timed import BACKWARD, FORWARD, SUFFIX, forward_of, timed_of
 
 MOST_LISTED = 12
 """Chosen. Names of cases in a hint: a grid has hundreds."""
 
 
 def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tuple[Case, ...]:
+    """Return the selected cases (`_of_forward`); with `--backward` each one is followed by that of both passes.
+
+    `small+backward` selects only the latter of the case `small`.
+    """
+    of_both = [forward_of(pattern) for pattern in options.cases if timed_of(pattern) != FORWARD]
+    of_forward = [pattern for pattern in options.cases if timed_of(pattern) == FORWARD]
+    chosen = () if of_both and not of_forward else _of_forward(problem, options, of_forward, preferred)
+    more = _of_forward(problem, options, of_both, preferred) if of_both else ()
+    doubled = (*(chosen if options.backward else ()), *more)
+    found = [each for case in chosen for each in (case, *(_both_passes(case) for _ in range(case in doubled)))]
+    return (*found, *(_both_passes(case) for case in more if case not in chosen))
+
+
+def _both_passes(case: Case) -> Case:
+    return replace(case, name=f"{case.name}{SUFFIX}")
+
+
+def like(case: Case, other: Case) -> Case:
+    """Return a case of forward with the passes of another case."""
+    return case if timed_of(other.name) == FORWARD else _both_passes(case)
+
+
+def _of_forward(
+    problem: Entry, options: RunOptions, patterns: Sequence[str], preferred: Sequence[str]
+) -> tuple[Case, ...]:
     """Return the cases that globs or constants select, else the first preferred one, with `--set` applied.
 
     `M=1024,N=64` is the case with these constants, `small,M=1024` the case `small` with one changed. The derived case
@@ -35,12 +61,12 @@ def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tup
         overrides = {**table.get(base, {}), **options.overrides, **changed}
         return Case(name=name, overrides=overrides, weight=weights.get(base, 1.0))
 
-    if not options.cases:
+    if not patterns:
         name = next((name for name in preferred if name in own), next(iter(own)))
         return (made(name, name, {}),)
     plain: set[str] = set()
     points: dict[str, Case] = {}
-    for pattern in options.cases:
+    for pattern in patterns:
         found = _matching(pattern, own, table)
         plain.update(found)
         base, changed = (None if found else case_of_constants(pattern)) or ("", {})
@@ -77,7 +103,7 @@ def small_case(problem: Entry, options: RunOptions) -> Case | None:
 def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[str, dict[str, Any]]:
     """Return the further cases that verification covers: `small` first, then those named `ragged*`."""
     table = problem.parsed.cases
-    known = {case.name for case in chosen}
+    known = {forward_of(case.name) for case in chosen}
     names = [n for n in table if n not in known and (n == "small" or n.startswith("ragged"))]
     names.sort(key=lambda name: name != "small")
     return {name: {**options.overrides, **table[name]} for name in names}
@@ -92,7 +118,7 @@ def needs_derived_shapes(problem: Entry, solution: Entry, level: Level) -> bool:
 
 def set_by_hand(problem: Entry, case: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of a row's constants that came from `--set`: JSON, which has made lists of the case's tuples."""
-    base, changed = case_of_constants(case) or (case, {})
+    base, changed = case_of_constants(forward_of(case)) or (forward_of(case), {})
     known = {**registry.selectable_cases(problem).get(base, {}), **changed}
     of_case = json.loads(json.dumps(known, default=str))
     return {name: value for name, value in recorded.items() if name not in of_case or of_case[name] != value}
@@ -105,6 +131,8 @@ class Rehearsal:
     overrides: Mapping[str, Any]
     layouts: bool = False
     """True if verification tries other layouts of its inputs."""
+    timed: str = FORWARD
+    """Passes that a call runs."""
 
 
 def rehearsals(
@@ -113,9 +141,9 @@ def rehearsals(
     """Return the cases to build for, by key; layouts are tried at the first of the `others`, else at the cases."""
     chosen, others = [case.overrides for case in cases], [*others]
     laid_out = others[:1] or chosen
-    every = [Rehearsal(overrides=given, layouts=given in laid_out) for given in (*chosen, *others, *derived)]
+    timed = BACKWARD if any(timed_of(case.name) == BACKWARD for case in cases) else FORWARD
+    made = ((given, given in laid_out) for given in (*chosen, *others, *derived))
+    every = [Rehearsal(overrides=given, layouts=layouts, timed=timed) for given, layouts in made]
     text = problem.path.read_bytes()
-    return {
-        hashlib.sha256(text + repr((sorted(one.overrides.items()), one.layouts)).encode()).hexdigest()[:24]: one
-        for one in every
-    }
+    keys = [repr((sorted(one.overrides.items()), one.layouts, one.timed)) for one in every]
+    return {hashlib.sha256(text + key.encode()).hexdigest()[:24]: one for key, one in zip(keys, every, strict=True)}

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -22,3 +22,15 @@ def with_fields(value: Any, fields: Mapping[str, Any]) -> Any:
     for name, new in fields.items():
         object.__setattr__(copied, name, new)
     return copied
+
+
+def over_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value with `change` applied to everything in it, however deep in containers (`fields_of`)."""
+    if isinstance(value, dict):
+        return {key: over_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        items = [over_leaves(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if fields := fields_of(value):
+        return with_fields(value, {name: over_leaves(item, change) for name, item in fields.items()})
+    return change(value)

@@ -121,7 +121,7 @@ class LoadedProblem:
         if on in (None, self.device):
             self.places["Model"] = place
         if is_lazy(model):
-            materialise(model, self.inputs(seed), seed)
+            materialise(model, LoadedProblem.unseeded_inputs(self, seed), seed)
         return model
 
     def _seed(self, seed: int) -> None:

@@ -168,8 +168,7 @@ def describe(event: Event, verbosity: int = 0) -> str:
     if isinstance(event, Planned):
         cases = ", ".join(case.name for case in event.cases)
         processes = f" · {event.processes} process{'es' * (event.processes > 1)}" if event.processes else ""
-        judged = " · values and gradients" if event.backward else ""
-        where = f"case{'s' * (len(event.cases) != 1)} {cases} · on {event.device}{processes}{judged}"
+        where = f"case{'s' * (len(event.cases) != 1)} {cases} · on {event.device}{processes}"
         return f"{event.problem} · {', '.join(event.solutions)} · {where}"
     if isinstance(event, LargeCases):
         return large_cases(event)

@@ -22,6 +22,7 @@ from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, d
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
+from kbench.core.timed import forward_of
 from kbench.storage import journal_file
 from kbench.storage.settings import Settings
 
@@ -64,7 +65,7 @@ class VerifyFlags(OutputFlags):
     accept: list[str] | None = option(
         "--accept CODE", "Accept a solution that lacks this property; repeatable", autocompletion=completion.properties
     )
-    backward: bool = switch("--backward", "Verify gradients as well")
+    backward: bool = switch("--backward", "Judge and time forward + backward as well, as the case `CASE+backward`")
     require_custom: bool = switch("--require-custom", "Fail a solution without a kernel of its own")
     sanitize: bool | None = option(
         "--sanitize/--no-sanitize", "Run memcheck first (default: only after an illegal access)"
@@ -140,7 +141,7 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     from kbench.report.saved_run import details_of
     from kbench.storage import details
 
-    left = len(problem.parsed.cases) - len({one.case for one in judged}) if not options.cases else 0
+    left = len(problem.parsed.cases) - len({forward_of(one.case) for one in judged}) if not options.cases else 0
     summary = replace(summary, elapsed_s=seconds_since_process_start(), baseline=baseline, unjudged=max(left, 0))
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))

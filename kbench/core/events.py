@@ -70,7 +70,7 @@ class RunOptions(MeasuringOptions):
     accept: tuple[str, ...] = ()
     """Codes of properties that a solution may lack."""
     backward: bool = False
-    """Verify gradients as well."""
+    """Judge and time forward + backward as well, as a case of its own."""
     require_custom: bool = False
     """Fail a solution that launches no kernel of its own."""
     sanitize: bool | None = None
@@ -106,8 +106,6 @@ class Planned:
     processes: int
     at_most: int
     """Processes of each solution and case."""
-    backward: bool = False
-    """Verify gradients as well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,6 @@ class Status(StrEnum):
     WRONG_DEVICE = "wrong_device"
     WRONG_STRUCTURE = "wrong_structure"
     WRONG_TYPE = "wrong_type"
-    WRONG_GRADIENT = "wrong_gradient"
     UNWRITTEN_OUTPUT = "unwritten_output"
     NONDETERMINISTIC = "nondeterministic"
     INPUT_MUTATED = "input_mutated"
@@ -172,7 +171,6 @@ class Timing:
     attested_ns: float | None = None
     """Time per call by the judge's clock: of rounds behind its gate; on a CPU of requests less their overhead."""
     attested_half_width_ns: float | None = None
-    """Largest error of `attested_ns`."""
     attestation: str = "none"
     """`held`, `weak` (waits for the device, or too short to attest on a CPU) or `none`."""
     wall_ns: float | None = None
@@ -286,6 +284,8 @@ class ResultRow:
     """The class or function that was judged, if it is not `ModelNew`."""
     case: str
     """Name of the case."""
+    timed: str
+    """`forward`, or `forward+backward`, whose case is named `CASE+backward`."""
     overrides: str
     """The case's constants as JSON, those of `--set` included."""
     process: int

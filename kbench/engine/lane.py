@@ -206,4 +206,4 @@ def _smaller(task: Task) -> Case | None:
     """Return the problem's case `small`, unless it is the one that does not fit, or is judged as well."""
     case = case_selection.small_case(task.problem, task.options)
     judged = [other.overrides for other in (task.case, *task.cases)]
-    return None if case is None or case.overrides in judged else case
+    return None if case is None or case.overrides in judged else case_selection.like(case, task.case)

@@ -10,6 +10,7 @@ from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import UsageError
 from kbench.core.events import MeasuringOptions, RunOptions
 from kbench.core.levels import Level, require_codes
+from kbench.core.timed import FORWARD, timed_of
 from kbench.devices import selection
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
@@ -30,6 +31,8 @@ def options_from(settings: Settings, **given: Any) -> RunOptions:
 
 def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
     """Return the options for this device, with its budget. Raises UsageError for an option that it does not support."""
+    if options.mode == "graph" and (options.backward or any(timed_of(case) != FORWARD for case in options.cases)):
+        raise UsageError("`--mode graph` records forward passes only", "leave it out, or time no backward pass")
     if options.mode == "graph" and not backend(device.kind).replays_graphs:
         raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
     return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S[device.kind])

@@ -20,6 +20,7 @@ from kbench.core.model import (
     Sample,
     Timing,
 )
+from kbench.core.timed import timed_of
 from kbench.core.version import __version__
 from kbench.engine.task import TaskVerdict
 from kbench.storage import rows as rowmaker
@@ -86,6 +87,7 @@ def make_row(provenance: dict[str, Any], verdict: TaskVerdict) -> ResultRow:
         solution_path=solution.recorded_path,
         entry="" if solution.builtin else solution.variant,
         case=case.name,
+        timed=timed_of(case.name),
         overrides=json.dumps(case.overrides, sort_keys=True, default=str),
         process=len(verdict.results) - 1,
         status=failed.status if failed else "passed",

@@ -28,6 +28,7 @@ from kbench.core.events import (
 )
 from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Peaks, ResultRow, Status
+from kbench.core.timed import FORWARD, timed_of
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
@@ -88,7 +89,6 @@ def run(
             device=device.kind,
             processes=1 if options.verify_only else options.processes,
             at_most=1 if options.verify_only else options.max_processes,
-            backward=options.backward,
         )
         scratch = stack.enter_context(work_folder())
         files = stack.enter_context(run_files(problem, solutions, options, scratch, arguments, resumed))
@@ -256,6 +256,7 @@ class Opening:
     ) -> Iterator[LargeCases]:
         """Report large cases before anything of them is allocated."""
         small = case_selection.small_case(problem, self._options)
+        cases = tuple(case for case in cases if timed_of(case.name) == FORWARD) or cases
         asked = cases if small is None else (*cases, small)
         sizes, memory_bytes = evaluator.call_bytes(asked, solutions)
         known = [

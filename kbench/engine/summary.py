@@ -10,6 +10,7 @@ from kbench.core.budget import advice
 from kbench.core.events import Judged
 from kbench.core.model import Environment, Finding, FindingKind, Outcome, Passed, Status
 from kbench.core.stats import process_estimate, ratio_interval, timings_interval, weighted_mean
+from kbench.core.timed import FORWARD, timed_of
 from kbench.engine.ladder import counts_as_failure
 from kbench.engine.rows import rows_of
 from kbench.engine.task import TaskVerdict
@@ -201,7 +202,7 @@ def summarise(
     statuses = Counter(verdict.status.value for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
     levels = Counter(verdict.level or "none" for verdict in judged)
-    scores = [_score(verdict) for verdict in judged]
+    scores = [_score(verdict) for verdict in judged if timed_of(verdict.task.case.name) == FORWARD]
     fresh = [verdict for verdict in verdicts if not verdict.resumed]
     stage_s: Counter[str] = Counter()
     for verdict in fresh:

@@ -11,6 +11,7 @@ from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
 from kbench.core.events import REFERENCE, REFERENCE_STAGES, RunOptions, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
+from kbench.core.timed import timed_of
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
 from kbench.process.channel import encode_constants
@@ -122,8 +123,8 @@ class UnitResult(OutcomeProperties):
 
 
 def key_of(case: Case) -> str:
-    """Return the constants of a case as a key."""
-    return repr(sorted(case.overrides.items()))
+    """Return the constants and passes of a case as a key."""
+    return f"{timed_of(case.name)} {sorted(case.overrides.items())!r}"
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:

@@ -15,6 +15,7 @@ from kbench.catalog.case_selection import Rehearsal
 from kbench.catalog.registry import Entry
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
+from kbench.core.timed import FORWARD
 from kbench.devices import admission
 from kbench.devices.backend import backend
 from kbench.host import cache_bounds, nursery_process
@@ -150,12 +151,12 @@ class Builder:
         for number, (key, case) in enumerate(cases.items()):
             optional = not calls
             try:
-                found = self._construct(child, entry, case.overrides)
+                found = self._construct(child, entry, case.overrides, timed=case.timed)
                 compiler = compiler or found.compiler
                 if calls or (number == 0 and not found.extensions):
                     turns.enter_context(self._turn.taken)
                     with self._turn.computing(child):
-                        called = self._rehearse(child, case.overrides, layouts=case.layouts)
+                        called = self._rehearse(child, case.overrides, timed=case.timed, layouts=case.layouts)
                     calls = calls or bool(called.compiler) or called.extensions > found.extensions
                     compiler = compiler or called.compiler
                     if not called.lives:
@@ -209,10 +210,12 @@ class Builder:
         child.request(setup, timeout_s=limit_s)
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
-    def _case(self, overrides: Mapping[str, Any]) -> Message:
-        return {"problem": str(self._problem.path), "overrides": encode_constants(overrides)}
+    def _case(self, overrides: Mapping[str, Any], timed: str = FORWARD) -> Message:
+        return {"problem": str(self._problem.path), "overrides": encode_constants(overrides), "timed": timed}
 
-    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> Compiled:
+    def _construct(
+        self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, timed: str = FORWARD, built: bool = False
+    ) -> Compiled:
         """Import and construct; return what was compiled. `built`: extensions are loaded as they are."""
         limits = self._context.options.limits
         compiling = False
@@ -228,7 +231,7 @@ class Builder:
             "path": str(entry.path),
             "builtin": entry.builtin or "",
             "entry": entry.attribute,
-            **self._case(overrides),
+            **self._case(overrides, timed),
             "allow_tf32": self._context.options.allow_tf32,
             "built": built,
         }
@@ -242,9 +245,11 @@ class Builder:
                 status, verb, limit = Status.BUILD_TIMEOUT, "compile", limits.build_s
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
 
-    def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> Compiled:
+    def _rehearse(
+        self, child: Child, overrides: Mapping[str, Any], *, timed: str = FORWARD, layouts: bool = False
+    ) -> Compiled:
         """Call the model once; return what was compiled. The process need not survive other layouts."""
-        message = {"op": "rehearse", **self._case(overrides), "layouts": layouts}
+        message = {"op": "rehearse", **self._case(overrides, timed), "layouts": layouts}
         limit = self._context.options.limits.build_s
         called: Compiled | None = None
 

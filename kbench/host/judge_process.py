@@ -20,6 +20,7 @@ from kbench.catalog.shapes import Derived
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
+from kbench.core.timed import timed_of
 from kbench.devices import admission
 from kbench.devices.backend import backend
 from kbench.host import nursery_process
@@ -175,7 +176,7 @@ class JudgeProcess:
     def open(self, problem: Entry, case: Case) -> OpenedCase:
         """Have the judge load the problem. Raises ChildError if the problem fails or is too large."""
         try:
-            answer = self._within_limits(about("open", problem, case.overrides))
+            answer = self._within_limits(about("open", problem, case.overrides) | {"timed": timed_of(case.name)})
         except ChildError as error:
             if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
                 raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error

@@ -18,6 +18,7 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, findings, parse
+from kbench.core.timed import timed_of
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
@@ -170,8 +171,9 @@ class Watched(BelowTool):
         home = self._context.scratch / f"sanitizer-{entry.name[:40]}"
         report = home / "report.txt"
         below = home, entry, artefacts, case, (self._command(path, report), ENVIRONMENT, LIMIT_S)
+        call = functools.partial(self._rehearse, overrides=case.overrides, timed=timed_of(case.name))
         try:
-            with self.called(*below, lambda child: self._rehearse(child, case.overrides)) as (child, error, has_ended):
+            with self.called(*below, call) as (child, error, has_ended):
                 complaint = f"{error.status.value}: {error.reason}" if error is not None else ""
                 keep_manifest(entry.path, entry.variant, child.observed)
                 text = head_of(report, MOST_TEXT) or child.log
@@ -193,7 +195,8 @@ def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int 
     if not known:
         return None
     name = next(iter(known))
-    return case if name == case.name else Case(name=name, overrides=known[name])
+    small = case_selection.like(Case(name=name, overrides=known[name]), case)
+    return case if small.name == case.name else small
 
 
 def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:

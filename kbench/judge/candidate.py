@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from kbench.build import cache
 from kbench.catalog.problem import OPENING, Step
 from kbench.core.errors import PluginError
 from kbench.core.model import Status
+from kbench.core.timed import BACKWARD, FORWARD
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.clock.readings import Reply, RoundOptions
@@ -117,7 +118,7 @@ class Candidate(WorkerLink):
         """Give the worker the arena and the reference's parameters, as the plan says."""
         message, fds = arena.describe(self._config.options.mode)
         unmatched: Message = {} if self.matches else {"weights": []}
-        message |= {"fresh": reference.reshapes, **unmatched}
+        message |= {"fresh": reference.reshapes, "gradients": self._gradients(reference), **unmatched}
         self._ask(message, fds)
         self._called, self._arena = False, arena
         if self.matches and not self._is_compared:
@@ -242,14 +243,18 @@ class Candidate(WorkerLink):
         """True if its parameters match the reference's, so that they can be set from outside."""
         return self.weights in {"name", "order"}
 
-    def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
-        """Run forward and backward in the worker; return for each gradient whether it was delivered."""
-        backend(self._config.device).synchronize()
-        theirs = [self._theirs.get(name, name) for name in names]
-        message = {"op": "backward", "slot": slot, "names": theirs, "first_gradient": first_gradient}
-        answer = self._ask(message, timeout_s=4 * self.limit_s)
-        with self.understood():
-            return [bool(given) for given in list_of(answer, "given", gradients)]
+    def _gradients(self, reference: Reference) -> Message | None:
+        """Return the gradients that calls return, with its own names of parameters. Raises RefusalError."""
+        asked = reference.gradients
+        if asked is not None and asked.parameters and self.weights == "seed":
+            reason = "parameters match the reference's by seed only, so their gradients have no names: use its names"
+            # After calls at another shape, it is a lack of this one.
+            raise RefusalError(Status.WRONG_STRUCTURE if self.calls else Status.NOT_VERIFIED, reason, self.log)
+        if asked is None:
+            return None
+        return asdict(
+            replace(asked, parameters={of: self._theirs.get(our, our) for of, our in asked.parameters.items()})
+        )
 
     def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
         """Call the model once under the profiler; return its activities, as they came, and the numbers."""
@@ -282,7 +287,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
     except PluginError:  # the worker makes arguments that are no JSON itself, from the same file and seed
         tree, leaves = None, []
     specs, nbytes = lay_out(leaves)
-    example, blanks = encoded(reference.blank)
+    example, blanks = encoded(reference.blank[: -1 if reference.gradients else None])
     block = Block.allocate(nbytes, config.device)
     for leaf, place in zip(leaves, specs, strict=True):
         view(place, block.bytes).copy_(leaf)
@@ -293,6 +298,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "entry": spec.entry,
         "problem": spec.problem,
         "overrides": encode_constants(reference.overrides),
+        "timed": FORWARD if reference.gradients is None else BACKWARD,
         "allow_tf32": config.options.allow_tf32,
         "eval_mode": reference.eval_mode,
         "construct_on": reference.constructs_on,

@@ -25,7 +25,7 @@ from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import FEW_REPEATS, REPEATS, SEEDS, Battery
-from kbench.judge.verify.checks import GRADIENTS, On, beyond_task, resembling
+from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
 from kbench.judge.verify.wrong_answers import explain
@@ -115,14 +115,13 @@ class Evaluation:
         trial = self._verify_task(trial)
         self._level = Level.TASK
         if required is Level.TASK:
-            self._levels.try_all([GRADIENTS] if assignment.options.backward else [])
             return
         if assignment.underived:
             message = f"verified at the problem's own shape only: {assignment.underived}"
             self._battery.note("shapes_not_derived", message)
         self._levels.note_unmatched()
         try:
-            self._levels.try_all(beyond_task(backward=assignment.options.backward))
+            self._levels.try_all(beyond_task())
         except RefusalError:
             self._level = None
             raise

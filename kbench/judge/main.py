@@ -116,6 +116,7 @@ class JudgeService(JudgeState):
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
+        self._timed = message["timed"]
         torch.set_num_threads(self._config.threads)
         self._free_case()
         self._is_alone, self._waited_s = False, 0.0

@@ -14,6 +14,7 @@ from kbench.build.extensions import ExtensionBuilds
 from kbench.build.observation import Observation
 from kbench.catalog import problem as problems
 from kbench.catalog.problem import OwnTime
+from kbench.core.timed import FORWARD
 from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
@@ -64,6 +65,7 @@ class JudgeState:
         self._reference: Reference | None = None
         self._problem = Path()
         self._overrides: dict[str, Any] = {}
+        self._timed = FORWARD
         self._others: dict[str, Reference] = {}
         self._memory: contextlib.ExitStack | None = None
         """Holds the lock of the device's memory while a case is open."""
@@ -115,7 +117,7 @@ class JudgeState:
         other = {} if overrides == self._overrides else overrides
         self._where = ", ".join(f"{name}={value!r}" for name, value in other.items())
         options = self._config.options
-        modes = {"allow_tf32": options.allow_tf32, "eval_mode": options.eval_mode}
+        modes: dict[str, Any] = {"allow_tf32": options.allow_tf32, "eval_mode": options.eval_mode, "timed": self._timed}
         return Reference(self._problem, overrides, self.device, report=self.report_step, **modes)
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:

@@ -65,7 +65,7 @@ class Pivot:
             rows.setdefault((*marked, case) if is_timed else (*marked,), []).append(case)
         lines = [[_cases(cases, len(self.cells)), *texts[: len(names)]] for texts, cases in rows.items()]
         means = [self.run.shown_speedup_of(name) for name in names]
-        if set(means) != {units.ABSENT}:
+        if set(means) != {units.ABSENT} and any(len(self.run.counted(name)) > 1 for name in names):
             lines.append([self.run.mean_name, *(mean + pad for mean in means)])
         columns = [Column(title="case"), *(Column(title=one_line(name) + pad, right=True) for name in names)]
         return Table(columns=columns, rows=lines, strong=frozenset(strong))
@@ -123,7 +123,8 @@ class Pivot:
         text = f"{best} is the fastest in {count} of {len(self.cells)} cases."
         means = {name: self.run.shown_speedup_of(name) for name in self.run.solutions}
         known = ", ".join(f"{name} {mean}" for name, mean in means.items() if mean != units.ABSENT)
-        return f"{text} {self.run.mean_name.capitalize()}s over {self.baseline}: {known}." if known else text
+        mean = self.run.mean_name.capitalize().replace("mean", "means")
+        return f"{text} {mean} over {self.baseline}: {known}." if known else text
 
 
 def pivot_of(run: RunSummary) -> Pivot | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kbench.core.events import Waiting
 from kbench.core.explain import CAUSES, explain
 from kbench.core.model import Environment, FindingKind, ResultRow
+from kbench.core.timed import BACKWARD, FORWARD
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
@@ -116,11 +117,18 @@ def headline(run: RunSummary) -> str:
     if not timed:
         return f"{counted}."
     if len(run.problems) < 2 and len(run.solutions) == 1 and run.speedup is not None:
-        return f"{counted}: {run.shown_speedup_of(run.solutions[0])} the reference's speed ({run.mean_name})."
+        return f"{counted}: {_means(run, run.solutions[0])}."
     best, name = max(timed, key=lambda each: each[0].speedup or 0.0)
     at = f" on case {best.case}" if len({case.case for case in run.cases}) > 1 else ""
     named = f"The fastest is {name}" if len(timed) > 1 else name
     return f"{counted}. {named}{at}: {_measured(best)}"
+
+
+def _means(run: RunSummary, solution: str) -> str:
+    speed, both = (run.shown_speedup_of(solution, timed) for timed in (FORWARD, BACKWARD))
+    passes = f" in {FORWARD}, {both} in {BACKWARD}" if run.counted(solution, BACKWARD) else ""
+    mean = f" ({run.mean_name.removesuffix(' (forward)')})" if len(run.counted(solution)) > 1 else ""
+    return f"{speed} the reference's speed{passes}{mean}"
 
 
 def sentence(case: CaseSummary) -> str:

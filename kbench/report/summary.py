@@ -12,6 +12,7 @@ from kbench.core.levels import Level, level_in_words
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
 from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios, weighted_mean
+from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.report import units
 from kbench.storage.results import CaseKey
 from kbench.storage.rows import constants_of
@@ -231,7 +232,7 @@ class RunSummary:
 
     @property
     def speedup(self) -> float | None:
-        """Geometric mean over the cases of a run's one solution; None if any case failed or has no time."""
+        """Geometric mean over the cases of a run's one solution (`speedup_of`)."""
         return self.speedup_of(self.solutions[0]) if len(self.solutions) == 1 else None
 
     @property
@@ -239,9 +240,14 @@ class RunSummary:
         """The constants of each case that changes any."""
         return {case.case: case.constants for case in self.cases if case.constants}
 
-    def speedup_of(self, solution: str) -> float | None:
+    def counted(self, solution: str, timed: str = FORWARD) -> list[CaseSummary]:
+        """Return the cases of a solution that a mean counts: those that time these passes, unless skipped."""
+        own = [case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED]
+        return [case for case in own if timed_of(case.case) == timed]
+
+    def speedup_of(self, solution: str, timed: str = FORWARD) -> float | None:
         """Geometric mean of a solution's speed-ups; None if it failed any case: that is no speed-up."""
-        cases = [case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED]
+        cases = self.counted(solution, timed)
         values = [case.speedup for case in cases if case.passed and case.speedup is not None]
         weights = [case.weight for case in cases]
         return weighted_mean(values, weights) if values and len(values) == len(cases) else None
@@ -249,12 +255,12 @@ class RunSummary:
     @property
     def mean_name(self) -> str:
         """Name of the mean over its cases, which names weights if there are any."""
-        return "weighted geometric mean" if len({case.weight for case in self.cases}) > 1 else "geometric mean"
+        return mean_name([case.case for case in self.cases], [case.weight for case in self.cases])
 
-    def shown_speedup_of(self, solution: str) -> str:
+    def shown_speedup_of(self, solution: str, timed: str = FORWARD) -> str:
         """Write the mean with the confirmed digits of its least certain case."""
-        mean = self.speedup_of(solution)
-        cases = [case for case in self.cases if case.solution == solution and case.passed]
+        mean = self.speedup_of(solution, timed)
+        cases = [case for case in self.counted(solution, timed) if case.passed]
         noises = [case.noise for case in cases if case.alone]
         known = [noise for noise in noises if noise is not None]
         low = high = None

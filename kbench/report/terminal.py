@@ -83,7 +83,7 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
         for row, case in zip(rows_of(run, walls_apart=verbosity > 0), run.cases, strict=True)
     ]
     for name in run.solutions:
-        if sum(case.solution == name for case in run.cases) > 1 and run.speedup_of(name) is not None:
+        if len(run.counted(name)) > 1 and run.speedup_of(name) is not None:
             mean = {"solution": name, "case": run.mean_name, ">speed-up": run.shown_speedup_of(name)}
             rows.append(dict.fromkeys(rows[0], "") | mean)
     first = (">reference", ">worst", ">bandwidth", ">arithmetic", ">peak")

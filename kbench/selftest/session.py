@@ -231,7 +231,7 @@ class FixtureRunner:
         problem = registry.find_problem(problem_path(self._staged, fixture.problem), settings)
         found = registry.find_solution(problem, self._staged / fixture.source, settings, entry=fixture.entry)
         cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
-        return tasks_of(problem, [replace(found, name=fixture.name)], cases[:1], options, device)[0]
+        return tasks_of(problem, [replace(found, name=fixture.name)], cases[options.backward :][:1], options, device)[0]
 
     def _check(self, fixture: Fixture, judged: Judged) -> Checked:
         escapes, outcome = self._canaries.happened(fixture.effects), judged.outcome

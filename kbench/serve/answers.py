@@ -11,7 +11,6 @@ LONGEST_MESSAGE = 4000
 QUOTING = frozenset(
     {
         Status.WRONG_VALUE,
-        Status.WRONG_GRADIENT,
         Status.UNWRITTEN_OUTPUT,
         Status.NONDETERMINISTIC,
         Status.BELOW_LEVEL,

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self, get_type_hints
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.levels import unknown_word
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status, Timing
+from kbench.core.timed import FORWARD, timed_of
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LISTING, samples_path
 
@@ -60,6 +61,8 @@ def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
         word = unknown_word(values[level], values[codes])
         if word is not None:
             raise csvfile.refuse(path, f"has `{word[:40]}` as `{level}` or in `{codes}` in line {number}")
+    if values["timed"] != timed_of(values["case"]):
+        raise csvfile.refuse(path, f"has `{values['timed'][:40]}` as `timed` of another case in line {number}")
     for column in ("gpu_name", "gpu_uuid"):
         if len(values[column]) > LONGEST_NAME:
             raise csvfile.refuse(path, f"has {len(values[column])} characters as `{column}` in line {number}")
@@ -73,6 +76,9 @@ NAME_COLUMNS = frozenset(name for name, kind in ROW_TYPES.items() if kind is str
 """Columns whose text is one line; a reason may have several."""
 TIMING_COLUMNS = ("timer", "l2", "attested_ns", "attested_half_width_ns", "attestation", "wall_ns", "ref_wall_ns")
 """Columns that are fields of a `Timing` as well."""
+
+LATER_COLUMNS = {"timed": FORWARD}
+"""Columns that older files of this schema lack, with what their rows have there."""
 
 GroupKey = tuple[str, str, str, int]
 """(problem, solution, case, process): the key of one row and its samples."""
@@ -259,6 +265,12 @@ def read_rows(path: Path) -> list[ResultRow]:
         raise csvfile.refuse(path, "is empty")
     (_, header), *rest = lines
     _require_schema(path, header, rest)
+    for name, value in LATER_COLUMNS.items() if header else ():
+        if name not in header:
+            place = ROW_COLUMNS.index(name)
+            header.insert(place, name)
+            for _, cells in rest:
+                cells.insert(place, value)
     csvfile.require_columns(path, header, ROW_COLUMNS)
     return [_parse_row(path, number, cells) for number, cells in rest]
 

@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import backend_of
 from kbench.devices.timer import tensor_leaves
-from kbench.process.autograd import differentiable, owned
 from kbench.process.channel import as_text, flatten
 from kbench.process.shared_memory import layout_of
-from kbench.worker.stages import Stage
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,38 +36,6 @@ def deliver(output: Any, targets: "Sequence[Tensor]", arguments: Sequence[Any]) 
         if target is not None and exact and fits(leaf, target):
             target.copy_(leaf)
     return described
-
-
-def deliver_gradients(
-    model: Any,
-    inputs: Sequence[Any],
-    parameters: "Sequence[Tensor]",
-    *,
-    seeds: "Sequence[Tensor]",
-    targets: "Sequence[Tensor]",
-) -> list[bool]:
-    """Run forward and backward; copy the gradients of inputs and parameters to the targets, and return which fit."""
-    import torch
-
-    arguments = [
-        a.detach().clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
-        for a in inputs
-    ]
-    wanted = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad] + [*parameters]
-    for leaf in wanted:
-        leaf.grad = None
-    with torch.enable_grad(), Stage("forward"):
-        pairs = differentiable(model(*owned(arguments)), seeds)
-        if pairs:
-            torch.autograd.backward([output for output, _ in pairs], [seed.clone() for _, seed in pairs])
-    given = []
-    for leaf, target in zip(wanted, targets, strict=True):
-        gradient: Any = leaf.grad
-        leaf.grad = None
-        given.append(gradient is not None and gradient.shape == target.shape)
-        if given[-1]:
-            target.copy_(gradient)
-    return given
 
 
 def places_of(output: Any) -> list[list[Any]]:

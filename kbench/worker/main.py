@@ -10,21 +10,24 @@ import importlib
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from kbench.catalog.containers import over_leaves
 from kbench.catalog.script import set_caller_folder
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
 from kbench.devices.timer import Timer, poison_pool
+from kbench.process.autograd import Gradients, detached, gradients_of
 from kbench.process.channel import Channel, Message, PeerGoneError, decode_tree
 from kbench.process.layouts import layouts_of, misaligned
 from kbench.process.shared_memory import Block, TensorSpec, view
 from kbench.worker import call_trace, solution
 from kbench.worker.confinement import restrict
-from kbench.worker.delivery import bytes_of, deliver, deliver_gradients, places_of
+from kbench.worker.delivery import bytes_of, deliver, places_of
 from kbench.worker.observed_solution import ObservedSolution
 from kbench.worker.queued_calls import CallQueue, queue_calls
 from kbench.worker.stages import Stage, describe
@@ -58,6 +61,8 @@ class Worker:
         """Overrides of the case that the model was last constructed for."""
         self._observed = ObservedSolution()
         self._fresh = False  # whether each call gets tensor objects of its own
+        self._gradients: Gradients | None = None
+        """Gradients that a call returns beside its outputs; None if it runs forward only."""
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -151,16 +156,19 @@ class Worker:
             arguments, keywords = problem.init_inputs()
         self._construct(self._solution, arguments, keywords, seed=0)
         with self._observed.problem_code(self._solution):
-            inputs = problem.inputs(seed=0)
+            inputs, gradients = problem.inputs(seed=0), gradients_of(problem)
+        self._state = solution.state_of(self._model)
+        own = {name: name for name, t in self._state if t.requires_grad}
+        self._gradients = None if gradients is None else replace(gradients, parameters=own)
         with torch.no_grad():
             with Stage("forward"):
-                self._model(*inputs)
+                self._called(inputs)
                 backend(self._device).synchronize()
             if message.get("layouts"):
                 self._channel.send({"progress": "layouts", "n": message["n"], **self._observed.compiled()})
                 for _, changed, misalign in layouts_of(inputs):
                     with contextlib.suppress(Exception):
-                        self._model(*[misaligned(a) if misalign and torch.is_tensor(a) else a for a in changed])
+                        self._called([misaligned(a) if misalign and torch.is_tensor(a) else a for a in changed])
                 backend(self._device).synchronize()
         return self._observed.compiled()
 
@@ -207,6 +215,7 @@ class Worker:
             self.do_arguments({"slot": number, "arguments": message["arguments"]})
         self._weights = tensors(message["weights"])
         self._fresh = message["fresh"]
+        self._gradients = None if message["gradients"] is None else Gradients(**message["gradients"])
 
     def do_unbind(self, _message: Message) -> None:
         """Close the judge's memory and free the results, so that the next call finds memory as a first call does."""
@@ -344,7 +353,13 @@ class Worker:
             return deliver(result, self._outputs[slot] if copy else (), self._inputs[slot])
 
     def _forward(self, slot: int) -> Any:
-        return self._model(*(solution.renewed(self._inputs[slot]) if self._fresh else self._inputs[slot]))
+        inputs = over_leaves(self._inputs[slot], detached) if self._fresh else self._inputs[slot]
+        return self._called(inputs)
+
+    def _called(self, inputs: list[Any]) -> Any:
+        if self._gradients is None:
+            return self._model(*inputs)
+        return self._gradients.call(self._model, dict(self._state), inputs)
 
     def do_profile(self, message: Message) -> Message:
         """Call the model once under the profiler and deliver the result; answer with what ran on the device."""
@@ -363,15 +378,6 @@ class Worker:
             inputs = solution.problem_of(message, self._device).inputs(seed=0)
         with torch_no_grad():
             return call_trace.answer(self._model, inputs, self._device, counters=message["counters"])
-
-    def do_backward(self, message: Message) -> Message:
-        """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""
-        held, outputs, first = dict(self._state), self._outputs[message["slot"]], message["first_gradient"]
-        parameters = [held[name] for name in message["names"]]
-        inputs = self._inputs[message["slot"]]
-        given = deliver_gradients(self._model, inputs, parameters, seeds=outputs[:first], targets=outputs[first:])
-        backend(self._device).synchronize()
-        return {"given": given}
 
 
 def torch_no_grad() -> Any:

@@ -17,6 +17,8 @@ from kbench.catalog.constant_text import named_dtypes
 from kbench.catalog.device_first import device_first, moved
 from kbench.catalog.script import SourceLoader, begin, returning
 from kbench.core.errors import PluginError
+from kbench.core.timed import FORWARD
+from kbench.process import autograd
 from kbench.process.channel import Message, decode_constants, decode_tree, encode_constants
 from kbench.process.shared_memory import TensorSpec, layout_of
 
@@ -60,16 +62,6 @@ def _imported(name: str, path: Path) -> ModuleType:
     if not path.samefile(str(module.__file__)):
         raise ImportError(f"`{name}` is {module.__file__}, not {path}")
     return module
-
-
-def renewed(value: Any) -> Any:
-    """Return objects of their own for the same memory: a call changes the shape of its arguments in place."""
-    if isinstance(value, dict):
-        return {key: renewed(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        items = [renewed(item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value.detach() if hasattr(value, "untyped_storage") else value
 
 
 def constructor_of(module: ModuleType, entry: str) -> Any:
@@ -235,7 +227,7 @@ def arguments_of(message: Message, tensors: "Sequence[Tensor]", device: str) -> 
 def problem_of(message: Message, device: str) -> Any:
     """Load the problem that a message names, with its constants, unless it is the one that was loaded last."""
     with returning():
-        return _loaded(message["problem"], json.dumps(message["overrides"]), device)
+        return _loaded(message["problem"], json.dumps(message["overrides"]), device, message.get("timed", FORWARD))
 
 
 def cases_of(path: Path, device: str) -> Any:
@@ -254,7 +246,5 @@ def cases_of(path: Path, device: str) -> Any:
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(path: str, overrides: str, device: str) -> Any:
-    from kbench.catalog.problem import load
-
-    return load(Path(path), decode_constants(json.loads(overrides)), device)
+def _loaded(path: str, overrides: str, device: str, timed: str) -> Any:
+    return autograd.load(Path(path), decode_constants(json.loads(overrides)), device, timed=timed)

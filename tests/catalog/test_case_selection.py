@@ -6,6 +6,7 @@ import pytest
 import tiny_corpus
 
 from kbench.catalog import case_selection, registry
+from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.storage.settings import Settings
 
@@ -43,3 +44,23 @@ def test_shapes_are_derived_where_a_level_asks_for_some_that_the_problem_does_no
     problem = registry.find_problem(str(path), Settings())
     entry = registry.find_solution(problem, solution, Settings())
     assert case_selection.needs_derived_shapes(problem, entry, level) is needs
+
+
+@pytest.mark.parametrize(
+    ("asked", "backward", "found"),
+    [
+        ((), True, ["default", "default+backward"]),
+        (("wide", "default+backward"), False, ["wide", "default+backward"]),
+        (("wide+backward",), True, ["wide+backward"]),
+        (("*",), True, ["default", "default+backward", "wide", "wide+backward"]),
+        (("wide", "wide+backward"), False, ["wide", "wide+backward"]),
+    ],
+)
+def test_a_case_of_both_passes_follows_its_own(tmp_path: Path, asked, backward, found) -> None:
+    path = tmp_path / "scale.py"
+    path.write_text(PROBLEM)
+    problem = registry.find_problem(str(path), Settings())
+    cases = case_selection.select(problem, RunOptions(cases=asked, backward=backward), ())
+    assert [case.name for case in cases] == found
+    assert all(case.overrides == ({"shape": (4, 8)} if case.name.startswith("wide") else {}) for case in cases)
+    assert case_selection.set_by_hand(problem, "wide+backward", {"shape": [4, 8], "factor": 2}) == {"factor": 2}

@@ -1,6 +1,5 @@
 """What a run says while it goes on: which events leave a line, and what the live line shows."""
 
-import dataclasses
 import io
 import sys
 
@@ -37,7 +36,6 @@ OF_WHAT = "inputs, outputs and parameters"
         (Waiting(device="NVIDIA H200", holder="pid 7"), 0, "waiting for NVIDIA H200, in use by pid 7"),
         (ESTIMATE, 1, ""),
         (PLANNED, 0, "square · mine · cases  · on cpu"),
-        (dataclasses.replace(PLANNED, backward=True), 0, "square · mine · cases  · on cpu · values and gradients"),
         (
             LargeCases(
                 cases=(Forecast(device="cpu", case="full", call_bytes=7_516_000_000),),

@@ -141,8 +141,8 @@ class ModelNew(nn.Module):
     assert said(found["right"]) == "passed"
     outcome = found["wrong"].outcome
     assert isinstance(outcome, Failed)
-    assert outcome.status is Status.WRONG_GRADIENT
-    assert outcome.reason.startswith("the gradient of input 0 (`x`) is wrong: gradient[0, 0]: got ")
+    assert outcome.status is Status.WRONG_VALUE
+    assert outcome.reason.startswith("output['gradient of input 0 (`x`)'][0, 0]: got ")
 
 
 @pytest.mark.slow(seconds=15)

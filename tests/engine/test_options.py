@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
+
+from kbench.core.errors import UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.levels import Level
-from kbench.engine.options import options_from
+from kbench.devices.selection import DeviceChoice
+from kbench.engine.options import fit_to, options_from
 from kbench.storage.settings import RunSettings, Settings
 
 
@@ -26,3 +30,10 @@ def test_settings_hold_where_nothing_is_given():
         accept=("strides",),
         results_dir=Path("/r"),
     )
+
+
+@pytest.mark.parametrize("asked", [{"backward": True}, {"cases": ("small+backward",)}])
+def test_graphs_are_of_forward_only(asked):
+    cpu = DeviceChoice(kind="cpu", name="cpu", uuid="", key="cpu")
+    with pytest.raises(UsageError, match="`--mode graph` records forward passes only"):
+        fit_to(RunOptions(mode="graph", **asked), cpu)

@@ -49,6 +49,7 @@ def bound(
     candidate.weights, candidate._names = "name", ["w"]
     state = [("w", torch.ones(1) if ours is None else ours)]
     reference = SimpleNamespace(
+        gradients=None,
         state=lambda: state,
         model=SimpleNamespace(named_parameters=lambda: [] if is_buffer else state),
         reshapes=False,

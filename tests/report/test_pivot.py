@@ -176,3 +176,15 @@ def test_what_was_left_out_is_said():
         run_of(timed("a", "small"), unjudged=11)
     )
     assert "judges all" not in terminal.render_run(grid())
+
+
+def test_means_count_forward_only_and_say_so() -> None:
+    cases = [
+        replace(summarise(passed(name, case)), speedup=speedup)
+        for name in ("a", "b")
+        for case, speedup in (("small", 2.0), ("small+backward", 8.0), ("large", 2.0))
+    ]
+    run = RunSummary(problem="square", cases=tuple(cases))
+    assert run.speedup_of("a") == pytest.approx(2.0)
+    assert run.speedup_of("a", "forward+backward") == pytest.approx(8.0)
+    assert run.mean_name == "geometric mean (forward)"

@@ -445,3 +445,20 @@ def test_a_file_without_rows_is_to_be_restored(written: Path) -> None:
     with pytest.raises(ResultsError, match="holds no rows") as raised:
         read_run(written)
     assert f"git checkout -- {written}" in str(raised.value.hint)
+
+
+def test_a_row_of_a_file_without_the_column_is_of_forward(tmp_path) -> None:
+    with RunWriter(tmp_path, "old") as writer:
+        writer.append(make_row(samples=0))
+    lines = [line.split(",") for line in writer.csv_path.read_text().splitlines()]
+    place = lines[0].index("timed")
+    assert lines[1][place] == "forward"
+    writer.csv_path.write_text("".join(",".join([*cells[:place], *cells[place + 1 :]]) + "\n" for cells in lines))
+    assert [row.timed for row in read_run(writer.csv_path).rows] == ["forward"]
+
+
+def test_a_row_of_another_case_than_it_times_is_refused(tmp_path) -> None:
+    with RunWriter(tmp_path, "odd") as writer:
+        writer.append(replace(make_row(case="small", samples=0), timed="forward+backward"))
+    with pytest.raises(ResultsError, match="as `timed` of another case"):
+        read_run(writer.csv_path)

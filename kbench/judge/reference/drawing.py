@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.catalog.containers import fields_of, with_fields
+from kbench.catalog.containers import over_leaves
 from kbench.core.errors import PluginError
 from kbench.judge.reference import structure
 from kbench.judge.reference.structure import Structure
@@ -159,18 +159,6 @@ def transformed(leaf: Any, change: Transform) -> Any:
         return change(leaf)
     reach = torch.finfo(leaf.dtype)
     return change(leaf.float()).clamp(reach.min, reach.max).to(leaf.dtype)
-
-
-def over_leaves(value: Any, change: Transform) -> Any:
-    """Return a value with `change` applied to everything in it, however deep in containers (`fields_of`)."""
-    if isinstance(value, dict):
-        return {key: over_leaves(item, change) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        items = [over_leaves(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if fields := fields_of(value):
-        return with_fields(value, {name: over_leaves(item, change) for name, item in fields.items()})
-    return change(value)
 
 
 def leaves_of(value: Any) -> list[Any]:

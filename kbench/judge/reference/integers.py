@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kbench.catalog.containers import over_leaves
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import structure
-from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_leaves, over_tensors
+from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_tensors
 from kbench.numerics.operators import OperatorMode
 
 MOST_ELEMENTS = 1 << 24

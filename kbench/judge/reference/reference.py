@@ -15,6 +15,7 @@ from torch import Tensor
 from kbench.catalog import problem as problems
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
+from kbench.core.timed import FORWARD
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
@@ -56,6 +57,7 @@ from kbench.judge.reference.oracle import (
     of_entries,
 )
 from kbench.numerics import elements
+from kbench.process.autograd import gradients_of, load
 from kbench.process.channel import flatten
 from kbench.process.child_error import is_of_the_device
 
@@ -78,6 +80,7 @@ class Reference:
         *,
         allow_tf32: bool,
         eval_mode: bool = False,
+        timed: str = FORWARD,
         report: problems.TellStep = problems.unheard,
         oracle_elements: int = ORACLE_ELEMENTS,
     ):
@@ -87,7 +90,8 @@ class Reference:
         self.oracle_elements = oracle_elements
         self.decides = True
         """False if the first call of `boundaries` saw no rounding and no comparison in the reference."""
-        self.problem = problems.load(path, overrides, device, report)
+        self.problem = load(path, overrides, device, report, timed=timed)
+        self.gradients = gradients_of(self.problem)
         self.init_seed = secrets.randbits(31)
         self.model = self.problem.model(self.init_seed)
         self.constructs_on = self.problem.places["Model"]  # device on which both sides draw their parameters
@@ -263,10 +267,10 @@ class Reference:
         self.keeps_weights = True
 
     def is_small(self, expected: Expected) -> bool:
-        """Return whether inputs and outputs are few enough to be computed in fp64 as a whole."""
+        """Return whether fp64 computes inputs and outputs as a whole: they are few, or gradients summed over them."""
         total = sum(t.numel() for t in expected.judged.values())
         total += sum(a.numel() for a in expected.recalled() if hasattr(a, "numel"))
-        return total <= self.oracle_elements
+        return total <= self.oracle_elements or self.gradients is not None
 
     def oracle(self, expected: Expected, worst: Tensor | None = None) -> Pieces | None:
         """Return fp64 outputs for the whole batch, or for the entries whose `worst` error misses the contract, or some.

@@ -16,7 +16,6 @@ from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import FATAL, STRAY_WRITES
 from kbench.judge.verify.battery import LAYOUTS, Battery
-from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.variations import (
     GLANCES,
     MIXED,
@@ -124,10 +123,7 @@ def _few_places(draws: int, on: On) -> LevelCheck:
     return LevelCheck(lack="values", on=on, make=make, applies=lambda _, reference: few_places(reference.inputs))
 
 
-GRADIENTS = LevelCheck(lack="", on=On.OWN, make=lambda _, trial: check_gradients(trial), fatal=frozenset(Status))
-
-
-def beyond_task(*, backward: bool) -> list[LevelCheck]:
+def beyond_task() -> list[LevelCheck]:
     """Return the checks of the levels beyond `task`, in their order."""
 
     def follows(candidate: Candidate, _: Reference) -> bool:
@@ -144,7 +140,6 @@ def beyond_task(*, backward: bool) -> list[LevelCheck]:
         LevelCheck(lack="values", on=On.OWN, make=lambda battery, trial: battery.vary(trial, MIXED), is_mixed=True),
         _few_places(GLANCES, On.OWN),
         of_values(secrets.choice(VALID), On.OWN_SHORT, if_mixed=True),
-        *([GRADIENTS] if backward else []),
         LevelCheck(lack="cases", on=On.CASES, make=Battery.essentials),
         LevelCheck(lack="shapes", on=On.DERIVED, make=Battery.essentials, fatal=FATAL - STRAY_WRITES),
         LevelCheck(lack="shapes", on=On.LARGER, make=Battery.right_once, fatal=FATAL - STRAY_WRITES),

@@ -80,7 +80,7 @@ def render_run(
 
 
 def _means(run: RunSummary) -> str:
-    if len({case.case for case in run.cases}) == 1:
+    if all(len(run.counted(name)) < 2 for name in run.solutions):
         return ""
     means = ", ".join(f"{name} {run.shown_speedup_of(name)}" for name in run.solutions)
     return f"{run.mean_name.capitalize()} over cases: {means}"

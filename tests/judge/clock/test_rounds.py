@@ -227,7 +227,7 @@ def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
 
     first = Expected(arguments=arguments(0), leaves=[("output", torch.empty(SIZE))])
     arena = Arena(first, [], "cpu", queued=True, lends=lends, slots=1 if lends else None)
-    reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=())
+    reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=frozenset(), gradients=None)
     made = Known(reference, Worker(arena), arena)  # type: ignore[arg-type]
     made.checked = []
     made.candidate.draws_numbers = draws_numbers  # type: ignore[attr-defined]

@@ -137,7 +137,7 @@ def test_long_calls_are_few_and_a_smaller_shape_has_the_others(monkeypatch, aske
 
     monkeypatch.setattr(Battery, "essentials", fails)
     tried = levels([{"n": 1}], is_long=is_long)
-    tried.try_all(beyond_task(backward=False))
+    tried.try_all(beyond_task())
     most = "own" if fails_at else "small"
     values = [(f"vary {variation.name}", most) for variation in VARIATIONS]
     last = [("kept_results", most), *[("laid_out", "own" if fails_at else "small")] * 3, ("updated_in_place", most)]
@@ -157,7 +157,7 @@ def test_weights_that_are_not_followed_are_not_tried_again(monkeypatch, asked) -
 
     tried = levels([{"n": 1}])
     monkeypatch.setattr(Battery, "weights", stale)
-    tried.try_all(beyond_task(backward=False))
+    tried.try_all(beyond_task())
     assert tuple(sorted(tried.lacks)) == ("frozen_weights",)
     assert not {"small_weights", "updated_in_place"} & set(dict(asked))
 
@@ -230,7 +230,7 @@ def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
     tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
     monkeypatch.setattr(Battery, name, missing([excess] * NARROW_DRAWS))
     lack = {"laid_out": "strides", "updated_in_place": "weights_in_place"}[name]
-    tried.try_all([check for check in beyond_task(backward=False) if check.lack == lack])
+    tried.try_all([check for check in beyond_task() if check.lack == lack])
     assert tuple(sorted(tried.lacks)) == (() if held else (lack,))
 
 
@@ -250,7 +250,7 @@ def test_values_of_all_kinds_together_are_values_too(monkeypatch, asked, wrong_o
 
     monkeypatch.setattr(Battery, "vary", fails)
     tried = levels([{"n": 1}])
-    tried.try_all(beyond_task(backward=False))
+    tried.try_all(beyond_task())
     assert tuple(sorted(tried.lacks)) == lacks
     calls = [name for name, at in asked if name.startswith("vary") and at == "own" and "mixed" not in name]
     assert len(calls) == (10 if own == 9 else 1)
@@ -260,7 +260,7 @@ def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_
     tried = levels(derived=[{"n": n} for n in range(5)])
     made = iter((reference("long"), reference("short"), reference("larger"), None, reference("larger still")))
     tried._judge.derived = lambda _: next(made)  # type: ignore[method-assign]
-    tried.try_all(beyond_task(backward=False))
+    tried.try_all(beyond_task())
     assert [what for what in asked if what[0] in {"essentials", "right_once"}] == [
         ("essentials", "long"),
         ("essentials", "short"),
@@ -276,11 +276,11 @@ def test_a_shape_on_which_the_reference_raises_later_is_skipped(monkeypatch, ask
 
     monkeypatch.setattr(Battery, "essentials", raises)
     tried = levels(derived=[{"n": 1}])
-    tried.try_all(beyond_task(backward=False))
+    tried.try_all(beyond_task())
     assert [finding.code for finding in tried._battery.findings] == ["skipped_shape"]
     assert not tried.lacks
     with pytest.raises(ReferenceRaisedError):
-        levels([{"n": 1}]).try_all(beyond_task(backward=False))
+        levels([{"n": 1}]).try_all(beyond_task())
 
 
 @pytest.mark.parametrize("status", [Status.INPUT_MUTATED, Status.NONDETERMINISTIC, Status.EXITED, Status.CRASHED])
@@ -291,7 +291,7 @@ def test_what_a_kernel_does_outside_its_tensors_at_another_shape_is_no_refusal(m
     monkeypatch.setattr(Battery, "right_once", writes_everywhere)
     monkeypatch.setattr(Battery, "essentials", writes_everywhere)
     tried = levels(derived=[{"n": n} for n in range(3)])
-    tried.try_all(beyond_task(backward=False))
+    tried.try_all(beyond_task())
     assert tuple(sorted(tried.lacks)) == ("shapes",)
 
 

@@ -1,0 +1,66 @@
+"""Calls of forward and backward: which gradients they return, and in whose memory."""
+
+import copy
+
+import pytest
+import torch
+
+from kbench.core.timed import BACKWARD
+from kbench.process.autograd import OUTPUT, gradients_of, load
+
+TEXT = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x, index, y):
+        BODY
+
+def get_inputs():
+    return [torch.randn(3, 4), torch.arange(3), torch.randn(3, 4)]
+"""
+INPUTS = ["gradient of input 0 (`x`)", "gradient of input 2 (`y`)"]
+
+
+def made(tmp_path, body: str):
+    path = tmp_path / "problem.py"
+    path.write_text(TEXT.replace("BODY", body))
+    problem = load(path, {}, "cpu", timed=BACKWARD)
+    return problem, problem.model(0), problem.inputs(1)
+
+
+def test_gradients_are_those_of_autograd_also_in_a_wider_copy(tmp_path):
+    problem, model, (x, index, y, [seed]) = made(tmp_path, "return x * x * self.weight + y")
+    found = model(x, index, y, [seed])
+    torch.testing.assert_close(found[INPUTS[0]], 2 * x * model.weight.detach() * seed)
+    torch.testing.assert_close(found["gradient of parameter `weight`"], (seed * x * x).sum(0))
+    wide = copy.deepcopy(model).double()(x.double(), index, y.double(), [seed.double()])
+    assert {value.dtype for value in wide.values()} == {torch.float64}
+    assert not any(value.requires_grad for value in found.values())
+    assert list(gradients_of(problem).inputs) == INPUTS
+
+
+def test_a_gradient_never_lies_in_the_memory_of_an_input(tmp_path):
+    _, model, arguments = made(tmp_path, "return x + y")
+    found = model(*arguments)
+    places = [found[name].data_ptr() for name in INPUTS] + [arguments[-1][0].data_ptr()]
+    assert len(set(places)) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "zero"),
+    [
+        ("return x.detach() * y, x", []),
+        ("return (x > 0), index", INPUTS),
+        ("return x.sin_() * self.weight", INPUTS[1:]),
+    ],
+)
+def test_what_has_no_gradient_has_zeros(tmp_path, body, zero):
+    _, model, arguments = made(tmp_path, body)
+    found = model(*arguments)
+    assert [name for name in INPUTS if not found[name].any()] == zero
+    assert OUTPUT in found
