@@ -23,12 +23,13 @@ def test_a_profiler_that_does_not_work_changes_no_verdict(
     right = tiny_corpus.solution(f"return {RESULT}", layers=LAYERS, takes="n")
     problem, chosen = written(tmp_path, text, {"right": right})
     saved = {"save": True, "results_dir": tmp_path / "results", "name": "profiled", "precision": 0.9}
-    (one,) = verdicts(problem, chosen, verify_only=False, processes=1, max_processes=1, pairs=4, **saved).values()
+    (one,) = verdicts(problem, chosen, verify_only=False, processes=2, max_processes=2, pairs=4, **saved).values()
     assert isinstance(one.outcome, Passed), one.outcome
-    assert len(one.outcome.timings) == 1
+    assert len(one.outcome.timings) == 2
     (note,) = [finding for finding in one.outcome.findings if finding.code == "kernels"]
     assert "not known: " in note.message
     assert any(word in note.message for word in ("profiler", "CUDA", "NVIDIA")), "its three calls before went well"
     assert one.stage_s["profile"] > 0
     rows = read_run(tmp_path / "results" / "profiled.csv").rows
     assert {(row.status, row.own_share, row.weights) for row in rows} == {("passed", None, "name")}
+    assert [row.process for row in rows] == [0, 1]

@@ -212,14 +212,13 @@ def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
 def test_every_case_of_a_run_has_the_same_identity_of_the_problem(tmp_path) -> None:
     """A judge lists folders for a worker's sandbox between two cases: the problem did not read those."""
     solutions = {"right": scaled("return torch.tanh(x) * self.scale")}
-    list(begin(tmp_path, SCALE, solutions, cases=("small",), level=Level.TASK, backward=True, max_processes=1, pairs=4))
+    list(begin(tmp_path, SCALE, solutions, cases=("small",), level=Level.TASK, backward=True, verify_only=True))
     rows = read_run(csv_of(tmp_path)).rows
     assert [(row.case, row.timed, row.status) for row in rows] == [
         ("small", "forward", "passed"),
         ("small+backward", "forward+backward", "passed"),
     ]
     assert len({row.problem_sha256 for row in rows}) == 1
-    assert all(row.speedup is not None for row in rows)
 
 
 def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:

@@ -16,6 +16,7 @@ from require import require_rung
 import kbench.engine.run
 from kbench.catalog import registry
 from kbench.core.events import Judged, RunOptions, StageFinished
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
 from kbench.sandbox import hidden_paths, namespaces, rungs
 from kbench.sandbox.rungs import Rung
@@ -44,7 +45,7 @@ def judge(path: Path, rung: Rung, monkeypatch, tmp_path) -> tuple[Judged, bool]:
     monkeypatch.setattr(kbench.engine.run, "sandbox_rung", lambda *_: int(rung))
     problem = registry.find_problem(SWISH, Settings())
     entry = registry.find_solution(problem, path, Settings())
-    options = RunOptions(device="cpu", verify_only=True, save=False, results_dir=tmp_path / "results")
+    options = RunOptions(device="cpu", verify_only=True, level=Level.TASK, save=False, results_dir=tmp_path / "results")
     events = list(kbench.engine.run.run(problem, [entry], options))
     built = any(isinstance(event, StageFinished) and event.stage == "build" for event in events)
     return next(event for event in events if isinstance(event, Judged)), built
