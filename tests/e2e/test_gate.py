@@ -50,6 +50,7 @@ BUSY_SETTINGS = """[tool.kbench.run]
 pairs = 4
 processes = 3
 max_processes = 3
+level = "task"
 
 [tool.kbench.gate]
 slower = 0.4

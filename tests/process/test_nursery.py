@@ -271,15 +271,6 @@ def test_a_machine_without_room_for_a_process_fails_one_birth(monkeypatch: pytes
     os.close(listener)
 
 
-@UNSUPERVISED
-def test_a_nursery_leaves_no_core(worker: WorkerProcess, nursery: Child) -> None:
-    """Its memory becomes every later worker's."""
-    worker.wait(PATIENCE_S)
-    limits = Path(f"/proc/{nursery.pid}/limits").read_text()
-    (core,) = [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core file size")]
-    assert core == ["0", "0"]
-
-
 @pytest.mark.parametrize(
     ("code", "expected", "said"), [(None, 0, ""), (3, 3, ""), (-1, 255, ""), (1 << 40, 0, ""), ("BYE", 1, "BYE\n")]
 )
@@ -332,19 +323,6 @@ def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest
     assert Path(told["HOME"]) == own / "cache" / "home"
     assert "SECRET_OF_THE_CALLER" not in told
     assert not told["secret"], "nor in what it inherited of the memory of others"
-
-
-@UNSUPERVISED
-def test_many_forks_are_with_unique_names(config: WorkerConfig, nursery: Child) -> None:
-    workers = [WorkerProcess(config, nursery, number, compiler="") for number in range(4)]
-    for worker in workers:
-        worker.wait(PATIENCE_S)
-    pids = [worker.pid for worker in workers]
-    assert len({*pids, nursery.pid}) == 5
-    workers[1].kill()
-    assert [worker._process.poll() for worker in workers] == [None, -signal.SIGKILL, None, None]
-    for worker in workers:
-        worker.kill()
 
 
 def test_folders_that_are_kept_from_workers(tmp_path: Path) -> None:

@@ -109,14 +109,6 @@ def test_without_a_mount_namespace_the_reason_says_so(name, monkeypatch, tmp_pat
     assert not (TMP / name).exists()
 
 
-def test_only_a_closed_tmp_is_explained_so():
-    denied = PermissionError(13, "Permission denied", "/tmp/cuda_extensions")
-    assert "doctor" in namespaces.why_closed(denied)
-    assert namespaces.why_closed(PermissionError(13, "Permission denied", "/etc/x")) == ""
-    assert namespaces.why_closed(FileNotFoundError(2, "No such file", "/tmp/x")) == ""
-    assert namespaces.why_closed(PermissionError("no")) == ""
-
-
 LOOKS_AROUND = """
 import json, os, sys
 from pathlib import Path
@@ -234,12 +226,6 @@ def test_places_of_what_showed_through_are_cleared_and_nothing_else(tmp_path):
         "tmp/c/mine",
         "tmp/e",
     ]
-
-
-def test_surroundings_survive_the_way_to_the_supervisor():
-    around = namespaces.Surroundings(temporary="/x", own=("/tmp/a",), seen=("/tmp/b", "/tmp/c d"))
-    assert namespaces.Surroundings.from_json(around.to_json()) == around
-    assert namespaces.Surroundings.from_json("") is None
 
 
 def test_a_solution_right_in_tmp_shows_with_what_it_is_built_from_alone(name, tmp_path):

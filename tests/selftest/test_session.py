@@ -333,17 +333,16 @@ class TestCorpus:
         names = [f.name for f in SHIPPED]
         assert len(names) == len(set(names))
 
-    @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.name)
-    def test_fixture_is_complete(self, one: Fixture) -> None:
-        assert (CORPUS / "problems" / f"{one.problem}.py").is_file()
-        assert one.summary
-        assert one.honest or one.catalogue
-        assert "harness_error" not in one.expect
-        kinds = {effect.split()[0] for effect in one.effects}
-        assert kinds <= {"file", "changed", "process", "tcp", "udp"}
-        # An attack that may pass is held by something else, or the passing of those after it is the proof.
-        held = one.speedup_below or one.findings or one.lacks or one.effects
-        assert one.honest or "passed" not in one.expect or held or one.category in {"escape", "patching"}
+    def test_every_fixture_is_complete(self) -> None:
+        for one in SHIPPED:
+            assert (CORPUS / "problems" / f"{one.problem}.py").is_file(), one.name
+            assert one.summary, one.name
+            assert one.honest or one.catalogue, one.name
+            assert "harness_error" not in one.expect, one.name
+            assert {effect.split()[0] for effect in one.effects} <= {"file", "changed", "process", "tcp", "udp"}, one
+            # An attack that may pass is held by something else, or the passing of those after it is the proof.
+            held = one.speedup_below or one.findings or one.lacks or one.effects
+            assert one.honest or "passed" not in one.expect or held or one.category in {"escape", "patching"}, one
 
     def test_catalogue_has_every_known_row(self) -> None:
         known = {f"harness {n}" for n in range(1, 31)} | {f"rigor {n}" for n in range(1, 23)}
