@@ -250,7 +250,8 @@ HANGS = {
     ),
     "its `Model` was not constructed within 5 s; `--import-timeout 2` gives it 10 s": PROBLEM.replace(
         "    def forward",
-        "    def __init__(self):\n        super().__init__()\n        __import__('time').sleep(60 * (n == 16))\n\n    def forward",
+        "    def __init__(self):\n        super().__init__()\n        import time; time.sleep(60 * (n == 16))\n\n"
+        "    def forward",
     ),
 }
 

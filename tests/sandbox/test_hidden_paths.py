@@ -101,7 +101,7 @@ def test_a_solution_reads_none_of_it_neither_judged_nor_built(home, capsys):
     patterns += [f"{home}/cache/**", f"{home}/tmp/**"]
     source = READS_EVERYTHING.format(patterns=patterns, problem=problem)
     # A builder is started only for what mentions a compiler; there an error at import ends the run.
-    source += f"\n\nassert not SECRETS, f'can read {{SECRETS[:5]}}'  # load_inline\n"
+    source += "\n\nassert not SECRETS, f'can read {SECRETS[:5]}'  # load_inline\n"
     Path("mine.py").write_text(source)
     with pytest.raises(SystemExit) as ended:
         main(["verify", problem, "mine.py", "--device", "cpu", "--level", "task", "--json"])
