@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.catalog import problem as problems
-from kbench.catalog.containers import over_leaves
+from kbench.catalog.containers import over_leaves, tensors
 from kbench.catalog.problem import LoadedProblem, TellStep, unheard
 from kbench.core.timed import FORWARD
 from kbench.process.channel import flatten
@@ -102,12 +102,12 @@ class DifferentiatedProblem(LoadedProblem):
         model, inputs = LoadedProblem.model(self, 0), LoadedProblem.unseeded_inputs(self, 0)
         floats = [n for n, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()]
         names = _names(model, inputs)
-        before = [t._version for t in problems.tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
+        before = [t._version for t in tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
         with torch.no_grad():
             leaves = [leaf for _, leaf in flatten(model(*inputs)) if isinstance(leaf, torch.Tensor)]
         self.known["outputs"] = [leaf.to("meta") for leaf in leaves if leaf.is_floating_point()]
         self.known["gradients"] = Gradients(
-            copies=before != [t._version for t in problems.tensors(inputs)],  # noqa: SLF001
+            copies=before != [t._version for t in tensors(inputs)],  # noqa: SLF001
             inputs={f"gradient of input {n}{names.get(n, '')}": n for n in floats},
             parameters={
                 f"gradient of parameter `{name}`": name for name, p in model.named_parameters() if p.requires_grad
