@@ -32,6 +32,14 @@ class Gradients:
     copies: bool = False
     """True if the reference changes its inputs, so that calls get copies: a leaf of autograd cannot change."""
 
+    def overwritable(self, arguments: Sequence[Any]) -> frozenset[int]:
+        """Return the numbers of the tensors in a call's arguments that a backward pass may write over.
+
+        Those are the inputs that it differentiates and the gradients of the outputs: kernels save memory in this way.
+        """
+        before = [len(tensors(arguments[:number])) for number in (*self.inputs.values(), len(arguments) - 1)]
+        return frozenset((*before[:-1], *range(before[-1], len(tensors(arguments)))))
+
     def call(
         self, forward: Callable[..., Any], state: "Mapping[str, Tensor]", arguments: Sequence[Any]
     ) -> dict[str, Any]:
@@ -54,7 +62,7 @@ class Gradients:
             outputs, weights = zip(*pairs, strict=True) if wanted else ((), ())
             found = torch.autograd.grad(outputs, wanted, weights, allow_unused=True) if wanted else ()
         by_leaf = dict(zip(map(id, wanted), found, strict=True))
-        taken = {seed.untyped_storage().data_ptr() for seed in seeds}
+        taken = {each.untyped_storage().data_ptr() for each in tensors(arguments)}
         gradients = {name: _own(by_leaf.get(id(leaf)), leaf, taken) for name, leaf in leaves.items()}
         return {OUTPUT: over_leaves(returned, detached), **gradients}
 
