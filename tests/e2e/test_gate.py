@@ -46,11 +46,13 @@ SETTINGS = """[tool.kbench.run]
 pairs = 10
 max_processes = 3
 """
-BUSY_SETTINGS = """[tool.kbench.run]
+BUSY_SETTINGS = """[tool.kbench]
+level = "task"
+
+[tool.kbench.run]
 pairs = 4
 processes = 3
 max_processes = 3
-level = "task"
 
 [tool.kbench.gate]
 slower = 0.4
