@@ -9,7 +9,7 @@ from verdicts import verdicts, written
 from kbench.core.events import Judged
 from kbench.core.model import Failed, Passed, Status
 
-pytestmark = pytest.mark.slow(seconds=45)
+pytestmark = pytest.mark.slow(seconds=30)
 
 
 def model(body: str, *, init: str = "", takes: str = "x") -> str:

@@ -18,7 +18,7 @@ import pytest
 import tiny_corpus
 from repositories import git, new_repository
 
-pytestmark = pytest.mark.slow(seconds=45)
+pytestmark = pytest.mark.slow(seconds=40)
 
 TIMEOUT_S = 900
 HEAD = """import time

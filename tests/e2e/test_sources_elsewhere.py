@@ -12,7 +12,7 @@ from kbench.build import manifest
 from kbench.core.levels import Level
 from kbench.core.model import Passed
 
-pytestmark = [pytest.mark.slow(60), pytest.mark.usefixtures("own_cache")]
+pytestmark = [pytest.mark.slow(seconds=20), pytest.mark.usefixtures("own_cache")]
 
 PROBLEM = tiny_corpus.problem(given="torch.rand(n) + 1", constants="n = 64")
 RIGHT, WRONG = "2 * x[i]", "3 * x[i]"
