@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import commands
@@ -15,7 +16,7 @@ from waiting import wait_until
 
 from kbench.sandbox.process_table import processes
 
-pytest.importorskip("ray", reason="needs the extra `ray`")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra `ray`")
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0
