@@ -435,16 +435,16 @@ def share_of(one: Fixture) -> str:
 
 
 def sample() -> list[Fixture]:
-    """Choose an attack of each kind, with few problems, and an honest solution of each kind that these problems have.
+    """Choose an attack of each kind, and an honest solution of each kind for the problem that most of them solve.
 
-    `kbench selftest` runs all.
+    An honest one is timed and takes as long as ten attacks; `kbench selftest` runs all.
     """
     fast = select(SHIPPED, device="cpu", fast=True)
     uses = Counter(one.problem for one in fast)
-    fast = sorted(fast, key=lambda one: (one.honest, -uses[one.problem]))
+    most_used, _ = uses.most_common(1)[0]
     kinds: dict[tuple[str, bool], Fixture] = {}
-    for one in fast:
-        if not one.honest or one.problem in {attack.problem for attack in kinds.values() if not attack.honest}:
+    for one in sorted(fast, key=lambda one: -uses[one.problem]):
+        if not one.honest or one.problem == most_used:
             kinds.setdefault((one.category, one.honest), one)
     return [*kinds.values()]
 
@@ -453,7 +453,7 @@ def at(seconds: int, share: str):
     return pytest.param(share, marks=pytest.mark.slow(seconds=seconds))
 
 
-@pytest.mark.parametrize("share", [at(35, "a to k"), at(15, "l to z"), at(25, "time"), at(15, "effects")])
+@pytest.mark.parametrize("share", [at(35, "a to k"), at(10, "l to z"), at(25, "time"), at(15, "effects")])
 def test_attacks_are_caught_and_honest_solutions_pass(share: str) -> None:
     """In parts, so that they run beside one another."""
     names = [one.name for one in sample() if share_of(one) == share]
