@@ -33,8 +33,8 @@ PRODUCTS = {
 }
 """Operators that tensor cores compute, with the position of the summand that is added to a product (-1: none)."""
 
-Change = Callable[[str, Callable[..., Any], list[Any], dict[str, Any]], Any]
-"""Computes an operator in another way: (name, function, arguments, keyword arguments) to its result."""
+Change = Callable[[Any, Sequence[Any], dict[str, Any]], Any]
+"""Computes an operator in another way: (operator, arguments, keyword arguments) to its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +51,6 @@ class Alternative:
     """True for a coarser arithmetic, which is not repeated exactly in every element."""
 
 
-class _Changing(OperatorMode):
-    def __init__(self, change: Change):
-        super().__init__()
-        self._change = change
-
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._change(func.overloadpacket.__name__, func, list(args), dict(kwargs or {}))
-
-
 class Recomputing:
     """A copy of a reference's model that is called again and again on copies of one call's arguments."""
 
@@ -74,7 +65,7 @@ class Recomputing:
         self,
         others: Mapping[str, Tensor] | None = None,
         *,
-        change: Change = lambda _name, func, args, kwargs: func(*args, **kwargs),
+        change: Change = lambda func, args, given: func(*args, **given),
         result: Callable[[Tensor], Tensor] = lambda tensor: tensor,
         flips_mode: bool = False,
     ) -> list[Tensor]:
@@ -86,7 +77,7 @@ class Recomputing:
         trains = self.model.training
         self.model.train(trains != flips_mode)
         try:
-            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Changing(change):
+            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), OperatorMode(change):
                 return [*map(result, tensor_leaves(torch.func.functional_call(self.model, state, arguments)))]
         finally:
             self.model.train(trains)
@@ -213,19 +204,20 @@ def _through(dtype: torch.dtype, tensor: Tensor) -> Tensor:
     return tensor.to(dtype).to(tensor.dtype) if tensor.dtype == torch.float32 else tensor
 
 
-def _round_products(to: Any, results: bool, name: str, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _round_products(to: Any, results: bool, func: Any, args: Sequence[Any], given: dict[str, Any]) -> Any:
     """Round the factors of a product; with `results` its summand and result as well."""
+    name = func.overloadpacket.__name__
     if name not in PRODUCTS:
-        return func(*args, **kwargs)
+        return func(*args, **given)
     exact = -1 if results else PRODUCTS[name]
-    found = func(*(to(a) if isinstance(a, Tensor) and n != exact else a for n, a in enumerate(args)), **kwargs)
+    found = func(*(to(a) if isinstance(a, Tensor) and n != exact else a for n, a in enumerate(args)), **given)
     return to(found) if results else found
 
 
-def _other_gelu(name: str, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if name == "gelu":
-        kwargs["approximate"] = "none" if kwargs.get("approximate") == "tanh" else "tanh"
-    return func(*args, **kwargs)
+def _other_gelu(func: Any, args: Sequence[Any], given: dict[str, Any]) -> Any:
+    if func.overloadpacket is torch.ops.aten.gelu:
+        given = given | {"approximate": "none" if given.get("approximate") == "tanh" else "tanh"}
+    return func(*args, **given)
 
 
 def _named(operand: str) -> str:

@@ -70,11 +70,21 @@ class RecordedDraws:
             self._arena.stage(slot, self._inputs.unseeded())
 
     def _is_recordable(self) -> bool:
-        watch = _Watch(self._device)
-        with watch:
+        """Return whether all operations of a draw may be part of a CUDA graph."""
+        recordable = True
+
+        def watch(func: Any, args: Any, given: dict[str, Any]) -> Any:
+            nonlocal recordable
+            made = func(*args, **given)
+            tensors = [leaf for leaf in pytree.tree_leaves((args, given, made)) if isinstance(leaf, Tensor)]
+            recordable &= func.overloadpacket.__name__ in RECORDABLE
+            recordable &= all(tensor.device.type == self._device for tensor in tensors)
+            return made
+
+        with OperatorMode(watch):
             made = self._inputs.unseeded()
         self._arena.stage(0, made)  # allocates the arena's own memory, which must not be the recording's
-        return watch.recordable
+        return recordable
 
     def _is_faithful(self) -> bool:
         places = [torch.empty_like(leaf) for leaf in tensor_leaves(self._inputs.unseeded())]
@@ -87,22 +97,6 @@ class RecordedDraws:
             return all(map(elements.same_bits, wanted, places))
 
         return all(agrees(secret_seed()) for _ in range(PROVEN_BY))
-
-
-class _Watch(OperatorMode):
-    """Records whether all operations inside a `with` block may be part of a CUDA graph."""
-
-    def __init__(self, device: str):
-        super().__init__()
-        self._device = device
-        self.recordable = True
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs, made)) if isinstance(leaf, Tensor)]
-        self.recordable &= func.overloadpacket.__name__ in RECORDABLE
-        self.recordable &= all(tensor.device.type == self._device for tensor in tensors)
-        return made
 
 
 def _copy(tensors: Sequence[Tensor], places: Sequence[Tensor]) -> None:

@@ -52,34 +52,24 @@ def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: 
     drawn = {n: leaf for n, leaf in enumerate(leaves_of([*arguments])) if is_integer(leaf) and leaf.numel()}
     if not drawn:
         return Indices()
-    with _Lookups(drawn, {t.untyped_storage().data_ptr() for t in parameters}) as seen:
+    memories = {t.untyped_storage().data_ptr() for t in parameters}
+    sizes: dict[int, set[int]] = {number: set() for number in drawn}
+    into_parameters: set[int] = set()
+
+    def record(func: Any, args: Any, given: dict[str, Any]) -> Any:
+        for table, size, index in _lookups(func._schema.name, args):  # noqa: SLF001 - the name that torch documents
+            for number, leaf in drawn.items():
+                if leaf.numel() == index.numel() and torch.equal(*(t.reshape(-1).long() for t in (leaf, index))):
+                    sizes[number].add(size)
+                    if table.untyped_storage().data_ptr() in memories:
+                        into_parameters.add(number)
+        return func(*args, **given)
+
+    with OperatorMode(record):
         call(arguments)
-    lengths = {n: min(seen.sizes[n]) for n in seen.into_parameters if drawn[n].min() >= 0}
+    lengths = {n: min(sizes[n]) for n in into_parameters if drawn[n].min() >= 0}
     partly = {n: length for n, length in lengths.items() if drawn[n].max() + 1 < length}
     return Indices(lengths=partly, as_drawn=tuple(n for n in drawn if n not in lengths))
-
-
-class _Lookups(OperatorMode):
-    """Records the lookups that use an input as the index."""
-
-    def __init__(self, indices: Mapping[int, Tensor], parameters: set[int]):
-        super().__init__()
-        self._indices = {number: t.reshape(-1).to(torch.int64) for number, t in indices.items()}
-        self._parameters = parameters
-        self.sizes: dict[int, set[int]] = {number: set() for number in indices}
-        self.into_parameters: set[int] = set()
-
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for table, size, index in _lookups(func._schema.name, args):  # noqa: SLF001 - the name that torch documents
-            for number in self._same(index):
-                self.sizes[number].add(size)
-                if table.untyped_storage().data_ptr() in self._parameters:
-                    self.into_parameters.add(number)
-        return func(*args, **(kwargs or {}))
-
-    def _same(self, index: Tensor) -> list[int]:
-        flat = index.reshape(-1).to(torch.int64)
-        return [n for n, t in self._indices.items() if t.numel() == flat.numel() and torch.equal(t, flat)]
 
 
 def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]:
