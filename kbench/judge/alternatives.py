@@ -54,8 +54,10 @@ class Alternative:
 class Recomputing:
     """A copy of a reference's model that is called again and again on copies of one call's arguments."""
 
-    def __init__(self, model: nn.Module, arguments: Sequence[Any]):
+    def __init__(self, model: nn.Module, arguments: Sequence[Any], constructed: Mapping[str, Tensor]):
         self.model = copy.deepcopy(model)
+        self.constructed = constructed
+        """Weights of construction; nothing if they have not changed since."""
         self._arguments = list(arguments)
         self.state: dict[str, Tensor] = dict([*self.model.named_parameters(), *self.model.named_buffers()])
         self.inputs = {f"input tensor {n}": tensor for n, tensor in enumerate(tensor_leaves(self._arguments))}
@@ -83,21 +85,18 @@ class Recomputing:
             self.model.train(trains)
 
 
-def alternatives(
-    model: Recomputing, constructed: Mapping[str, Tensor], held: Callable[[], Mapping[str, Tensor]]
-) -> Iterator[Alternative]:
-    """Yield the table, usual mistakes first. `held` returns the weights that the solution has now."""
+def alternatives(model: Recomputing) -> Iterator[Alternative]:
+    """Yield the table, usual mistakes first."""
     run = functools.partial(model.run, change=_other_gelu)
     sentence = "computes GELU by tanh where the reference has erf, or the reverse"
     yield Alternative(code="gelu_form", sentence=sentence, how="with the other form of GELU", run=run)
-    yield from _left_out(model, constructed)
-    yield from _kept(model, constructed)
+    yield from _left_out(model)
+    yield from _kept(model)
     yield from _rounded(model)
     if any(name.endswith(STATISTICS) for name in model.state) and not any(map(is_random, model.model.modules())):
         now, other = ("training", "eval") if model.model.training else ("eval", "training")
-        statistics = {name: tensor for name, tensor in held().items() if name.endswith(STATISTICS)}
         sentence = f"computes as in {other} mode, and both sides run in {now} mode"
-        run = functools.partial(model.run, statistics, flips_mode=True)
+        run = functools.partial(model.run, flips_mode=True)
         yield Alternative(code="other_mode", sentence=sentence, how=f"in {other} mode", run=run)
     flat = {
         name: t.as_strided(t.shape, torch.empty(t.shape, device="meta").stride())
@@ -113,7 +112,7 @@ def alternatives(
             yield Alternative(code="transposed", sentence=f"takes {what}", how=f"with {what}", run=run)
 
 
-def _left_out(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alternative]:
+def _left_out(model: Recomputing) -> Iterator[Alternative]:
     """Yield the reference without one bias, scale or affine."""
     largest = max((tensor.numel() for tensor in model.inputs.values()), default=0)
     vectors = {
@@ -126,15 +125,15 @@ def _left_out(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator
     changes += [("missing_scale", {w: ones[w], b: zeros[b]}) for w, b in affine.items() if b in zeros]
     for code, others in changes:
         named, values = " and ".join(map(_named, others)), " and ".join(f"{t.flatten()[0]:g}" for t in others.values())
-        is_kept = all(name in constructed and torch.equal(constructed[name], t) for name, t in others.items())
+        is_kept = all(n in model.constructed and torch.equal(model.constructed[n], t) for n, t in others.items())
         sentence = f"leaves out {named}{', or keeps the values of construction' if is_kept else ''}"
         run = functools.partial(model.run, others)
         yield Alternative(code=code, sentence=sentence, how=f"with {named} = {values}", run=run)
 
 
-def _kept(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alternative]:
+def _kept(model: Recomputing) -> Iterator[Alternative]:
     """Yield the reference with some or all of its weights as they were constructed."""
-    old = {n: t for n, t in constructed.items() if n in model.state and not torch.equal(t, model.state[n])}
+    old = {n: t for n, t in model.constructed.items() if n in model.state and not torch.equal(t, model.state[n])}
     for names in likely_groups(list(old))[:MAX_GROUPS]:
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
         which = "all weights" if len(names) == len(old) else ", ".join(map(_named, names[:MAX_NAMES])) + more

@@ -154,23 +154,19 @@ class Candidate(WorkerLink):
         backend(self._config.device).synchronize()
         self._ask({"op": "weights", "names": self._names, "in_place": in_place})
 
-    def held_weights(self, reference: Reference) -> dict[str, torch.Tensor]:
-        """Return the worker's values of the reference's parameters and buffers; nothing if they do not match."""
-        if not self.matches:
-            return {}
-        assert self._arena is not None, "bound before weights are read"
-        self._ask({"op": "read_weights", "names": self._names})
-        return dict(zip([name for name, _ in reference.state()], self._arena.weight_views(), strict=True))
-
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
         parameters = {name for name, _ in reference.model.named_parameters()} - reference.drifts
         return next((name for name in self._unlike(reference) if name in parameters), None)
 
     def _unlike(self, reference: Reference) -> list[str]:
-        """Return the names of parameters and buffers whose values differ in the worker."""
-        held, pairs = self.held_weights(reference), zip(reference.state(), self._names, strict=False)
-        differs = {name: (ours.detach() != held[name]).any() for (name, ours), their in pairs if their and held}
+        """Return the names of parameters and buffers whose values differ in the worker; none if they do not match."""
+        if not self.matches:
+            return []
+        assert self._arena is not None, "bound before weights are read"
+        self._ask({"op": "read_weights", "names": self._names})
+        pairs = zip(reference.state(), self._arena.weight_views(), self._names, strict=True)
+        differs = {name: (ours.detach() != held).any() for (name, ours), held, their in pairs if their}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
         return [name for name, is_other in zip(differs, answers, strict=True) if is_other]
 

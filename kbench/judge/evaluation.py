@@ -28,7 +28,7 @@ from kbench.judge.verify.battery import FEW_REPEATS, REPEATS, SEEDS, Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
-from kbench.judge.verify.wrong_answers import explain
+from kbench.judge.why import explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

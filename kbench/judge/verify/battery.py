@@ -25,7 +25,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation, few_places
-from kbench.judge.verify.wrong_answers import explain
+from kbench.judge.why import explain
 from kbench.numerics import elements, tails
 from kbench.process.layouts import layouts_of
 

@@ -20,8 +20,7 @@ from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import LONG_CALL_BYTES, Battery
-from kbench.judge.verify.checks import LevelCheck, On, Shapes, carrier
-from kbench.process.layouts import MOST_BYTES
+from kbench.judge.verify.checks import LevelCheck, On, carrier
 
 NARROW_DRAWS = 3
 """Number of draws in a row that have to miss by up to NARROW for a miss to count (docs/verification.md)."""
@@ -100,14 +99,8 @@ class Levels:
                 else:
                     yield reference
         else:
-            shapes = Shapes(
-                own=self._own,
-                cases=self._held[On.CASES],
-                derived=self._held[On.DERIVED],
-                is_long=self.is_long,
-                is_large=self._own.cost.dram_bytes > MOST_BYTES,
-            )
-            reference = carrier(check.on, shapes)
+            held = self._held[On.CASES], self._held[On.DERIVED]
+            reference = carrier(check.on, self._own, *held, is_long=self.is_long)
             if reference is not None and check.applies(self._candidate, reference):
                 yield reference
 

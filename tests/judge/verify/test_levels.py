@@ -16,16 +16,16 @@ from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.battery import LONG_CALL_BYTES, Battery
-from kbench.judge.verify.checks import LevelCheck, On, Shapes, beyond_task, carrier, of_values, resembling
+from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
 from kbench.judge.verify.levels import NARROW_DRAWS, Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
 
-ALONE = Shapes(own="own")
-BOTH = Shapes(own="own", cases=["case", "other case"], derived=["derived"])
-LONG = Shapes(own="own", derived=["derived", "larger"], is_long=True, is_large=True)
-LONG_ALONE = Shapes(own="own", is_long=True, is_large=True)
+ALONE: dict[str, Any] = {}
+BOTH = {"cases": ["case", "other case"], "derived": ["derived"]}
+LONG = {"derived": ["derived", "larger"], "is_long": True}
+LONG_ALONE = {"is_long": True}
 CARRIERS = {
     # by the part of a check: its shape where no other holds, where all hold, where own is long, where no other holds
     On.OWN: ("own", "own", "own", "own"),
@@ -41,12 +41,12 @@ CARRIERS = {
 
 @pytest.mark.parametrize("on", CARRIERS)
 def test_which_shape_carries_a_check(on) -> None:
-    assert tuple(carrier(on, shapes) for shapes in (ALONE, BOTH, LONG, LONG_ALONE)) == CARRIERS[on]
+    assert tuple(carrier(on, "own", **shapes) for shapes in (ALONE, BOTH, LONG, LONG_ALONE)) == CARRIERS[on]
 
 
-def test_other_layouts_are_tried_at_the_own_shape_unless_it_is_large() -> None:
-    assert carrier(On.LAYOUTS, Shapes(own="own", derived=["derived"])) == "own"
-    assert carrier(On.LAYOUTS, Shapes(own="own", derived=["derived"], is_large=True)) == "derived"
+def test_other_layouts_are_tried_at_the_own_shape_unless_its_calls_are_long() -> None:
+    assert carrier(On.LAYOUTS, "own", derived=["derived"]) == "own"
+    assert carrier(On.LAYOUTS, "own", derived=["derived"], is_long=True) == "derived"
 
 
 def reference(name: str, nbytes: int = 1) -> Any:
