@@ -14,12 +14,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from kbench.catalog.problem import STATISTICS
 from kbench.core.levels import PROPERTIES
 from kbench.devices.timer import tensor_leaves
+from kbench.judge.matching import listed
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import is_random
 from kbench.numerics.operators import OperatorMode
 
-MAX_OPERANDS, MAX_GROUPS, MAX_NAMES = 8, 24, 4
-"""Operands that are changed one at a time, groups of weights that are kept, names in a sentence (chosen)."""
+MAX_OPERANDS, MAX_GROUPS = 8, 24
+"""Operands that are changed one at a time, groups of weights that are kept (chosen)."""
 PRODUCTS = {
     "addmm": 0,
     "baddbmm": 0,
@@ -135,8 +136,7 @@ def _kept(model: Recomputing) -> Iterator[Alternative]:
     """Yield the reference with some or all of its weights as they were constructed."""
     old = {n: t for n, t in model.constructed.items() if n in model.state and not torch.equal(t, model.state[n])}
     for names in likely_groups(list(old))[:MAX_GROUPS]:
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        which = "all weights" if len(names) == len(old) else ", ".join(map(_named, names[:MAX_NAMES])) + more
+        which = "all weights" if len(names) == len(old) else listed([*map(_named, names)])
         sentence = PROPERTIES["frozen_weights"].title
         run = functools.partial(model.run, {name: old[name] for name in names})
         yield Alternative(code="frozen_weights", sentence=sentence, how=f"with {which} as before", run=run)

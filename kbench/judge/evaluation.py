@@ -24,7 +24,7 @@ from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import FEW_REPEATS, REPEATS, SEEDS, Battery
+from kbench.judge.verify.battery import DRAWS, Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
@@ -158,12 +158,12 @@ class Evaluation:
         return trial
 
     def _as_constructed(self, trial: Trial) -> None:
-        seeds = [secret_seed() for _ in range(SEEDS - 1)]
+        seeds = [secret_seed() for _ in range(DRAWS - 1)]
         for seed in seeds:
             self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, seed, trial.tally))
         # These inputs came with other weights before, so a remembered answer is wrong.
+        self._battery.settled(trial, seeds[0])
         is_long = self._levels.is_long
-        self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if is_long else REPEATS)
         self._levels.try_all(resembling([secrets.choice(RESEMBLING)] if is_long else RESEMBLING, On.OWN))
         self._peak_bytes = trial.peak_bytes
 

@@ -140,13 +140,13 @@ def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: l
             others = [entry for entry in others if entry is not pair]
     own = [f"{'' if entry.is_parameter else 'buffer '}`{entry.name}` {entry.shape}" for entry in others]
     if left and own:
-        text = f"the reference has {_listed(left)}, and the solution {_listed(own)} instead"
+        text = f"the reference has {listed(left)}, and the solution {listed(own)} instead"
     elif left:
-        text = f"the solution lacks {_listed(left)}"
+        text = f"the solution lacks {listed(left)}"
     elif own:
-        text = f"the solution also has {_listed(own)}"
+        text = f"the solution also has {listed(own)}"
     else:
-        text = f"neither names nor order show which of its parameters are {_listed(in_question)}"
+        text = f"neither names nor order show which of its parameters are {listed(in_question)}"
     return text[:LONGEST_REASON]
 
 
@@ -157,10 +157,11 @@ def transposed(ours: Sequence[tuple[str, Tensor]], theirs: Sequence[Tensor], nam
         for (our_name, our), their, name in zip(ours, theirs, names, strict=True)
         if name is not None and our.ndim >= 2 and not torch.equal(our, their) and torch.equal(our.mT, their)
     ]
-    return _listed(found)[:LONGEST_REASON]
+    return listed(found)[:LONGEST_REASON]
 
 
-def _listed(texts: list[str]) -> str:
+def listed(texts: list[str]) -> str:
+    """Return a few texts as `a, b and 3 more`."""
     more = len(texts) - MOST_LISTED
     shown = [*texts[:MOST_LISTED], *([f"{more} more"] if more > 0 else [])]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
@@ -272,7 +273,7 @@ def _counted(given: Sequence[str], expected: Expected) -> str:
         return f"it returns {len(given)} outputs; the reference returns None, and writes into {written}"
     counts = f"{len(given)} output{'' if len(given) == 1 else 's'}, expected {len(wanted)}"
     named = (("missing", set(wanted) - set(given), wanted), ("unexpected", set(given) - set(wanted), given))
-    unlike = [f"{word} {_listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]
+    unlike = [f"{word} {listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]
     return f"{counts}: {', '.join(unlike)}" if unlike else counts
 
 

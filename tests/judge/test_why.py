@@ -138,7 +138,7 @@ class Scaled(nn.Module):
             [f"{n}.weight" for n in range(5)],
             " and 1 more as before",
         ),
-        (Scaled(), ["scale", "gemm.weight", "gemm.bias"], "`scale`, `gemm.weight`, `gemm.bias` as before"),
+        (Scaled(), ["scale", "gemm.weight", "gemm.bias"], "`scale`, `gemm.weight` and `gemm.bias` as before"),
     ],
 )
 def test_weights_that_are_kept_are_named(model, kept, words) -> None:

@@ -23,12 +23,6 @@ PLAIN = (bool, int, float, complex, str, type(None))
 """Types that arguments and results may have beside tensors: they can be copied between processes, and compared."""
 INTEGERS = frozenset({torch.int64, torch.int32, torch.int16})
 """Types of tensors that may index another tensor; 8-bit types hold values."""
-SAMPLES = 16
-"""Number of elements of a parameter that keep their values, so that a solution that compares a few sees no change."""
-JITTER = 0.2
-"""Width of each element's random factor, and of the factor that all elements of a tensor share."""
-FIRST = 64
-"""Chosen. Number of elements by which values and labels are distinguished: enough for nearly every tensor."""
 
 
 class Arguments(list[Any]):
@@ -137,9 +131,9 @@ class Inputs:
 
 @contextlib.contextmanager
 def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Restore some elements of each tensor, the first one among them, at the end of a `with` block."""
+    """Restore about 16 elements of each tensor, the first among them, at the end of a `with` block."""
     many = [t.detach().view(-1) for t in tensors if t.numel() > 1 and t.is_contiguous()]
-    samples = [t[:: max(4, t.numel() // SAMPLES)] for t in many]
+    samples = [t[:: max(4, t.numel() // 16)] for t in many]
     held = [t.clone() for t in samples]
     yield
     for sample, values in zip(samples, held, strict=True):
@@ -147,10 +141,10 @@ def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
 
 
 def jittered(x: Tensor) -> Tensor:
-    """Return a tensor of values with a random factor on it and on each of its elements."""
-    common = 1 + JITTER * (torch.rand(()).item() - 0.5)
+    """Return a tensor of values with a random factor of 0.9 to 1.1 on it, and another on each of its elements."""
+    common = 0.9 + 0.2 * torch.rand(()).item()
     factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
-    return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
+    return x * common * factors.uniform_(0.9, 1.1)
 
 
 def transformed(leaf: Any, change: Transform) -> Any:
@@ -225,7 +219,7 @@ def is_labels(tensor: Tensor) -> bool:
         return False
     if tensor.element_size() == 1:
         tensor = tensor.float()
-    if tensor[(0,) * (tensor.dim() - 1)][:FIRST].unique().numel() > 2:  # almost always, and at no cost
+    if tensor[(0,) * (tensor.dim() - 1)][: structure.CORNER].unique().numel() > 2:  # almost always, and at no cost
         return False
     low, high = tensor.aminmax()
     return bool((low < high) & ((tensor == low) | (tensor == high)).all())

@@ -12,7 +12,7 @@ from torch import Tensor
 from kbench.catalog.problem import variable
 from kbench.core.model import Finding, Status
 from kbench.core.traces import summary_of
-from kbench.core.values import NARROW, UNATTAINABLE_ABOVE
+from kbench.core.values import COARSE_ERROR, NARROW, UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
@@ -29,20 +29,13 @@ from kbench.judge.why import explain
 from kbench.numerics import elements, tails
 from kbench.process.layouts import layouts_of
 
-SEEDS = 3
-DRAWS = 4
-"""Chosen. Draws of other values before a check is skipped: a sum of centred values may be near zero."""
-REPEATS, FEW_REPEATS = 3, 2
-"""Numbers of calls on equal inputs; the second if calls are long and a smaller shape has the first number."""
+DRAWS, MANY_DRAWS = 3, 8
+"""Seeds of a check, calls on equal inputs, and draws in a row that have to miss narrowly for a miss to count; draws
+where one may be right by chance, or where the reference may be inaccurate by chance, as a sum near zero is."""
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
-FEW, FEW_DRAWS = 64, 8
-"""Number of elements below which an inaccurate reference may be right by chance, and of draws that exclude this."""
-UNEXPLAINED = 3
-"""Chosen. Number of unexplained wrong answers under other weights after which the check ends: a diagnosis takes 3 s for
-a chain of 36 layers."""
-MAX_MEDIAN_ERROR_16BIT = 1.0
-"""Largest median error of a 16-bit reference, in tolerances from fp64, on inputs that decide a verdict."""
+FEW = 64
+"""Number of elements below which an inaccurate reference may be right by chance."""
 LONG_CALL_BYTES = 1 << 28
 """Traffic of a call from which a property has few calls at the problem's own shape, and the others at a smaller one."""
 LAYOUTS = {"alignment": "misaligned", "strides": "strided", "channels_last": "channels_last"}
@@ -83,7 +76,7 @@ class Battery:
 
     def essentials(self, trial: Trial) -> None:
         """Check secret seeds, each with new parameters if the solution follows them; then repeatability (`settled`)."""
-        seeds = [secret_seed() for _ in range(SEEDS)]
+        seeds = [secret_seed() for _ in range(DRAWS)]
         for seed in seeds:
             self._candidate.vary_weights(trial.reference, secret_seed())
             trial.exchange(seed, oracle=True)
@@ -94,10 +87,10 @@ class Battery:
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=True)
 
-    def settled(self, trial: Trial, seed: int, *, repeats: int = REPEATS) -> None:
+    def settled(self, trial: Trial, seed: int) -> None:
         """Check repeatability on inputs of a seed, and that parameters are unchanged; note trivial results."""
         reference = trial.reference
-        self._repeatable(trial, seed, repeats)
+        self._repeatable(trial, seed)
         # Other inputs at the same address: an answer that is remembered by address is wrong.
         expected = reference.expect(trial.arguments(secret_seed()))
         trial.call([expected], slots=[0])
@@ -136,13 +129,13 @@ class Battery:
         All change at first, then each `apart` from each other: a value computed from two parameters may be renewed only
         when one of them changes (published 2/50). Then some elements keep their values, so that a comparison of the
         first element shows no change. If one answer proves little (nearly all zeros in published 2/9), there are more
-        calls. An unexplained wrong answer does not end the check, because the next one may have a diagnosis.
+        calls. Up to DRAWS unexplained wrong answers do not end the check, because the next one may have a diagnosis.
         """
         self._candidate.follows = True
         names = variable(trial.reference.model)
         parts = (separating(names) or [set(names)]) if apart else []
         proves_little = trial.proves_little or any(is_nearly_one_value(t) for outputs in trial.earlier for t in outputs)
-        more = [set(names)] * (FEW_DRAWS if proves_little else 0)
+        more = [set(names)] * (MANY_DRAWS if proves_little else 0)
         unexplained: list[WrongError] = []
         for number, part in enumerate([set(names), *parts, *more]):
             self._candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
@@ -153,7 +146,7 @@ class Battery:
                 if refusal.diagnosis is not None:
                     raise
                 unexplained.append(refusal.without_frames())
-                if len(unexplained) == UNEXPLAINED and not proves_little:
+                if len(unexplained) == DRAWS and not proves_little:
                     break
         if unexplained:
             raise unexplained[0]
@@ -202,11 +195,11 @@ class Battery:
             elements.compare(now, then, trial.reference.tolerance(then)).ratio <= SPREAD_FLOOR for now, then in pairs
         )
 
-    def _repeatable(self, trial: Trial, seed: int, repeats: int) -> None:
+    def _repeatable(self, trial: Trial, seed: int) -> None:
         """Call on equal inputs several times; results may differ by rounding only."""
         prints: set[tuple[int, ...]] = set()
         spread, expected = 0.0, trial.reference.expect(trial.arguments(seed))
-        for number in range(repeats):
+        for number in range(DRAWS):
             trial.take_back()
             expected.recalled()  # a second draw of the seed may differ
             slot = number % trial.arena.count
@@ -253,12 +246,12 @@ class Battery:
 
     def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int] = ()) -> bool:
         """Check other values with the first seed whose inputs can decide; return whether there is one."""
-        drawn = self._draw(trial, variation, seeds or [secret_seed() for _ in range(DRAWS)])
+        drawn = self._draw(trial, variation, seeds or [secret_seed() for _ in range(MANY_DRAWS)])
         if drawn is None:
             return False
         expected, truth = drawn
         if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
-            own = trial.reference_errors(variation.transform, variation.applies, FEW_DRAWS)
+            own = trial.reference_errors(variation.transform, variation.applies, MANY_DRAWS)
             truth = replace(truth, least_reference_errors=own)
         try:
             reply = trial.call([expected])
@@ -314,7 +307,7 @@ class Battery:
                 if overflows:
                     return False
                 if tolerance.coarse:  # in 16 bits a few elements are always many tolerances off
-                    is_off = tails.median_error(part, double, tolerance) > MAX_MEDIAN_ERROR_16BIT
+                    is_off = tails.median_error(part, double, tolerance) > COARSE_ERROR
                 else:
                     is_off = bool(elements.worst_error(part, double, tolerance, tolerance.atol * scale) > within)
                 if is_off:

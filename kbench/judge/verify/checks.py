@@ -19,7 +19,6 @@ from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.variations import (
     GLANCES,
     MIXED,
-    MORE_GLANCES,
     RESEMBLING,
     VALID,
     VARIATIONS,
@@ -138,7 +137,7 @@ def beyond_task() -> list[LevelCheck]:
         LevelCheck(lack="values", on=On.MOST_LONG, make=Battery.small_weights, applies=follows),
         *resembling(RESEMBLING, On.MOST_LONG),
         *(of_values(variation, On.MOST) for variation in VARIATIONS),
-        _few_places(MORE_GLANCES, On.SMALLER),
+        _few_places(2 * GLANCES, On.SMALLER),
         *(of_values(variation, On.OWN_TOO, if_mixed=False) for variation in VALID),
         LevelCheck(
             lack="values",

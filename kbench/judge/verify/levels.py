@@ -19,13 +19,9 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import LONG_CALL_BYTES, Battery
+from kbench.judge.verify.battery import DRAWS, LONG_CALL_BYTES, MANY_DRAWS, Battery
 from kbench.judge.verify.checks import LevelCheck, On, carrier
 
-NARROW_DRAWS = 3
-"""Number of draws in a row that have to miss by up to NARROW for a miss to count (docs/verification.md)."""
-PLAIN_DRAWS = 8
-"""Chosen. Number of plain calls that show whether a solution misses as narrowly on usual inputs."""
 THOROUGH = 2
 """Number of derived shapes that have as many calls as a case of the problem."""
 REMEMBERED = "stale_output"
@@ -130,7 +126,7 @@ class Levels:
 
     def _refusal(self, check: LevelCheck, reference: Reference) -> RefusalError | None:
         """Make a check; return its refusal, of a narrow miss only if all draws miss. A miss counts no figures."""
-        for left in reversed(range(NARROW_DRAWS)):
+        for left in reversed(range(DRAWS)):
             before = copy.deepcopy(self.tally)
             try:
                 trial = self._bound.bound_to(reference)
@@ -166,7 +162,7 @@ class Levels:
         self._bound.rebind_next()
         before = copy.deepcopy(self.tally)
         try:
-            for _ in range(PLAIN_DRAWS):
+            for _ in range(MANY_DRAWS):
                 self._bound.bound_to(reference).exchange(secret_seed(), oracle=True)
         except RefusalError as plain:
             return plain.without_frames().excess <= NARROW

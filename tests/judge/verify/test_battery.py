@@ -12,7 +12,7 @@ from kbench.core.model import Status
 from kbench.core.values import Ruling
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery, separating
+from kbench.judge.verify.battery import DRAWS, FEW, Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
 CENTRED = next(variation for variation in VARIATIONS if variation.name == "centred")
@@ -170,7 +170,7 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
     assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
 
 
-@pytest.mark.parametrize(("proves_little", "draws"), [(False, UNEXPLAINED), (True, 1 + 6 + 8)])
+@pytest.mark.parametrize(("proves_little", "draws"), [(False, DRAWS), (True, 1 + 6 + 8)])
 def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little, draws):
     asked = []
 

@@ -15,9 +15,9 @@ from kbench.core.errors import ReferenceRaisedError
 from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import LONG_CALL_BYTES, Battery
+from kbench.judge.verify.battery import DRAWS, LONG_CALL_BYTES, Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
-from kbench.judge.verify.levels import NARROW_DRAWS, Levels, needs_other_shape
+from kbench.judge.verify.levels import Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
@@ -168,7 +168,7 @@ MISSES = [
     ([FAR], False),
     ([NARROW, 0.0], True),
     ([1.01, NARROW, 0.0], True),
-    ([1.01] * NARROW_DRAWS, False),
+    ([1.01] * DRAWS, False),
     ([1.01, FAR], False),
     ([float("inf")], False),
     ([float("nan")], False),
@@ -228,7 +228,7 @@ def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
     """Values at 0.9 to 1.1 of what is allowed miss now and then, whatever else is tried."""
     tried, exchange = levels(), missing(plain)
     tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
-    monkeypatch.setattr(Battery, name, missing([excess] * NARROW_DRAWS))
+    monkeypatch.setattr(Battery, name, missing([excess] * DRAWS))
     lack = {"laid_out": "strides", "updated_in_place": "weights_in_place"}[name]
     tried.try_all([check for check in beyond_task() if check.lack == lack])
     assert tuple(sorted(tried.lacks)) == (() if held else (lack,))
@@ -312,7 +312,7 @@ def test_a_miss_keeps_no_tensors_of_its_call(excess: float) -> None:
     gc.disable()
     try:
         tried.try_all([LevelCheck(lack="cases", on=On.CASES, make=check)])
-        assert len(made) == (NARROW_DRAWS if excess < NARROW else 1)
+        assert len(made) == (DRAWS if excess < NARROW else 1)
         assert made[-1]() is None
         assert tuple(tried.lacks) == ("cases",)
     finally:
@@ -324,7 +324,7 @@ def test_a_miss_keeps_no_tensors_of_its_call(excess: float) -> None:
     [
         ("shifted", "values", [FAR], False),
         ("wide_range", "conditioning", [100.0, FAR, 0.0], True),
-        ("wide_range", "conditioning", [100.0] * NARROW_DRAWS, False),
+        ("wide_range", "conditioning", [100.0] * DRAWS, False),
         ("planted_nan", "nonfinite", [float("inf")], False),
     ],
 )
