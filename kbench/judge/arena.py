@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from kbench.core.errors import PluginError
-from kbench.devices.backend import backend, backend_of
+from kbench.devices.backend import backend
 from kbench.devices.poison import poison
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.expected import Expected
-from kbench.numerics import elements, one_pass
+from kbench.numerics import elements
 from kbench.process.channel import Message, encode_tree, flatten
 from kbench.process.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, view
 
@@ -273,7 +273,7 @@ class InputMask:
     def write_masked(self, plain: Tensor, masked: Tensor, offset: int) -> None:
         """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind the pad's beginning."""
         pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
-        for begin in range(_written_in_one_pass(plain, masked, pad), plain.numel(), PIECE_BYTES):
+        for begin in range(0, plain.numel(), PIECE_BYTES):
             piece = plain[begin : begin + PIECE_BYTES]
             staged = piece.new_empty(-(-piece.numel() // PAD_BYTES) * PAD_BYTES)
             staged[: piece.numel()].copy_(piece)
@@ -287,13 +287,3 @@ class InputMask:
     @staticmethod
     def _rows(memory: Tensor) -> Tensor:
         return memory.view(torch.int64).view(memory.numel() // PAD_BYTES, PAD_BYTES // 8)
-
-
-def _written_in_one_pass(plain: Tensor, masked: Tensor, pad: Tensor) -> int:
-    """Write whole pads of bytes masked in one pass, if possible; return the number of these bytes."""
-    nbytes = plain.numel() // PAD_BYTES * PAD_BYTES
-    aligned = all(t.storage_offset() % 8 == 0 for t in (plain, masked))
-    if not (aligned and backend_of(plain).has_own_memory):
-        return 0
-    words, made = (t[:nbytes].view(torch.int64) for t in (plain, masked))
-    return nbytes if one_pass.xor_copy(words, pad, made) else 0

@@ -17,7 +17,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.clock.fetched_results import UnfetchableError
 from kbench.judge.clock.gate_clock import DeviceClock, NotQueuedError
 from kbench.judge.clock.host_clock import HostClock
-from kbench.judge.clock.pairing import ArmClock, Pacing, Pairing
+from kbench.judge.clock.pairing import ArmClock, Pairing
 from kbench.judge.clock.profile import take_profile
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.matching import Copied, WeightPlan
@@ -186,14 +186,7 @@ class Evaluation:
             self._bound.reconstruct_next()
 
     def _paired(self, unqueued: str, *, fetches: bool) -> Timing:
-        device, options = self._judge.device, self._assignment.options
-        pacing = Pacing(
-            pairs=options.pairs,
-            process=self._assignment.process,
-            precision=options.precision,
-            device=device,
-            alone=options.max_processes == 1,
-        )
+        device = self._judge.device
         with ExitStack() as stack:
             with self._judge.shared():
                 self._judge.progress(stage="load")
@@ -201,9 +194,8 @@ class Evaluation:
             with self._judge.exclusive():
                 self._judge.progress(stage="time")
                 with DeviceMonitor(device) as monitor:
-                    timing = Pairing(trial, clock, monitor, pacing).run(
-                        lambda block: self._judge.progress(stage="time", done=block),
-                        lambda _: self._profile(trial),
+                    timing = Pairing(trial, clock, monitor, self._assignment.options, self._assignment.process).run(
+                        lambda block: self._judge.progress(stage="time", done=block), lambda _: self._profile(trial)
                     )
             self._judge.afterwards.push(stack.pop_all())
             return timing
@@ -256,7 +248,7 @@ class Evaluation:
 
     def _failed(self, refusal: RefusalError) -> Failed:
         correctness = refusal.correctness if isinstance(refusal, WrongError) else None
-        if correctness is None and self._levels.tally.calls:
+        if correctness is None and self._levels.tally.figures.calls:
             correctness = self._levels.tally.correctness(self._judge.reference.factor)
         below = refusal.status is Status.BELOW_LEVEL
         return Failed(

@@ -204,7 +204,7 @@ class Trial:
         if not self.is_timed or not may_be_chance(ruling.excess, self._narrow + 1, self._timed):
             return False
         self._narrow += 1
-        self.tally.kind = "unattainable"
+        self.tally.figures = replace(self.tally.figures, contract="unattainable")
         return True
 
     def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:

@@ -52,13 +52,6 @@ extern "C" __global__ void weighted_sums(const long long* words, unsigned long l
   if (threadIdx.x % 32 == 0) atomicAdd(&sums[blockIdx.y], sum);
 }
 """,
-    "xor_copy": """
-extern "C" __global__ void xor_copy(const long long* words, const long long* pad, long long* made, int n, int length) {
-  const int step = gridDim.x * blockDim.x;
-  #pragma unroll 4
-  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step) made[i] = words[i] ^ pad[i % length];
-}
-""",
 }
 
 Kernel = Callable[..., None]
@@ -97,17 +90,6 @@ def weighted_sums(words: Tensor, length: int, kernel: Kernel | None = None) -> l
     return found
 
 
-def xor_copy(words: Tensor, pad: Tensor, made: Tensor, kernel: Kernel | None = None) -> bool:
-    """Write int64 words xor-ed with a pad that repeats; False where they are few, or the compiler is missing."""
-    if (kernel := kernel or _worth("xor_copy", words)) is None:
-        return False
-    most = MOST // pad.numel() * pad.numel()
-    for one, other in zip(words.split(most), made.split(most), strict=True):
-        args = [one, pad, other, one.numel(), pad.numel()]
-        kernel(grid=(BLOCKS, 1, 1), block=(THREADS, 1, 1), args=args)
-    return True
-
-
 def is_dense(tensor: Tensor) -> bool:
     """Return whether the elements lie side by side, in whatever order of the dimensions."""
     size = 1
@@ -140,10 +122,6 @@ def _computes_right(kernel: Kernel, name: str) -> bool:
         c[-1] = 5.0
         return largest_errors(c, r, atol=1.0, rtol=1.0, kernel=kernel) == (3.0, 1.5, 1.0)
     words = torch.arange(-500, 500, device="cuda") << 31
-    if name == "xor_copy":
-        made = torch.zeros_like(words)
-        xor_copy(words, words[:200].flip(0), made, kernel)
-        return torch.equal(made, words ^ words[:200].flip(0).repeat(5))
     weights = 2 * torch.arange(300, device="cuda") + 1
     expected = [int((((w >> 29) + w) * weights[: w.numel()]).sum()) for w in words.split(300)]
     return weighted_sums(words, 300, kernel) == expected

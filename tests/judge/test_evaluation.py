@@ -51,7 +51,7 @@ class FakeJudge:
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
-    tally = SimpleNamespace(correctness=lambda *_: CORRECT, calls=3, notes=list)
+    tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT, notes=list)
     trial = SimpleNamespace(tally=tally)
     bound = SimpleNamespace(constructed=lambda *_, **__: trial, bound_to=lambda _: trial, close=lambda: None)
     levels = SimpleNamespace(tally=tally, lacks={})

@@ -23,6 +23,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.tally import Tally
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation, few_places
 from kbench.judge.why import explain
@@ -100,7 +101,8 @@ class Battery:
         if trial.proves_little:
             self.note("trivial_passes", "zeros, one value everywhere or the answer to other inputs would pass as well")
         self.unchanged(trial)
-        if trial.tally.oracle is None and any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0)):
+        has_fractions = any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0))
+        if has_fractions and trial.tally.figures.oracle_ratio is None:
             self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
 
     def _note_inputs(self, reference: Reference) -> None:
@@ -141,7 +143,8 @@ class Battery:
             self._candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
             try:
                 # If a copy of an input meets the contract, a stale value may lie within the tolerance.
-                trial.exchange(secret_seed(), oracle=part == set(names) or trial.tally.kind == "vacuous")
+                oracle = part == set(names) or trial.tally.figures.contract == "vacuous"
+                trial.exchange(secret_seed(), oracle=oracle)
             except WrongError as refusal:
                 if refusal.diagnosis is not None:
                     raise
@@ -214,7 +217,7 @@ class Battery:
                     if not tolerance.exact:  # exact results that differ were each found right
                         near = replace(tolerance, atol=max(tolerance.atol, least))
                         spread = max(spread, elements.compare(now, then, near).ratio)
-        allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
+        allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.figures.reference_ratio or 0.0))
         if spread > allowed:
             message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
             raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log)
@@ -258,13 +261,13 @@ class Battery:
         except RefusalError as refusal:
             refusal.reason = f"on {variation.inputs}: {refusal.reason}"
             raise
-        held, tally = trial.tally, type(trial.tally)()
+        held, tally = trial.tally, Tally()
         trial.tally = tally
         ruling, differences = trial.compare(trial.results(reply.slots[0]), expected, truth)
         trial.tally = held
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
-        if ruling.right or (tally.explained and math.isfinite(tally.contract)):
+        if ruling.right or (tally.explained and math.isfinite(tally.figures.contract_ratio)):
             return True
         said = trial.describe(differences, ruling, expected)
         wrong = RefusalError(Status.WRONG_VALUE, f"on {variation.inputs}: {said}", self._candidate.log)

@@ -182,7 +182,7 @@ class Levels:
             and not self._still_holds(reference)
             and self._goes_wrong_alone(reference)
         ):
-            refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
+            refusal.reason = f"right in its first calls, wrong after {self.tally.figures.calls}: {refusal.reason}"
             raise refusal
         self._bound.reconstruct_next(refusal)
 
@@ -200,7 +200,7 @@ class Levels:
 
         An instance that remembers addresses of inputs, as a recorded CUDA graph does, may be wrong at these later.
         """
-        calls, since_s = max(2 * self.tally.calls, self._candidate.calls), time.monotonic() - self._began
+        calls, since_s = max(2 * (self.tally.figures.calls or 0), self._candidate.calls), time.monotonic() - self._began
         self._bound.reconstruct_next()
         try:
             self._bound.bound_to(reference)

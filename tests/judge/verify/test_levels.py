@@ -206,14 +206,14 @@ def test_a_miss_that_does_not_count_leaves_no_figures() -> None:
     def check(_: Any, trial: Any) -> None:
         if not seen:
             seen.append(trial)
-            trial.tally.contract = 1.2
+            trial.tally.narrow = 1.2
             wrong = RefusalError(Status.WRONG_VALUE, "narrow", "")
             wrong.excess = 1.2
             raise wrong
 
     seen: list[Any] = []
     tried.try_all([LevelCheck(lack="values", on=On.OWN, make=check)])
-    assert (tried.tally.contract, len(seen), tuple(sorted(tried.lacks))) == (0.0, 1, ())
+    assert (tried.tally.narrow, len(seen), tuple(sorted(tried.lacks))) == (0.0, 1, ())
 
 
 @pytest.mark.parametrize(
