@@ -176,13 +176,13 @@ class Candidate(WorkerLink):
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         message = {"op": "call", "slots": [*slots], **USUAL, **how}
         # Sent while the worker is stopped: a process that wakes up may take this processor, and sees the inputs.
-        self._refusing(lambda _: self._child.post(message), timeout_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self._worker.post(message), timeout_s, Status.CALL_TIMEOUT)
         self._resume()
-        answer = self._answer(self._child.hear, timeout_s, Status.CALL_TIMEOUT)
+        answer = self._answer(self._worker.hear, timeout_s, Status.CALL_TIMEOUT)
         (self.kill if kill else self.pause)()
         ended_ns = max(self.message_ns, self.worked_until_ns)
         with self.understood():
-            return Reply.read(answer, self._child.woken_ns, ended_ns, slots, self._numbers(answer, expected))
+            return Reply.read(answer, self._worker.woken_ns, ended_ns, slots, self._numbers(answer, expected))
 
     def _limit_s(self, calls: int) -> float:
         timeout_s = self.limit_s * max(1, calls)
@@ -198,13 +198,13 @@ class Candidate(WorkerLink):
         self._resume()
         message = {"op": "round", "slots": [*slots], "number": number, **asdict(options)}
         started = time.perf_counter_ns()
-        self._refusing(lambda _: self._child.post(message), self.limit_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self._worker.post(message), self.limit_s, Status.CALL_TIMEOUT)
         return started
 
     def announced(self, within_s: float) -> Message | None:
         """Return the first message of a round; None if it does not come in time, because calls wait for the device."""
         try:
-            message: Message = self._refusing(self._child.hear, within_s, Status.CALL_TIMEOUT)
+            message: Message = self._refusing(self._worker.hear, within_s, Status.CALL_TIMEOUT)
         except RefusalError as refusal:
             if refusal.status is Status.CALL_TIMEOUT:
                 return None
@@ -216,7 +216,7 @@ class Candidate(WorkerLink):
         until = time.monotonic() + self._limit_s(calls)
         answer: Message = {"progress": ""}
         while "progress" in answer:
-            answer = self._refusing(self._child.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
+            answer = self._refusing(self._worker.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
         require_untampered(answer, self.log)
         return answer
 
@@ -271,8 +271,7 @@ class Candidate(WorkerLink):
     def revive(self, worker: WorkerProcess) -> None:
         """Continue in a fresh worker, which has to be prepared."""
         self.kill()
-        self._connect(worker)
-        self._arena, self.calls = None, 0
+        self._worker, self._arena, self.calls = worker, None, 0
 
 
 def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:

@@ -131,22 +131,14 @@ def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: l
     parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
     places = _alike(parameters, theirs, _by_name(parameters, theirs))
     others = _others(theirs, set(places.values()))
-    left: list[str] = []
-    in_question: list[str] = []
-    for name, tensor in parameters:
-        if name not in places:
-            pair = next((entry for entry in others if (entry.dtype, entry.shape) == _shape_of(tensor)), None)
-            (left if pair is None else in_question).append(f"`{name}` {tuple(tensor.shape)}")
-            others = [entry for entry in others if entry is not pair]
+    left = [f"`{name}` {tuple(tensor.shape)}" for name, tensor in parameters if name not in places]
     own = [f"{'' if entry.is_parameter else 'buffer '}`{entry.name}` {entry.shape}" for entry in others]
     if left and own:
         text = f"the reference has {listed(left)}, and the solution {listed(own)} instead"
     elif left:
         text = f"the solution lacks {listed(left)}"
-    elif own:
-        text = f"the solution also has {listed(own)}"
     else:
-        text = f"neither names nor order show which of its parameters are {listed(in_question)}"
+        text = f"the solution also has {listed(own)}"
     return text[:LONGEST_REASON]
 
 

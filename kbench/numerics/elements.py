@@ -293,13 +293,6 @@ def _all(answers: Iterable[Tensor]) -> bool:
     return not asked or bool(torch.stack(asked).all())
 
 
-def where_equal(one: Tensor, other: Tensor, default: Tensor) -> Tensor:
-    """Return a tensor of exact values: `one` where it equals `other`, else `default`."""
-    word = torch.uint8 if one.element_size() == 1 else one.dtype
-    mine, theirs, rest = (t.contiguous().view(word) for t in (one, other, default))
-    return torch.where(mine == theirs, mine, rest).view(one.dtype)
-
-
 def all_finite(tensor: Tensor) -> bool:
     """Return whether no element is NaN or infinite."""
     return bool(_are_finite(tensor))

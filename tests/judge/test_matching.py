@@ -135,11 +135,17 @@ UNMATCHED = {
     "too few": ([entry("gain", 4)], "the solution lacks `fc.weight` (4, 3) and `fc.bias` (4,)"),
     "too many": (
         [entry("g", 4), entry("w", 4, 3), entry("b", 4), entry("w_t", 3, 4)],
-        "the solution also has `w_t` (3, 4)",
+        (
+            "the reference has `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
+            "`g` (4,), `w` (4, 3), `b` (4,) and `w_t` (3, 4) instead"
+        ),
     ),
     "in question": (
         [entry("x", 4), entry("y", 4, is_parameter=False), entry("w", 4, 3)],
-        "neither names nor order show which of its parameters are `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,)",
+        (
+            "the reference has `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
+            "`x` (4,), buffer `y` (4,) and `w` (4, 3) instead"
+        ),
     ),
     "other values, since they match": (
         [entry("gain", 4), entry("w", 4, 3), entry("b", 4)],

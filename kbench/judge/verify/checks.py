@@ -153,7 +153,7 @@ def beyond_task() -> list[LevelCheck]:
             applies=lambda _, reference: reference.indices.lengths,
             is_effect=True,
         ),
-        LevelCheck(lack="output_reuse", on=On.MOST, make=Battery.kept_results),
+        LevelCheck(lack="output_reuse", on=On.MOST, make=Battery.kept_results, is_effect=True),
         *(
             LevelCheck(lack=lack, on=On.LAYOUTS, make=functools.partial(Battery.laid_out, lack=lack), is_effect=True)
             for lack in LAYOUTS

@@ -258,25 +258,24 @@ def few_places(inputs: Inputs) -> list[Variation]:
     return [one for one in IN_FEW_PLACES if one.changes(inputs)]
 
 
-ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
-    "mean_offset_30": partial(mean_offset, 30.0),
-    "mean_offset_100": partial(mean_offset, 100.0),
-    "mean_offset_-128": far_below,
-    "constant_rows": constant_rows,
-    "denormals": partial(operator.mul, 1e-40),
-    "wide_range": wide_range,
-    "planted_nan": partial(planted, math.nan),
-    "planted_inf": partial(planted, math.inf),
-}
 EXTREME = tuple(
-    # A reference of positive values, such as a logarithm, has no value far below zero.
     Variation(
         name=name,
         lack="nonfinite" if name.startswith("planted") else "conditioning",
         transform=change,
+        # A reference of positive values, such as a logarithm, has no value far below zero.
         may_overflow=change is not far_below,
     )
-    for name, change in ILL_CONDITIONED.items()
+    for name, change in (
+        ("mean_offset_30", partial(mean_offset, 30.0)),
+        ("mean_offset_100", partial(mean_offset, 100.0)),
+        ("mean_offset_-128", far_below),
+        ("constant_rows", constant_rows),
+        ("denormals", partial(operator.mul, 1e-40)),
+        ("wide_range", wide_range),
+        ("planted_nan", partial(planted, math.nan)),
+        ("planted_inf", partial(planted, math.inf)),
+    )
 )
 VARIATIONS = (*VALID, *EXTREME)
 SAMPLED, PLACES = (
