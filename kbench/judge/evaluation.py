@@ -14,9 +14,8 @@ from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.clock.fetched_results import UnfetchableError
 from kbench.judge.clock.gate_clock import DeviceClock, NotQueuedError
-from kbench.judge.clock.host_clock import HostClock
+from kbench.judge.clock.host_clock import HostClock, UnfetchableError
 from kbench.judge.clock.pairing import ArmClock, Pairing
 from kbench.judge.clock.profile import take_profile
 from kbench.judge.exchange import Trial, secret_seed
@@ -70,7 +69,7 @@ class Evaluation:
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
         verify_only = self._assignment.options.verify_only
-        opening = self._judge.reference_opens(self._candidate.spec.problem)
+        opening = self._judge.reference_opens()
         try:
             with self._judge.shared(), self._judge.next_worker_opens(), nullcontext() if verify_only else opening:
                 self._judge.progress(stage="load")
@@ -217,7 +216,7 @@ class Evaluation:
         trial.candidate.pause()
         # From here on, three processes call and need the memory that the fp64 model left in this one's cache.
         backend(device).release_cached()
-        reference = self._judge.take_reference_worker(self._candidate.spec.problem)
+        reference = self._judge.take_reference_worker()
         stack.callback(reference.kill)
         with self._judge.constructing(reference.spec):
             reference.load(trial.reference)

@@ -25,7 +25,7 @@ from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.refusal import RefusalError, UnbuiltError
 from kbench.judge.state import NO_ROOM, JudgeState
-from kbench.judge.worker_link import ReferenceBuild, SolutionSpec
+from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import (
     Channel,
     DeadlineError,
@@ -133,7 +133,7 @@ class JudgeService(JudgeState):
     def do_evaluate(self, message: Message) -> Message:
         """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
         spec = SolutionSpec(**message["solution"])
-        self.reference_build = ReferenceBuild(**message["reference"])
+        self.reference_build = message["reference"]
         assigned = message["assignment"]
         assigned["options"] = decode_options(assigned["options"])
         for name in ("other_cases", "derived_cases"):

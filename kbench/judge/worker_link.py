@@ -39,14 +39,6 @@ class SolutionSpec:
     """True for the reference beside a solution: its failure is kbench's, not the solution's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceBuild:
-    """Build of a problem whose reference compiles; empty for most problems."""
-
-    artefacts: str = ""
-    compiler: str = ""
-
-
 class WorkerLink:
     """Connection to a worker: requests with time limits, stops, and the kill."""
 

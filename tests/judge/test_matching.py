@@ -154,8 +154,8 @@ UNMATCHED = {
     "many": (
         [entry(f"p{number}", number) for number in range(9)],
         (
-            "the reference has `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
-            "`p0` (0,), `p1` (1,), `p2` (2,), `p3` (3,) and 4 more instead"
+            "the reference has `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
+            "`p0` (0,), `p1` (1,), `p2` (2,), `p3` (3,) and 5 more instead"
         ),
     ),
 }

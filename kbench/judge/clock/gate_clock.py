@@ -36,8 +36,8 @@ from kbench.core.clocks import (
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
 from kbench.devices.cuda_driver import Driver
+from kbench.judge.clock.batch import RecordedDraws
 from kbench.judge.clock.readings import ArmSample, Conclusion
-from kbench.judge.clock.recorded_draws import RecordedDraws
 from kbench.judge.clock.rounds import (
     QUEUED_WITHIN_S,
     LateError,

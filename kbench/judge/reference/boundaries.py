@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.core.values import COARSE_FACTOR, CodeDifferences
-from kbench.numerics import codes, elements, tails, ties
+from kbench.numerics import codes, elements, tails
 from kbench.numerics.operators import OperatorMode
 
 LARGER_SHARE = 1 / 8
@@ -238,10 +238,10 @@ class Boundaries:
             if choice.source is None or choice.picked is None or not _same_indices(base, choice.picked):
                 continue
             mine, best, dim = got.reshape(choice.picked.shape).long(), choice.picked, choice.dim
-            given, wanted = (ties.picked(choice.source, picks, dim) for picks in (mine, best))
+            given, wanted = (picked_values(choice.source, picks, dim) for picks in (mine, best))
             if given is None or wanted is None:
                 continue
-            if dim is not None and best.dim() == choice.source.dim() and not ties.as_distinct(mine, best, dim):
+            if dim is not None and best.dim() == choice.source.dim() and not are_as_distinct(mine, best, dim):
                 continue
             near = given == wanted
             if atol or rtol:
@@ -273,3 +273,30 @@ class Boundaries:
 def _same_indices(output: Tensor, picked: Tensor) -> bool:
     """Return whether an output holds the indices of a choice, in any integer type and shape."""
     return output.numel() == picked.numel() and torch.equal(output.reshape(-1).long(), picked.reshape(-1))
+
+
+def picked_values(source: Tensor, picks: Tensor, dim: int | None) -> Tensor | None:
+    """Return the values that indices along a dimension (None: of the flattened tensor) pick; None if they are none."""
+    if dim is None:
+        source, picks, dim = source.flatten(), picks.flatten(), 0
+    dim %= max(1, source.dim())
+    if picks.dim() == source.dim() - 1:
+        picks = picks.unsqueeze(dim)
+    lengths = zip(picks.shape, source.shape, strict=False)
+    if picks.dim() != source.dim() or any(mine != whole for n, (mine, whole) in enumerate(lengths) if n != dim):
+        return None
+    if bool(((picks < 0) | (picks >= source.shape[dim])).any()):
+        return None
+    return source.gather(dim, picks.long())
+
+
+def are_as_distinct(got: Tensor, want: Tensor, dim: int) -> bool:
+    """Return whether no index comes twice in `got` along a dimension where none does in `want`."""
+    mine, theirs = (_distinct(picks, dim) for picks in (got, want))
+    return bool((mine | ~theirs).all())
+
+
+def _distinct(picks: Tensor, dim: int) -> Tensor:
+    """Return for every row along a dimension whether its indices are all different."""
+    ordered = picks.movedim(dim, -1).sort().values
+    return (ordered[..., 1:] != ordered[..., :-1]).all(-1)
