@@ -2,9 +2,8 @@
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.model import Status
@@ -13,7 +12,7 @@ from kbench.process.channel import Message, WireError
 from kbench.process.child_error import ChildError
 from kbench.process.gate_page import Gate
 from kbench.process.observed import Observed
-from kbench.process.worker_start import Deadline, WorkerConfig, WorkerProcess
+from kbench.process.worker_start import WorkerConfig, WorkerProcess
 
 REQUEST_TIMEOUT_S = 60.0
 
@@ -81,16 +80,6 @@ class WorkerLink:
     def message_ns(self) -> int:
         """Time of the last message on the judge's clock."""
         return self._worker.channel.received_ns
-
-    @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Limit the total time of all requests inside a `with` block."""
-        held = self._config
-        self._config = replace(held, deadlines=(*held.deadlines, Deadline(at_s=time.monotonic() + seconds)))
-        try:
-            yield
-        finally:
-            self._config = held
 
     @contextlib.contextmanager
     def understood(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ def explained(got: torch.Tensor, want: torch.Tensor, *, repeats: tuple[str, ...]
     reference = SimpleNamespace(
         repeats=repeats, device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
-    candidate = SimpleNamespace(follows=False, has_ended=ended, within=lambda _: torch.no_grad())
+    candidate = SimpleNamespace(follows=False, has_ended=ended)
     trial: Any = SimpleNamespace(reference=reference, candidate=candidate, **of_trial)
     return why.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
 

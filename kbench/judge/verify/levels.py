@@ -160,15 +160,8 @@ class Levels:
         if refusal.excess > NARROW or refusal.status is not Status.WRONG_VALUE:
             return False
         self._bound.rebind_next()
-        before = copy.deepcopy(self.tally)
-        try:
-            for _ in range(MANY_DRAWS):
-                self._bound.bound_to(reference).exchange(secret_seed(), oracle=True)
-        except RefusalError as plain:
-            return plain.without_frames().excess <= NARROW
-        finally:
-            self.tally = before
-        return False
+        plain = self._plain_calls(reference, MANY_DRAWS, oracle=True)
+        return plain is not None and plain.excess <= NARROW
 
     def _require_survived(self, refusal: RefusalError, reference: Reference, fatal: Collection[Status]) -> None:
         """Raise a refusal that is more than a lack; else let the next check begin with a new model."""
@@ -202,15 +195,21 @@ class Levels:
         """
         calls, since_s = max(2 * (self.tally.figures.calls or 0), self._candidate.calls), time.monotonic() - self._began
         self._bound.reconstruct_next()
+        return self._plain_calls(reference, calls, since_s) is not None
+
+    def _plain_calls(
+        self, reference: Reference, calls: int, seconds: float = 0.0, *, oracle: bool = False
+    ) -> RefusalError | None:
+        """Make at least so many calls, for at least so long; return the refusal of the first that is not right."""
         try:
             self._bound.bound_to(reference)
-            until = time.monotonic() + since_s
+            until = time.monotonic() + seconds
             while calls > 0 or time.monotonic() < until:
-                self._bound.bound_to(reference).exchange(secret_seed())
+                self._bound.bound_to(reference).exchange(secret_seed(), oracle=oracle)
                 calls -= 1
-        except RefusalError:
-            return True
-        return False
+        except RefusalError as refusal:
+            return refusal.without_frames()
+        return None
 
 
 def shape_in_words(other: Reference, own: Reference) -> str:
