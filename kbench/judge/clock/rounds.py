@@ -171,7 +171,7 @@ class Rounds:
 
     def show_again(self, calls: int) -> InputExposure:
         """Reveal the inputs of this many calls again, while none is queued, and measure the time of that."""
-        shown = visible(lambda: self.trial.arena.reveal_again(calls), self._cache)
+        shown = visible(lambda: self.trial.arena.reveal(calls), self._cache)
         return self._exposure(calls, shown(time.perf_counter_ns()))
 
     def _exposure(self, calls: int, visible_ns: int) -> InputExposure:
