@@ -13,10 +13,7 @@ ROWS = dict(re.findall(r"^- `([\w.]+)` = ([^(\n]+?)(?: \(.*\))?$", PAGE, re.M))
 MODULES = sorted({name.rpartition(".")[0] for name in ROWS})
 NOT_OF_THE_RULE = {
     *("numerics.elements.CHUNK_ELEMENTS", "numerics.elements.CPU_CHUNK_ELEMENTS"),
-    *(
-        "numerics.elements.SHOWN_MISMATCHES",
-        "judge.reference.reference.SMALL_STATE",
-    ),
+    "numerics.elements.SHOWN_MISMATCHES",
     *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS"),  # memory, messages
     "judge.verify.fp64_errors.REHEARSED",
 }

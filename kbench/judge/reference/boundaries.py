@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.core.values import COARSE_FACTOR, CodeDifferences
+from kbench.core.values import FACTOR, CodeDifferences
 from kbench.numerics import codes, elements, tails
 from kbench.numerics.operators import OperatorMode
 
@@ -58,7 +58,7 @@ class Decision:
         times = 1.0
         if own is not None and own.sample.shape == self.sample.shape and self.sample.numel():
             error = tails.quantile_error(own.sample, self.sample.double(), tolerance, LARGER_SHARE)
-            times = max(1.0, (min(factor, COARSE_FACTOR) if tolerance.coarse else factor) * error)
+            times = max(1.0, (min(factor, FACTOR) if tolerance.coarse else factor) * error)
         return times * tolerance.near_zero(self.rms), times * tolerance.rtol
 
 

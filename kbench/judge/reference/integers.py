@@ -16,7 +16,7 @@ from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_t
 from kbench.numerics.operators import OperatorMode
 
 MOST_ELEMENTS = 1 << 24
-"""Elements of inputs and state beyond which no call is made on the host, to limit time."""
+"""Elements of inputs and state beyond which no call on the host and no second construction is made, to limit time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from kbench.catalog import problem as problems
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.core.timed import FORWARD
+from kbench.core.values import FACTOR, FACTOR_PRODUCTS
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
@@ -62,10 +63,6 @@ from kbench.process.child_error import is_of_the_device
 
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
-SMALL_STATE = 1 << 24
-"""Elements of parameters and buffers up to which those of construction are made again for a diagnosis."""
-FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
-"""Allowed multiple of the reference's own error: plain, and with sums of products (matmul, convolution)."""
 
 
 class Reference:
@@ -228,7 +225,7 @@ class Reference:
 
     def constructed_state(self) -> dict[str, Tensor]:
         """Return the parameters and buffers of construction by name; empty if they are large."""
-        if sum(tensor.numel() for _, tensor in self.state()) > SMALL_STATE:
+        if sum(tensor.numel() for _, tensor in self.state()) > integers.MOST_ELEMENTS:
             return {}
         model = self.problem.model(self.init_seed, self.constructs_on)
         return {name: t.detach() for name, t in (*model.named_parameters(), *model.named_buffers())}

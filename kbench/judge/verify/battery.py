@@ -28,7 +28,7 @@ from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation, few_places
 from kbench.judge.why import explain
 from kbench.numerics import elements, tails
-from kbench.process.layouts import layouts_of
+from kbench.process.layouts import MOST_BYTES, layouts_of
 
 DRAWS, MANY_DRAWS = 3, 8
 """Seeds of a check, calls on equal inputs, and draws in a row that have to miss narrowly for a miss to count; draws
@@ -37,8 +37,6 @@ SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
 FEW = 64
 """Number of elements below which an inaccurate reference may be right by chance."""
-LONG_CALL_BYTES = 1 << 28
-"""Traffic of a call from which a property has few calls at the problem's own shape, and the others at a smaller one."""
 LAYOUTS = {"alignment": "misaligned", "strides": "strided", "channels_last": "channels_last"}
 """Inputs of other layouts in words, by the property of a solution that is wrong on them."""
 
@@ -307,7 +305,7 @@ class Battery:
 
     def other_numbers(self, trial: Trial) -> None:
         """Check other values of the Python numbers among the inputs, which no seed changes."""
-        if trial.reference.cost.dram_bytes > LONG_CALL_BYTES:
+        if trial.reference.cost.dram_bytes > MOST_BYTES:
             self.note("skipped_other_numbers", "the inputs are too large to try other values of the numbers among them")
             return
         arguments = trial.reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)

@@ -19,8 +19,9 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import DRAWS, LONG_CALL_BYTES, MANY_DRAWS, Battery
+from kbench.judge.verify.battery import DRAWS, MANY_DRAWS, Battery
 from kbench.judge.verify.checks import LevelCheck, On, carrier
+from kbench.process.layouts import MOST_BYTES
 
 THOROUGH = 2
 """Number of derived shapes that have as many calls as a case of the problem."""
@@ -48,7 +49,7 @@ class Levels:
         self._overrides = {On.CASES: others, On.DERIVED: derived[:THOROUGH], On.LARGER: derived[THOROUGH:]}
         self._held: dict[On, list[Reference]] = {on: [] for on in self._overrides}
         """References of the other shapes at which the solution was right."""
-        self.is_long = bool(others or derived) and self._own.cost.dram_bytes > LONG_CALL_BYTES
+        self.is_long = bool(others or derived) and self._own.cost.dram_bytes > MOST_BYTES
         """True if calls are long at the own shape, and a smaller one follows, which can have most of them."""
         self._began = time.monotonic()
         self._holds_mixed = False

@@ -15,10 +15,11 @@ from kbench.core.errors import ReferenceRaisedError
 from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import DRAWS, LONG_CALL_BYTES, Battery
+from kbench.judge.verify.battery import DRAWS, Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
 from kbench.judge.verify.levels import Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
+from kbench.process.layouts import MOST_BYTES
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
 
@@ -62,7 +63,7 @@ def reference(name: str, nbytes: int = 1) -> Any:
 
 
 def levels(others=(), derived=(), *, is_long: bool = False) -> Levels:
-    own = reference("own", LONG_CALL_BYTES + 1 if is_long else 1)
+    own = reference("own", MOST_BYTES + 1 if is_long else 1)
 
     def bound_to(at: Any) -> Any:
         return SimpleNamespace(reference=at, exchange=lambda *_, **__: None)
