@@ -104,6 +104,21 @@ def test_a_round_may_have_fewer_calls_than_there_are_slots() -> None:
     arena.close()
 
 
+@pytest.mark.parametrize("lends", [False, True])
+def test_revealing_again_leaves_the_inputs_as_they_are(lends: bool) -> None:
+    """Loops that are timed afterwards work on them: with noise for indices they would fail."""
+    arena = arena_for([torch.zeros(300)], lends=lends)
+    inputs = [torch.randn(300) for _ in range(arena.queue)]
+    for slot, x in enumerate(inputs):
+        arena.stage(slot, [x.clone()])
+    for slots in (arena.queue, 0, arena.queue):
+        arena.reveal(slots)
+        assert all(torch.equal(arena.inputs(slot)[0], x) for slot, x in enumerate(inputs))
+    arena.stage(0, [inputs[0] + 1])
+    assert torch.equal(arena.inputs(0)[0], inputs[0]), "and the next ones are hidden"
+    arena.close()
+
+
 def test_a_queue_has_more_slots_than_outputs_and_no_more_than_memory_allows() -> None:
     small, large = torch.zeros(100), torch.empty(1).expand(1 << 25)
     assert Arena(expected := Expected(arguments=[small], leaves=[("y", small)]), [], "cpu", queued=True).queue == 256
