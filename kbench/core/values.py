@@ -10,6 +10,9 @@ DECIDED = ("unattainable", "vacuous", "held")
 """Contracts of several outputs: the first of these that any output has is reported."""
 FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
 """Allowed multiple of the reference's own error: plain or in 16 bits, and with products (matmul, convolution)."""
+DRAWS, MANY_DRAWS = 3, 8
+"""Seeds of a check, calls on equal inputs, outputs that are constant, and narrow misses in a row that count; draws
+where one may be right by chance, or where the reference may be inaccurate by chance, as a sum near zero is."""
 COARSE_ERROR = 1.0
 """Least error, in tolerances, that a 16-bit reference is taken to have: partial results are rounded."""
 UNATTAINABLE_ABOVE = 0.5

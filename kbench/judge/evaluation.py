@@ -10,6 +10,7 @@ from typing import Any
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
 from kbench.core.model import Failed, Finding, FindingKind, Outcome, Passed, Status, Timing
+from kbench.core.values import DRAWS
 from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
@@ -23,7 +24,7 @@ from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import DRAWS, Battery
+from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING

@@ -31,15 +31,13 @@ class Tolerance:
     @property
     def coarse(self) -> bool:
         """True for 16-bit values, whose results differ by their rounding rather than by the order of sums."""
-        return not self.exact and self.rtol >= COARSE_RTOL
+        return not self.exact and self.rtol >= TOLERANCES["float16"].rtol
 
     def near_zero(self, scale: float) -> float:
         """Return how far from fp64 an element near zero may be, in an output of this root mean square."""
         return NOISE * self.rtol * scale if self.coarse else self.atol * min(1.0, scale)
 
 
-COARSE_RTOL = 1e-3
-"""The relative tolerance of fp16; that of bf16 is larger."""
 NOISE = 0.5
 """Error of an element near zero after several roundings, as a share of the tolerance at the root mean square."""
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from kbench.catalog.problem import variable
 from kbench.core.model import Finding, Status
 from kbench.core.traces import summary_of
-from kbench.core.values import COARSE_ERROR, UNATTAINABLE_ABOVE
+from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
@@ -30,9 +30,6 @@ from kbench.judge.why import explain
 from kbench.numerics import elements, tails
 from kbench.process.layouts import MOST_BYTES, layouts_of
 
-DRAWS, MANY_DRAWS = 3, 8
-"""Seeds of a check, calls on equal inputs, and draws in a row that have to miss narrowly for a miss to count; draws
-where one may be right by chance, or where the reference may be inaccurate by chance, as a sum near zero is."""
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
 FEW = 64

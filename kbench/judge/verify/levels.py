@@ -10,7 +10,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, WEIGHT_CODES
 from kbench.core.model import Status
-from kbench.core.values import NARROW
+from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import secret_seed
@@ -19,7 +19,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import DRAWS, MANY_DRAWS, Battery
+from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import LevelCheck, On, carrier
 from kbench.process.layouts import MOST_BYTES
 

@@ -10,10 +10,10 @@ import torch
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
-from kbench.core.values import Ruling
+from kbench.core.values import DRAWS, Ruling
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import DRAWS, FEW, Battery, separating
+from kbench.judge.verify.battery import FEW, Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
 CENTRED = next(variation for variation in VARIATIONS if variation.name == "centred")

@@ -13,9 +13,9 @@ import torch
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.model import Status
-from kbench.core.values import NARROW
+from kbench.core.values import DRAWS, NARROW
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import DRAWS, Battery
+from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
 from kbench.judge.verify.levels import Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
