@@ -22,15 +22,8 @@ from kbench.numerics.operators import OperatorMode
 MAX_OPERANDS, MAX_GROUPS = 8, 24
 """Operands that are changed one at a time, groups of weights that are kept (chosen)."""
 PRODUCTS = {
-    "addmm": 0,
-    "baddbmm": 0,
-    "addmv": 0,
-    "convolution": 2,
-    "linear": 2,
-    "mm": -1,
-    "bmm": -1,
-    "mv": -1,
-    "dot": -1,
+    **{"addmm": 0, "baddbmm": 0, "addmv": 0, "convolution": 2, "linear": 2},
+    **dict.fromkeys(("mm", "bmm", "mv", "dot"), -1),
 }
 """Operators that tensor cores compute, with the position of the summand that is added to a product (-1: none)."""
 
