@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.catalog.problem import STATISTICS
 from kbench.core.levels import PROPERTIES
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.matching import listed
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import is_random
@@ -22,7 +22,11 @@ from kbench.numerics.operators import OperatorMode
 MAX_OPERANDS, MAX_GROUPS = 8, 24
 """Operands that are changed one at a time, groups of weights that are kept (chosen)."""
 PRODUCTS = {
-    **{"addmm": 0, "baddbmm": 0, "addmv": 0, "convolution": 2, "linear": 2},
+    "addmm": 0,
+    "baddbmm": 0,
+    "addmv": 0,
+    "convolution": 2,
+    "linear": 2,
     **dict.fromkeys(("mm", "bmm", "mv", "dot"), -1),
 }
 """Operators that tensor cores compute, with the position of the summand that is added to a product (-1: none)."""
