@@ -142,21 +142,20 @@ def alternative(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis
     wrong, deadline_s = answer.wrong, time.monotonic() + budget_s
     if not wrong or any(is_one_value(answer.got[place]) for place in wrong):
         return None
-    for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, _table(answer, wrong)):
-        others = _outputs(row.run, len(answer.want))
-        trios = ((answer.got[n], answer.want[n], others[n], answer.tolerances[n]) for n in wrong if others)
-        left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
-        if left < math.inf:
-            evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error"
-            return Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
+    with contextlib.suppress(Exception):  # a model that cannot be copied
+        for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, _table(answer, wrong)):
+            others = _outputs(row.run, len(answer.want))
+            trios = ((answer.got[n], answer.want[n], others[n], answer.tolerances[n]) for n in wrong if others)
+            left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
+            if left < math.inf:
+                evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error"
+                return Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
     return None
 
 
 def _table(answer: WrongAnswer, wrong: Sequence[int]) -> Iterator[Alternative]:
     """Yield alternatives of the model, if it gives the wanted outputs again, then of the outputs."""
-    model = None
-    with contextlib.suppress(Exception):  # a model that cannot be copied
-        model = answer.model()
+    model = answer.model()
     again = _outputs(model.run, len(answer.want)) if model is not None else []
     is_same = again and not any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong)
     if model is not None and is_same:
