@@ -172,8 +172,8 @@ class Boundaries:
         self._run = own if exact is None or double is None else double
         self._has_fp64 = exact is not None
         self.outputs, roundings, choices = exact or seen or ((), [], [])
-        _, own_roundings, own_choices = seen or ((), [], [])
-        self._known = bool(roundings) and len(roundings) == len(own_roundings)
+        _, native_roundings, native_choices = seen or ((), [], [])
+        self._known = bool(roundings) and len(roundings) == len(native_roundings)
 
         def shifts(these: Sequence[Decision], those: Sequence[Decision]) -> list[Shift]:
             if len(these) != len(those):
@@ -181,8 +181,8 @@ class Boundaries:
             pairs = zip(these, those, strict=True)
             return [one.shift(other if exact else None, tolerance_of(other.dtype), factor) for one, other in pairs]
 
-        self._shifts = shifts(roundings, own_roundings)
-        self._choices = list(zip(choices, shifts(choices, own_choices), strict=True))
+        self._shifts = shifts(roundings, native_roundings)
+        self._choices = list(zip(choices, shifts(choices, native_choices), strict=True))
         self._moved: list[Sequence[Tensor]] | None = None
 
     @property
