@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.catalog.containers import over_leaves
+from kbench.catalog.containers import leaves, over_leaves
 from kbench.core.errors import PluginError
 from kbench.judge.reference import structure
 from kbench.judge.reference.structure import Structure
@@ -57,10 +57,12 @@ class Inputs:
         drawn = [self.draw(secrets.randbits(31)) for _ in range(2)]
         first, second = (flatten(made, "input") for made in drawn)
         require_supported(first, "of the problem")
-        self.paths = tuple(paths_of(list(drawn[0])))
+        count = itertools.count()
+        numbered = flatten([over_leaves(value, lambda _: next(count)) for value in drawn[0]], "input")
+        self.paths = tuple(path for path, _ in sorted(numbered, key=lambda leaf: leaf[1]))
         """Paths of the leaves, in the order of their numbers."""
         if not jitter:
-            self.structures = self._common(*map(leaves_of, drawn))
+            self.structures = self._common(*map(leaves, drawn))
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
         """Paths of the leaves that are equal in both draws."""
@@ -76,7 +78,7 @@ class Inputs:
         }
         if not any(structure.common(leaf, [other]) for leaf, other in both.values()):
             return {}
-        third = leaves_of(self.draw(secrets.randbits(31)))
+        third = leaves(self.draw(secrets.randbits(31)))
         found = {number: structure.common(leaf, [other, third[number]]) for number, (leaf, other) in both.items()}
         return {number: structures for number, structures in found.items() if structures}
 
@@ -92,7 +94,7 @@ class Inputs:
             return self.has(applies)
         made = self.draw(secrets.randbits(31))
         changed = self.changed(made, transform, applies)
-        return any(not equal(*each) for each in zip(leaves_of(made), leaves_of(changed), strict=True))
+        return any(not equal(*each) for each in zip(leaves(made), leaves(changed), strict=True))
 
     def changed(self, made: list[Any], transform: Transform, applies: Callable[[Any], bool]) -> list[Any]:
         """Apply a change to the leaves that it `applies` to, and keep their structures."""
@@ -111,7 +113,7 @@ class Inputs:
         """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
         if self._follow is None:
             seed = secrets.randbits(31)
-            drawn = ([_print(leaf) for leaf in leaves_of(self.draw(seed))] for _ in range(2))
+            drawn = ([_print(leaf) for leaf in leaves(self.draw(seed))] for _ in range(2))
             self._follow = next(drawn) == next(drawn)
         return self._follow
 
@@ -153,21 +155,6 @@ def transformed(leaf: Any, change: Transform) -> Any:
         return change(leaf)
     reach = torch.finfo(leaf.dtype)
     return change(leaf.float()).clamp(reach.min, reach.max).to(leaf.dtype)
-
-
-def leaves_of(value: Any) -> list[Any]:
-    """Return the leaves of a value in the order in which `over_leaves` changes them."""
-    leaves: list[Any] = []
-    over_leaves(value, leaves.append)
-    return leaves
-
-
-def paths_of(value: Any, path: str = "input") -> list[str]:
-    """Return the paths of the leaves of a value, in the order of `leaves_of`."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple | list) else None
-    if items is None:
-        return [path]
-    return [found for key, item in items for found in paths_of(item, f"{path}[{key!r}]")]
 
 
 def over_tensors(value: Any, change: Transform) -> Any:

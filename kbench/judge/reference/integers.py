@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.catalog.containers import over_leaves
+from kbench.catalog.containers import leaves, over_leaves
 from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.judge.reference import structure
-from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_tensors
+from kbench.judge.reference.drawing import Inputs, is_integer, over_tensors
 from kbench.numerics.operators import OperatorMode
 
 MOST_ELEMENTS = 1 << 24
@@ -49,7 +49,7 @@ class Indices:
 
 def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: Sequence[Tensor]) -> Indices:
     """Run a call, and record which inputs index a parameter. An input that is changed before is not recognised."""
-    drawn = {n: leaf for n, leaf in enumerate(leaves_of([*arguments])) if is_integer(leaf) and leaf.numel()}
+    drawn = {n: leaf for n, leaf in enumerate(leaves([*arguments])) if is_integer(leaf) and leaf.numel()}
     if not drawn:
         return Indices()
     memories = {t.untyped_storage().data_ptr() for t in parameters}
