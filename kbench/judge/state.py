@@ -20,7 +20,6 @@ from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.reference.reference import Reference
-from kbench.judge.verify.fp64_errors import rehearse
 from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import Channel
 from kbench.process.child import Child
@@ -206,17 +205,15 @@ class JudgeState:
         self._report_resumed()
 
     def open_in_parallel(self) -> None:
-        """Let the first worker open the device as well, and load the judge's own arithmetic meanwhile."""
-        worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
+        """Let the first worker open the device as well."""
+        workers = self._ahead[:1] if backend(self.device).queues_calls else []
 
         def beside() -> None:
-            if worker is not None:
+            for worker in workers:
                 worker.open(self._config.options.mode, queues_calls=True)
 
         def rest() -> None:
-            with contextlib.suppress(RuntimeError):  # a lack of room is reported where room is needed
-                rehearse(self.device)
-            if worker is not None:
+            for worker in workers:
                 worker.settle()
 
         if self._opens is not None:

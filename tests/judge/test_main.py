@@ -477,7 +477,6 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         monkeypatch.setattr(module, "backend", lambda _: gpu)
     monkeypatch.setattr(opening, "Admission", lambda **_: admission)
     monkeypatch.setattr(main.JudgeService, "_admission", admission)
-    monkeypatch.setattr(state, "rehearse", lambda _: done.append("rehearsed"))
     monkeypatch.setattr(Worker, "open", lambda *_, **__: done.append("worker opens"))
     monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
@@ -487,7 +486,7 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
     opened.set()
     with service.shared():
         pass
-    ahead = ["ahead", "worker opens", "opened", "rehearsed", "settled", "given back"]
+    ahead = ["ahead", "worker opens", "opened", "settled", "given back"]
     assert done == [*([] if times else ahead), "shared", "given back"]
 
 
