@@ -76,9 +76,8 @@ class JudgeService(JudgeState):
                 traceback.print_exc()
         self._start_ahead([])
         self._end_reference_worker()
-        for child in (self._spare, self._nursery):
-            if child is not None:
-                child.kill()
+        if self._nursery is not None:
+            self._nursery.kill()
         if self._memory is not None:
             self._memory.close()
 

@@ -59,8 +59,6 @@ class JudgeState:
         self._opens = opens
         self._is_taken = False
         """True if the reference ran in its worker, which is then not fresh."""
-        self._spare: WorkerProcess | None = None
-        """A worker for the next reference; it has not opened the device."""
         self._reference: Reference | None = None
         self._problem = Path()
         self._overrides: dict[str, Any] = {}
@@ -333,8 +331,6 @@ class JudgeState:
         """Let the reference's worker open the device inside a `with` block; on a CPU that disturbs timed calls."""
         if backend(self.device).queues_calls:
             self._open_reference_worker()
-            if self._ahead and self._spare is None:
-                self._spare = self._start_worker(self.reference_build["compiler"])
         try:
             yield
         finally:  # also after an early refusal: the device is shared only until the block ends
@@ -353,7 +349,7 @@ class JudgeState:
         """Start a worker for the reference and let it open the device, unless there is an unused one."""
         if self._beside is not None and not self._beside.has_ended:
             return
-        worker, self._spare = self._spare or self._start_worker(self.reference_build["compiler"]), None
+        worker = self._start_worker(self.reference_build["compiler"])
         path = str(self._problem)
         known: dict[str, Any] = {"builtin": "eager", "rehearsed": True, "is_reference": True, **self.reference_build}
         spec = SolutionSpec(name="reference", path=path, problem=path, **known)

@@ -67,16 +67,6 @@ def take(service: main.JudgeService, compiler: str) -> Worker:
     return service.fresh_worker(compiler)
 
 
-def test_the_reference_gets_the_worker_that_is_spare(service: main.JudgeService) -> None:
-    service._spare = spare = service._start_worker("")
-    service._open_reference_worker()
-    assert service._spare is None
-    assert service.take_reference_worker() is spare
-    assert spare.prepared
-    service._end_reference_worker()
-    assert not spare.alive
-
-
 def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(service: main.JudgeService) -> None:
     service._open_reference_worker()
     first = service._beside
