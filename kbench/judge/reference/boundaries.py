@@ -173,7 +173,8 @@ class Boundaries:
         self._has_fp64 = exact is not None
         self.outputs, roundings, choices = exact or seen or ((), [], [])
         _, native_roundings, native_choices = seen or ((), [], [])
-        self._known = bool(roundings) and len(roundings) == len(native_roundings)
+        self.decides = bool(roundings) and len(roundings) == len(native_roundings)
+        """True if the reference rounds or compares anywhere that can be seen."""
 
         def shifts(these: Sequence[Decision], those: Sequence[Decision]) -> list[Shift]:
             if len(these) != len(those):
@@ -184,11 +185,6 @@ class Boundaries:
         self._shifts = shifts(roundings, native_roundings)
         self._choices = list(zip(choices, shifts(choices, native_choices), strict=True))
         self._moved: list[Sequence[Tensor]] | None = None
-
-    @property
-    def decides(self) -> bool:
-        """True if the reference rounds or compares anywhere that can be seen."""
-        return self._known
 
     def near(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
         """Judge an output that differs from the reference's."""
@@ -261,7 +257,7 @@ class Boundaries:
 
     def _answers(self, number: int, shape: torch.Size) -> list[Tensor] | None:
         """Return an output with all values shifted up and down; None if the roundings cannot be seen."""
-        if self._moved is None and self._known:
+        if self._moved is None and self.decides:
             runs = [_shifted(self._run, self._shifts, sign) for sign in (1, -1)]
             self._moved = [outputs for outputs in runs if outputs is not None]
         if self._moved is None or len(self._moved) < 2:
