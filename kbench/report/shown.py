@@ -73,7 +73,7 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
         if not walls_apart:
             time += f", wall {cells['wall']}" if HOST_BOUND in case.flags and case.wall_ns is not None else ""
             # most code does not call a reference as a graph
-            is_replayed = "reference_replayed" in case.flags and case.ref_wall_ns is not None
+            is_replayed = "replayed" in case.flags and case.ref_wall_ns is not None
             reference += f", wall {cells['reference_wall']}" if is_replayed else ""
         problem = {"problem": case.problem} if several else {}
         rows.append(
