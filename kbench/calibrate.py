@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from kbench.core.errors import MachineError, ResultsError
-from kbench.core.model import Environment, Timing
+from kbench.core.model import Timing
 from kbench.core.stats import detectable_effect, pair_log_ratios, process_estimate, summarise_arm
 from kbench.storage import csvfile
 from kbench.storage.json_values import reader_of
@@ -97,13 +97,13 @@ class Calibration:
         return detectable_effect(known.between, processes) if known is not None and processes > 1 else None
 
 
-def calibration_of(environment: Environment, subjects: Sequence[AgainstItself]) -> Calibration:
+def calibration_of(name: str, uuid: str, driver: str, subjects: Sequence[AgainstItself]) -> Calibration:
     """Return the calibration of a device from what was measured on it now."""
     return Calibration(
         schema=SCHEMA,
-        gpu_name=environment.gpu_name,
-        gpu_uuid=environment.gpu_uuid,
-        driver=environment.driver,
+        gpu_name=name,
+        gpu_uuid=uuid,
+        driver=driver,
         measured_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         subjects=tuple(subjects),
     )

@@ -19,11 +19,8 @@ from kbench.calibrate import (
     size_class,
 )
 from kbench.core.errors import MachineError, ResultsError
-from kbench.core.model import Environment, Timing
+from kbench.core.model import Timing
 
-ENVIRONMENT = Environment(
-    device="cuda", gpu_name="NVIDIA H200", gpu_uuid="GPU-1/x", driver="580", cuda="13.0", torch="2.11"
-)
 NORM = Subject(problem="group_norm", case="small")
 
 
@@ -95,7 +92,7 @@ def test_detectable_shrinks_with_processes() -> None:
 
 def test_what_was_measured_is_saved_and_read_again(tmp_path: Path) -> None:
     timings = [noisy(process, 0.001, 0.002) for process in range(4)]
-    found = calibration_of(ENVIRONMENT, [analyse(NORM, timings)])
+    found = calibration_of("H200", "GPU-1/x", "570", [analyse(NORM, timings)])
     assert save(found, tmp_path) == tmp_path / "GPU-1-x.json"
     assert load("GPU-1/x", tmp_path) == found
     assert len(found.subjects[0].estimates) == 4

@@ -10,7 +10,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError
 from kbench.core.events import Judged, RunOptions
-from kbench.core.model import Environment, Failed, Timing
+from kbench.core.model import Failed, Timing
 from kbench.report import units
 from kbench.report.table import Table, table
 from kbench.storage.settings import Settings
@@ -36,23 +36,20 @@ class _CalibrateFlags(OutputFlags):
 def main(flags: _CalibrateFlags) -> int:
     """Measure how noisy this device is."""
     from kbench import calibrate as verb  # imports numpy, which completion does not need
-    from kbench import doctor
-    from kbench.devices import selection
+    from kbench.devices import nvml, selection
     from kbench.devices.backend import backend
 
     output, settings = flags.output(), flags.settings()
     asked, processes = flags.device or settings.run.device, flags.processes or verb.DEFAULT_PROCESSES
     device = selection.choose(asked)
-    gpu = doctor.read_gpu(device) if backend(device.kind).has_own_memory else None
-    driver = gpu.driver if gpu is not None else ""
-    here = Environment(device=device.kind, gpu_name=device.name, gpu_uuid=device.uuid, driver=driver, cuda="", torch="")
+    driver = nvml.driver_version() if backend(device.kind).has_own_memory else ""
     subjects, found, began = _subjects(flags, device.kind, settings), list["AgainstItself"](), time.monotonic()
     for done, subject in enumerate(subjects):
         left = units.time_left(done, len(subjects), time.monotonic() - began)
         output.note(f"{done + 1}/{len(subjects)}  {subject.problem}  {subject.case}  {left}".rstrip())
         found.append(verb.analyse(subject, _against_itself(subject, asked, processes, settings)))
         output.note(f"     {units.duration(found[-1].time_ns)}, spread {100 * found[-1].between:.2g} %")
-    calibration = verb.calibration_of(here, found)
+    calibration = verb.calibration_of(device.name, device.uuid, driver, found)
     path = verb.save(calibration)
     shown = _table(calibration, processes)
     output.records(

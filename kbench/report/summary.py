@@ -251,7 +251,7 @@ class RunSummary:
 
 def constants_in(overrides: str) -> str:
     """Write the constants of a row or measurement, which are JSON; empty if there are none."""
-    return constants_text(constants_of(overrides) or {})
+    return constants_text(constants_of(overrides))
 
 
 def constants_text(constants: Mapping[str, Any]) -> str:

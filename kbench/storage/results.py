@@ -18,6 +18,7 @@ from kbench.core.levels import unknown_word
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status, Timing
 from kbench.core.timed import FORWARD, timed_of
 from kbench.storage import csvfile
+from kbench.storage.rows import constants_of
 from kbench.storage.runfiles import LISTING, samples_path
 
 LARGEST = (1 << 63) - 1
@@ -55,8 +56,12 @@ def require_ranges(path: Path, number: int, values: Mapping[str, Any], ranges: R
 
 
 def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
-    """Check one row: ranges, level and codes, lengths. Raises ResultsError naming line and column."""
+    """Check one row: ranges, constants, level and codes, lengths. Raises ResultsError naming line and column."""
     require_ranges(path, number, values, ROW_RANGES)
+    try:
+        constants_of(values["overrides"])
+    except (ValueError, TypeError):
+        raise csvfile.refuse(path, f"has no JSON object as `overrides` in line {number}") from None
     for level, codes in (("level", "lacks"), ("required_level", "accepted")):
         word = unknown_word(values[level], values[codes])
         if word is not None:

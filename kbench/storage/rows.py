@@ -28,13 +28,15 @@ def evaluates(row: ResultRow) -> bool:
     return EVAL_MODE in row.findings.split()
 
 
-def constants_of(overrides: str) -> dict[str, Any] | None:
-    """Read the constants of a row; None unless they are a JSON object, since the file may come from another author."""
+def constants_of(overrides: str) -> dict[str, Any]:
+    """Read the constants of a row. Raises ValueError or TypeError unless they are a JSON object."""
     try:
         found = json.loads(overrides)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    except RecursionError as error:
+        raise ValueError("too deep") from error
+    if not isinstance(found, dict):
+        raise TypeError("no object")
+    return found
 
 
 def timed_by(row: ResultRow) -> str:

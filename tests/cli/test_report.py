@@ -9,6 +9,7 @@ from pages import Page
 from records import FIVE, make_run
 from sweeping import passed, task
 
+from kbench.core.errors import ResultsError
 from kbench.core.model import Finding, FindingKind, Peaks
 from kbench.engine.journal import Header, Journal
 from kbench.engine.task import TaskVerdict
@@ -103,10 +104,11 @@ def test_details_with_numbers_that_nobody_measured_are_not_believed(kbench, run,
     assert "mine" not in kbench("report", "saved", "-o", "-").out
 
 
-@pytest.mark.parametrize("constants", ["1e400", "[1]", "[" * 100_000])
-def test_constants_that_are_none_are_left_out(kbench, constants):
-    make_run(RESULTS, "odd", {"fast": RATIOS}, overrides=constants)
-    assert "--set" not in kbench("report", "odd", "-o", "-").out
+@pytest.mark.parametrize("constants", ["", "{", "1e400", "[1]", "[" * 100_000])
+def test_constants_that_are_none_are_refused(kbench, constants):
+    with pytest.raises(ResultsError, match="has no JSON object as `overrides` in line 2"):
+        make_run(RESULTS, "odd", {"fast": RATIOS}, overrides=constants)
+    assert kbench("report", "odd", "-o", "-").code == 2
 
 
 def test_candidates_can_say_nothing_but_words(kbench):
