@@ -55,7 +55,7 @@ class ComparedSide:
         ratio = self.speedup
         if self.time_ns is None or ratio is None or self.measurement.weak or self.measurement.time is Time.WALL:
             return None
-        return self.time_ns * ratio.half_width / ratio.centre if ratio.basis == "processes" else None
+        return self.time_ns * ratio.half_width / ratio.centre
 
     @property
     def passed(self) -> bool:
