@@ -39,12 +39,10 @@ def test_a_run(kbench, run, golden):
     golden("report.html", kbench("report", "saved", "-o", "-").out.rstrip("\n"))
 
 
-def test_it_is_written_beside_the_run_and_exported_alike(kbench, run):
+def test_it_is_written_beside_the_run(kbench, run):
     done = kbench("report")
     assert (done.code, done.out) == (0, "results/saved.html\n")
     assert kbench("report", "--json").document["path"] == "results/saved.html"
-    assert kbench("export", "saved", "-o", "other.html").code == 0
-    assert Path("other.html").read_text() == Path("results/saved.html").read_text()
 
 
 def test_it_says_what_the_terminal_says(kbench, run):
