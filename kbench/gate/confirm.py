@@ -14,8 +14,8 @@ from kbench.core.verdict import Measurement
 from kbench.engine import run as session
 from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm
-from kbench.storage.results import CaseKey, Run, case_key
-from kbench.storage.rows import clocks_locked, constants_of, evaluates
+from kbench.storage.results import CaseKey, Run, case_key, constants_of
+from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
 
 

@@ -20,8 +20,8 @@ from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.results import Run
-from kbench.storage.rows import constants_of, evaluates
+from kbench.storage.results import Run, constants_of
+from kbench.storage.rows import evaluates
 from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
 

@@ -14,8 +14,7 @@ from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios, weighted_mean
 from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.report import units
-from kbench.storage.results import CaseKey
-from kbench.storage.rows import constants_of
+from kbench.storage.results import CaseKey, constants_of
 from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"

@@ -5,6 +5,7 @@ also after a crash. A row holds the hash of its sample lines: an edited or mixed
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -18,7 +19,6 @@ from kbench.core.levels import unknown_word
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status, Timing
 from kbench.core.timed import FORWARD, timed_of
 from kbench.storage import csvfile
-from kbench.storage.rows import constants_of
 from kbench.storage.runfiles import LISTING, samples_path
 
 LARGEST = (1 << 63) - 1
@@ -53,6 +53,17 @@ def require_ranges(path: Path, number: int, values: Mapping[str, Any], ranges: R
         value = values[column]
         if value is not None and not low <= value <= high:
             raise csvfile.refuse(path, f"has {str(value)[:40]} as `{column}` in line {number}")
+
+
+def constants_of(overrides: str) -> dict[str, Any]:
+    """Read the constants of a row. Raises ValueError or TypeError unless they are a JSON object."""
+    try:
+        found = json.loads(overrides)
+    except RecursionError as error:
+        raise ValueError("too deep") from error
+    if not isinstance(found, dict):
+        raise TypeError("no object")
+    return found
 
 
 def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:

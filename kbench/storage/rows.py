@@ -1,6 +1,5 @@
 """The figures of rows of a results file: from samples, over processes, and against what the samples say."""
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -26,17 +25,6 @@ def clocks_locked(row: ResultRow) -> str:
 def evaluates(row: ResultRow) -> bool:
     """Return whether both sides ran in eval mode."""
     return EVAL_MODE in row.findings.split()
-
-
-def constants_of(overrides: str) -> dict[str, Any]:
-    """Read the constants of a row. Raises ValueError or TypeError unless they are a JSON object."""
-    try:
-        found = json.loads(overrides)
-    except RecursionError as error:
-        raise ValueError("too deep") from error
-    if not isinstance(found, dict):
-        raise TypeError("no object")
-    return found
 
 
 def timed_by(row: ResultRow) -> str:
