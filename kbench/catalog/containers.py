@@ -4,7 +4,10 @@ import copy
 import dataclasses
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -24,13 +27,46 @@ def with_fields(value: Any, fields: Mapping[str, Any]) -> Any:
     return copied
 
 
-def over_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a value with `change` applied to everything in it, however deep in containers (`fields_of`)."""
+def over_leaves(value: Any, change: Callable[[Any], Any], whole: tuple[type, ...] = ()) -> Any:
+    """Return a value with `change` applied to everything in it, however deep in containers (`fields_of`).
+
+    A container of which nothing changes is returned itself. Instances of the classes `whole` count as leaves.
+    """
+    if isinstance(value, whole):
+        return change(value)
     if isinstance(value, dict):
-        return {key: over_leaves(item, change) for key, item in value.items()}
+        items = {key: over_leaves(item, change, whole) for key, item in value.items()}
+        if all(items[key] is value[key] for key in items):
+            return value
+        changed = value.copy()
+        changed.update(items)
+        return changed
     if isinstance(value, tuple | list):
-        items = [over_leaves(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        found = [over_leaves(item, change, whole) for item in value]
+        if all(new is old for new, old in zip(found, value, strict=True)):
+            return value
+        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
     if fields := fields_of(value):
-        return with_fields(value, {name: over_leaves(item, change) for name, item in fields.items()})
+        new_fields = {name: over_leaves(item, change, whole) for name, item in fields.items()}
+        same = all(new is fields[name] for name, new in new_fields.items())
+        return value if same else with_fields(value, new_fields)
     return change(value)
+
+
+def leaves(value: Any) -> list[Any]:
+    """Return everything in a value that is no container, in the order in which `over_leaves` changes it."""
+    found: list[Any] = []
+
+    def keep(leaf: Any) -> Any:
+        found.append(leaf)
+        return leaf
+
+    over_leaves(value, keep)
+    return found
+
+
+def tensors(value: Any) -> "list[Tensor]":
+    """Return the tensors in a value, however deep in containers, in order."""
+    import torch
+
+    return [leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor)]

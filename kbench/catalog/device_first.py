@@ -7,7 +7,7 @@ memory work there only.
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kbench.catalog.containers import fields_of, with_fields
+from kbench.catalog.containers import over_leaves
 
 T = TypeVar("T")
 FINAL = ("OutOfMemoryError", "AcceleratorError", "MemoryError")
@@ -40,38 +40,17 @@ def moved(value: Any, device: str) -> Any:
     Lists, tuples, dictionaries, dataclasses and namespaces are searched, however deep. A container whose tensors all
     stay is returned itself, and a tensor that occurs twice stays one tensor.
     """
-    return _moved(value, device, {})
-
-
-def _moved(value: Any, device: str, done: dict[int, Any]) -> Any:
     import torch
 
-    if id(value) in done:
-        return done[id(value)][1]
-    if isinstance(value, torch.Tensor):
-        found: Any = (value.detach() if value.requires_grad else value).to(device)
-    elif isinstance(value, torch.nn.utils.rnn.PackedSequence):
-        packed: Any = value  # torch's own stubs know nothing of its `to`
-        found = packed.to(device)
-    elif isinstance(value, dict):
-        found = _with_items(value, {key: _moved(item, device, done) for key, item in value.items()})
-    elif isinstance(value, tuple | list):
-        items = [_moved(item, device, done) for item in value]
-        same = all(new is old for new, old in zip(items, value, strict=True))
-        found = value if same else type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    elif fields := fields_of(value):
-        changed = {name: _moved(item, device, done) for name, item in fields.items()}
-        same = all(new is fields[name] for name, new in changed.items())
-        found = value if same else with_fields(value, changed)
-    else:
-        return value
-    done[id(value)] = value, found  # the value as well: its number must not become another one's
-    return found
+    packed = torch.nn.utils.rnn.PackedSequence
+    done: dict[int, Any] = {}
 
+    def of_leaf(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor | packed):
+            return leaf
+        if id(leaf) not in done:
+            alone = leaf.detach() if isinstance(leaf, torch.Tensor) and leaf.requires_grad else leaf
+            done[id(leaf)] = alone.to(device)
+        return done[id(leaf)]
 
-def _with_items(value: dict[Any, Any], items: dict[Any, Any]) -> dict[Any, Any]:
-    if all(new is value[key] for key, new in items.items()):
-        return value
-    copied = value.copy()
-    copied.update(items)
-    return copied
+    return over_leaves(value, of_leaf, whole=(packed,))

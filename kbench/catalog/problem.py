@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kbench.catalog.containers import fields_of
+from kbench.catalog.containers import tensors
 from kbench.catalog.device_first import device_first, moved
 from kbench.catalog.problem_module import MODULE_PREFIX, executed
 from kbench.catalog.script import Script, begin, no_exit
@@ -227,16 +227,6 @@ def _call_bytes(problem: LoadedProblem, small_bytes: int) -> int:
 
 def _nbytes(tensors: "Sequence[Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def tensors(value: Any) -> "list[Tensor]":
-    """Return the tensors of a value, nested in lists, tuples, dictionaries, dataclasses and namespaces."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [tensor for item in items or fields_of(value).values() for tensor in tensors(item)]
 
 
 def seed_torch(seed: int, device: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from kbench.catalog import problem as problems
 from kbench.catalog import source
+from kbench.catalog.containers import tensors as tensors_of
 
 MAX_CONSTANTS = 12
 """Largest number of constants that are tried; each costs a few constructions without memory."""
@@ -110,7 +111,7 @@ class _Probe:
             arguments = ADDRESS.sub("", repr(loaded.init_inputs()))
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
-        tensors = problems.tensors(inputs)
+        tensors = tensors_of(inputs)
         return CallShapes(
             inputs=tuple(tuple(t.shape) for t in tensors),
             arguments=arguments,

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kbench.catalog.containers import tensors
 from kbench.core.model import Environment
 from kbench.devices import cuda_runtime, nvml
 from kbench.devices.cuda_driver import Driver, DriverError
 from kbench.devices.interface import Backend, SharedMemory
 from kbench.devices.poison import poison_floats
-from kbench.devices.timer import Call, TimedCall, Timer, tensor_leaves
+from kbench.devices.timer import Call, TimedCall, Timer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -223,7 +224,7 @@ class CudaTimer(Timer):
                 with torch.cuda.graph(graph):
                     output = call(slot)
                 self._captured[slot] = (graph, output)
-            for leaf in tensor_leaves(self._captured[slot][1]):
+            for leaf in tensors(self._captured[slot][1]):
                 if leaf.is_floating_point():
                     poison_floats(leaf)
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kbench.catalog.containers import fields_of
 from kbench.devices.poison import poison_floats
 
 if TYPE_CHECKING:
@@ -62,16 +61,3 @@ def _free_memory(output: "Tensor") -> "list[Tensor]":
         size = output.numel() + HOST_SLACK_BYTES // output.element_size()
         return [torch.empty(size, dtype=output.dtype) for _ in range(blocks)]
     return [torch.empty_strided(output.shape, output.stride(), dtype=output.dtype, device=output.device)]
-
-
-def tensor_leaves(value: Any) -> "list[Tensor]":
-    """Return the tensors in a nest of tuples, lists, dicts, dataclasses and namespaces, in order."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [leaf for item in value.values() for leaf in tensor_leaves(item)]
-    if isinstance(value, tuple | list):
-        return [leaf for item in value for leaf in tensor_leaves(item)]
-    return [leaf for item in fields_of(value).values() for leaf in tensor_leaves(item)]

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.catalog.problem import STATISTICS
 from kbench.core.levels import PROPERTIES
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import is_random
 from kbench.numerics.operators import OperatorMode

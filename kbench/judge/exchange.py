@@ -156,10 +156,10 @@ class Trial:
 
     def require_unchanged(self, slot: int, expected: Expected) -> None:
         """Raise RefusalError unless the inputs of a slot are as they were before the call."""
-        seeds = len(self.reference.blank[-1]) if self.reference.gradients is not None else 0
-        inputs = len(self.arena.inputs(slot))
-        of_outputs = frozenset(range(inputs - seeds, inputs))  # autograd frees these, so a solution may reuse them
-        if changed := self.arena.changed(slot, expected, but=self.reference.mutates | of_outputs):
+        reference, may = self.reference, self.reference.mutates
+        if reference.gradients is not None:
+            may |= reference.gradients.overwritable(reference.blank)
+        if changed := self.arena.changed(slot, expected, but=may):
             which = f"{'' if len(changed) == 1 else 's'} {', '.join(map(str, changed))}"
             raise RefusalError(Status.INPUT_MUTATED, f"a call changed its input tensor{which}", self.candidate.log)
 

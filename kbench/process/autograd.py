@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.catalog import problem as problems
-from kbench.catalog.containers import over_leaves
+from kbench.catalog.containers import over_leaves, tensors
 from kbench.catalog.problem import LoadedProblem, TellStep, unheard
 from kbench.core.timed import FORWARD
 from kbench.process.channel import flatten
@@ -31,6 +31,14 @@ class Gradients:
     """Name of the parameter in the model, by name of the gradient."""
     copies: bool = False
     """True if the reference changes its inputs, so that calls get copies: a leaf of autograd cannot change."""
+
+    def overwritable(self, arguments: Sequence[Any]) -> frozenset[int]:
+        """Return the numbers of the tensors in a call's arguments that a backward pass may write over.
+
+        Those are the inputs that it differentiates and the gradients of the outputs: kernels save memory in this way.
+        """
+        before = [len(tensors(arguments[:number])) for number in (*self.inputs.values(), len(arguments) - 1)]
+        return frozenset((*before[:-1], *range(before[-1], len(tensors(arguments)))))
 
     def call(
         self, forward: Callable[..., Any], state: "Mapping[str, Tensor]", arguments: Sequence[Any]
@@ -54,7 +62,7 @@ class Gradients:
             outputs, weights = zip(*pairs, strict=True) if wanted else ((), ())
             found = torch.autograd.grad(outputs, wanted, weights, allow_unused=True) if wanted else ()
         by_leaf = dict(zip(map(id, wanted), found, strict=True))
-        taken = {seed.untyped_storage().data_ptr() for seed in seeds}
+        taken = {each.untyped_storage().data_ptr() for each in tensors(arguments)}
         gradients = {name: _own(by_leaf.get(id(leaf)), leaf, taken) for name, leaf in leaves.items()}
         return {OUTPUT: over_leaves(returned, detached), **gradients}
 
@@ -102,12 +110,12 @@ class DifferentiatedProblem(LoadedProblem):
         model, inputs = LoadedProblem.model(self, 0), LoadedProblem.unseeded_inputs(self, 0)
         floats = [n for n, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()]
         names = _names(model, inputs)
-        before = [t._version for t in problems.tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
+        before = [t._version for t in tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
         with torch.no_grad():
             leaves = [leaf for _, leaf in flatten(model(*inputs)) if isinstance(leaf, torch.Tensor)]
         self.known["outputs"] = [leaf.to("meta") for leaf in leaves if leaf.is_floating_point()]
         self.known["gradients"] = Gradients(
-            copies=before != [t._version for t in problems.tensors(inputs)],  # noqa: SLF001
+            copies=before != [t._version for t in tensors(inputs)],  # noqa: SLF001
             inputs={f"gradient of input {n}{names.get(n, '')}": n for n in floats},
             parameters={
                 f"gradient of parameter `{name}`": name for name, p in model.named_parameters() if p.requires_grad

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.devices.backend import backend_of
-from kbench.devices.timer import tensor_leaves
 from kbench.process.channel import as_text, flatten
 from kbench.process.shared_memory import layout_of
 

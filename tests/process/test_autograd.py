@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbench.core.timed import BACKWARD
-from kbench.process.autograd import OUTPUT, gradients_of, load
+from kbench.process.autograd import OUTPUT, Gradients, gradients_of, load
 
 TEXT = """
 import torch
@@ -64,3 +64,20 @@ def test_what_has_no_gradient_has_zeros(tmp_path, body, zero):
     found = model(*arguments)
     assert [name for name in INPUTS if not found[name].any()] == zero
     assert OUTPUT in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "inputs", "expected"),
+    [
+        (["x", "seeds"], {"gradient of input 0": 0}, {0, 1}),
+        (["index", "x", "seeds"], {"gradient of input 1": 1}, {1, 2}),
+        (["pair", "x", "flag", "seeds"], {"gradient of input 1": 1}, {2, 3}),
+        (["index", "seeds"], {}, {1}),
+    ],
+)
+def test_a_backward_pass_may_write_over_what_it_differentiates_and_over_gradients_of_outputs(
+    arguments, inputs, expected
+):
+    x = torch.zeros(2)
+    known = {"x": x, "index": torch.arange(2), "pair": [torch.arange(2), (x,)], "flag": True, "seeds": [x]}
+    assert Gradients(inputs=inputs).overwritable([known[name] for name in arguments]) == expected

@@ -143,7 +143,7 @@ class HostClock:
     def slower_beside(self) -> bool:
         """Return whether the reference was slower beside the candidate than it is alone, afterwards.
 
-        What is stopped can still have the kernel work for it, as with timers that go off.
+        The kernel can go on working for a tree that is stopped, as with timers.
         """
         pairs, singles, reference = [*self._times["reference"]], self._alone, self._trials["reference"]
         reference.candidate.push_weights(reference.reference)  # those of the last requests

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.catalog.problem import seed_torch
 from kbench.devices.cuda import recorded
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.numerics import elements
 from kbench.numerics.operators import OperatorMode

@@ -39,6 +39,7 @@ LOOP_NS = 5_000_000
 """Time of a loop. A request takes 0.2 ms more, and a loop without a call is subtracted."""
 FIRST_CALLS, MOST_CALLS = 64, 512
 """Largest number of calls of the first loop, which measures the host's time per call, and of the others."""
+PLAIN_LOOP = RoundOptions(gated=False, deliver=False, keep=False, replay=False, report_last=0)
 
 
 class LateError(Exception):
@@ -179,12 +180,22 @@ class Rounds:
 
     def loop(self, calls: int, slots: int) -> int:
         """Return the time in ns of a plain loop of calls over the first slots; outputs are not checked."""
-        how = RoundOptions(gated=False, deliver=False, keep=False, replay=False, report_last=0)
-        started, ended, _ = self._loop([n % slots for n in range(calls)], how)
+        self.wake()
+        started, ended, _ = self._loop([n % slots for n in range(calls)], PLAIN_LOOP)
         return ended - started
 
+    def wake(self) -> None:
+        """Make an empty loop and leave the worker awake: a stopped tree of many threads takes 50 ms to run again."""
+        self._loop([], PLAIN_LOOP, rests=False)
+
     def _loop(
-        self, order: list[int], how: RoundOptions, *, kill: bool = False, look: EarlyRead | None = None
+        self,
+        order: list[int],
+        how: RoundOptions,
+        *,
+        kill: bool = False,
+        look: EarlyRead | None = None,
+        rests: bool = True,
     ) -> tuple[int, int, Message]:
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
@@ -192,7 +203,7 @@ class Rounds:
         started = candidate.begin_round(order, number, how)
         if candidate.announced(limit_s) is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
-        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False, look=look)
+        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False, look=look, rests=rests)
         if kill:
             candidate.kill()
         return started, done_ns, answer
@@ -229,7 +240,7 @@ class Rounds:
         if self._checked and not dead:
             self.trial.candidate.pause()
 
-    def _ended(self, calls: int, *, kill: bool, look: EarlyRead | None = None) -> Message:
+    def _ended(self, calls: int, *, kill: bool, look: EarlyRead | None = None, rests: bool = True) -> Message:
         """Receive the last message, read results early, and stop the worker; or kill it and ignore its messages."""
         candidate = self.trial.candidate
         if kill:
@@ -238,7 +249,7 @@ class Rounds:
         answer = candidate.finish_round(calls)
         if look is not None:
             look.take()
-        if self._checked:
+        if self._checked and rests:
             candidate.pause()
         return answer
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from kbench.catalog.containers import over_leaves
-from kbench.devices.timer import tensor_leaves
+from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.judge.reference import structure
 from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_tensors
 from kbench.numerics.operators import OperatorMode

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.core.traces import summary_of
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import fresh, over_tensors
 from kbench.judge.reference.expected import Expected, unlike
 from kbench.numerics import elements, tails

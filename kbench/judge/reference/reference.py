@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from kbench.catalog import problem as problems
+from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.core.timed import FORWARD
 from kbench.devices.backend import backend
-from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
 from kbench.judge.reference import integers
 from kbench.judge.reference.boundaries import Boundaries

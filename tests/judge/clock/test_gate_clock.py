@@ -1,5 +1,6 @@
 """The judge's clock on a GPU over rounds that say what a test wants: sizes, constants, whose time counts."""
 
+import itertools
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -101,6 +102,9 @@ class Arm:
     def loop(self, calls: int, slots: int) -> int:
         self.asked.append(("loop", calls))
         return round(PLAIN_NS + calls * max(self.ns, self.host_ns))
+
+    def wake(self) -> None:
+        self.asked.append(("wake", 0))
 
     def close(self) -> None:
         self.closed = True
@@ -218,7 +222,7 @@ def test_one_quick_single_call_is_enough(clock_of, late_singles, attestation):
     candidate = Arm(ns=30_000)
     clock = clock_of(candidate)
     paired(clock)
-    honest, left = candidate.gated, [late_singles]
+    honest, left, paired_until = candidate.gated, [late_singles], len(candidate.asked)
 
     def gated(calls: int, **how: Any) -> RoundResult:
         done = honest(calls, **how)
@@ -229,6 +233,8 @@ def test_one_quick_single_call_is_enough(clock_of, late_singles, attestation):
     candidate.gated = gated  # type: ignore[method-assign]
     assert concluded(clock, 30_000).attestation == attestation
     assert left[0] == max(0, late_singles - SINGLES)
+    for before, asked in itertools.pairwise(candidate.asked[paired_until:]):
+        assert asked != ("gated", 1) or before == ("wake", 0), "a tree that wakes up would work beside it"
 
 
 @pytest.mark.parametrize("where", ["flag", "inputs"])

@@ -357,7 +357,7 @@ def test_graphs_are_replayed_in_rounds_but_a_loop_is_what_most_code_does(trial: 
     of_trial.gated(2)
     of_trial.plain(2)
     of_trial.loop(2, 2)
-    assert worker.replayed == [False, True, True, False]
+    assert worker.replayed == [False, True, True, False, False], "a loop of none goes before a loop"
 
 
 def test_a_round_of_no_call(trial: Known, worker: Worker):
@@ -650,8 +650,10 @@ def test_a_plain_loop_is_timed_from_the_request_to_the_message(trial: Known, wor
     told = of_trial.plain(8)
     assert (told.seen.total_ns, told.seen.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
     assert "expect" not in worker.said, "of results that nobody looks at"
+    before = len(worker.said)
     assert of_trial.loop(7, 3) == 4_000_000
     assert worker.order == [0, 1, 2, 0, 1, 2, 0]
+    assert worker.said[before:].count("pause") == 1, "it is awake when its loop begins, and stopped after it"
     worker.late = True
     with pytest.raises(RefusalError, match="no answer within 80 s"):
         of_trial.plain(8)
