@@ -52,6 +52,6 @@ def test_a_selftest_that_is_ended_twice_has_the_verdicts_of_one_that_was_not(tmp
     assert json.loads(kept[1].read_text()) == told
     assert {one["name"]: (one["status"], one["complaint"]) for one in told["results"]} == {
         "aliases_input_when_positive": ("output_aliased", None),
-        "broadcastable_shape": ("wrong_shape", None),
+        "broadcastable_shape": ("wrong_output", None),
         "gelu_by_erf": ("passed", None),
     }
