@@ -13,12 +13,8 @@ ROWS = dict(re.findall(r"^- `([\w.]+)` = ([^(\n]+?)(?: \(.*\))?$", PAGE, re.M))
 MODULES = sorted({name.rpartition(".")[0] for name in ROWS})
 NOT_OF_THE_RULE = {
     *("numerics.elements.CHUNK_ELEMENTS", "numerics.elements.CPU_CHUNK_ELEMENTS"),
-    *(
-        "numerics.elements.SHOWN_MISMATCHES",
-        "judge.reference.reference.SMALL_STATE",
-    ),
+    "numerics.elements.SHOWN_MISMATCHES",
     *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS"),  # memory, messages
-    "judge.verify.fp64_errors.REHEARSED",
 }
 SHORT = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 

@@ -8,8 +8,11 @@ from kbench.core.model import Correctness
 
 DECIDED = ("unattainable", "vacuous", "held")
 """Contracts of several outputs: the first of these that any output has is reported."""
-COARSE_FACTOR = 4.0
-"""Allowed multiple of the reference's error in 16 bits, where two roundings have similar errors."""
+FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
+"""Allowed multiple of the reference's own error: plain or in 16 bits, and with products (matmul, convolution)."""
+DRAWS, MANY_DRAWS = 3, 8
+"""Seeds of a check, calls on equal inputs, outputs that are constant, and narrow misses in a row that count; draws
+where one may be right by chance, or where the reference may be inaccurate by chance, as a sum near zero is."""
 COARSE_ERROR = 1.0
 """Least error, in tolerances, that a 16-bit reference is taken to have: partial results are rounded."""
 UNATTAINABLE_ABOVE = 0.5
@@ -59,7 +62,7 @@ class Ratios:
 
     def bounds(self, factor: float) -> list[tuple[float, float, str]]:
         """Return errors compared with the oracle, the allowed error of each, and the share of the elements."""
-        factor = min(factor, COARSE_FACTOR) if self.coarse else factor
+        factor = min(factor, FACTOR) if self.coarse else factor
         own = max(self.reference or 0.0, COARSE_ERROR if self.coarse else 0.0)
         pairs = [((self.oracle or 0.0, own), ""), (self.scaled, ""), (self.change, " in the change of an input")]
         pairs += [(pair, f" in 1 of {2**power} values") for power, pair in enumerate(self.tails, start=1)]
@@ -118,7 +121,7 @@ class CodeDifferences:
         """True if each differing element is explained, and they are few."""
         share = MAX_BOUNDARY_SHARE * self.elements
         if self.known:
-            allowed = max(1.0, share, COARSE_FACTOR * self.reference)
+            allowed = max(1.0, share, FACTOR * self.reference)
         else:
             allowed = min(share, MAX_UNKNOWN_CODES + MAX_UNKNOWN_SHARE * self.elements)
         return self.differing == self.explained <= allowed

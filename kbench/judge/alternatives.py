@@ -14,27 +14,25 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.catalog.problem import STATISTICS
 from kbench.core.levels import PROPERTIES
+from kbench.judge.matching import listed
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import is_random
 from kbench.numerics.operators import OperatorMode
 
-MAX_OPERANDS, MAX_GROUPS, MAX_NAMES = 8, 24, 4
-"""Operands that are changed one at a time, groups of weights that are kept, names in a sentence (chosen)."""
+MAX_OPERANDS, MAX_GROUPS = 8, 24
+"""Operands that are changed one at a time, groups of weights that are kept (chosen)."""
 PRODUCTS = {
     "addmm": 0,
     "baddbmm": 0,
     "addmv": 0,
     "convolution": 2,
     "linear": 2,
-    "mm": -1,
-    "bmm": -1,
-    "mv": -1,
-    "dot": -1,
+    **dict.fromkeys(("mm", "bmm", "mv", "dot"), -1),
 }
 """Operators that tensor cores compute, with the position of the summand that is added to a product (-1: none)."""
 
-Change = Callable[[str, Callable[..., Any], list[Any], dict[str, Any]], Any]
-"""Computes an operator in another way: (name, function, arguments, keyword arguments) to its result."""
+Change = Callable[[Any, Sequence[Any], dict[str, Any]], Any]
+"""Computes an operator in another way: (operator, arguments, keyword arguments) to its result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +49,13 @@ class Alternative:
     """True for a coarser arithmetic, which is not repeated exactly in every element."""
 
 
-class _Changing(OperatorMode):
-    def __init__(self, change: Change):
-        super().__init__()
-        self._change = change
-
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._change(func.overloadpacket.__name__, func, list(args), dict(kwargs or {}))
-
-
 class Recomputing:
     """A copy of a reference's model that is called again and again on copies of one call's arguments."""
 
-    def __init__(self, model: nn.Module, arguments: Sequence[Any]):
+    def __init__(self, model: nn.Module, arguments: Sequence[Any], constructed: Mapping[str, Tensor]):
         self.model = copy.deepcopy(model)
+        self.constructed = constructed
+        """Weights of construction; nothing if they have not changed since."""
         self._arguments = list(arguments)
         self.state: dict[str, Tensor] = dict([*self.model.named_parameters(), *self.model.named_buffers()])
         self.inputs = {f"input tensor {n}": tensor for n, tensor in enumerate(tensor_leaves(self._arguments))}
@@ -74,7 +65,7 @@ class Recomputing:
         self,
         others: Mapping[str, Tensor] | None = None,
         *,
-        change: Change = lambda _name, func, args, kwargs: func(*args, **kwargs),
+        change: Change = lambda func, args, given: func(*args, **given),
         result: Callable[[Tensor], Tensor] = lambda tensor: tensor,
         flips_mode: bool = False,
     ) -> list[Tensor]:
@@ -86,27 +77,24 @@ class Recomputing:
         trains = self.model.training
         self.model.train(trains != flips_mode)
         try:
-            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Changing(change):
+            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), OperatorMode(change):
                 return [*map(result, tensor_leaves(torch.func.functional_call(self.model, state, arguments)))]
         finally:
             self.model.train(trains)
 
 
-def alternatives(
-    model: Recomputing, constructed: Mapping[str, Tensor], held: Callable[[], Mapping[str, Tensor]]
-) -> Iterator[Alternative]:
-    """Yield the table, usual mistakes first. `held` returns the weights that the solution has now."""
+def alternatives(model: Recomputing) -> Iterator[Alternative]:
+    """Yield the table, usual mistakes first."""
     run = functools.partial(model.run, change=_other_gelu)
     sentence = "computes GELU by tanh where the reference has erf, or the reverse"
     yield Alternative(code="gelu_form", sentence=sentence, how="with the other form of GELU", run=run)
-    yield from _left_out(model, constructed)
-    yield from _kept(model, constructed)
+    yield from _left_out(model)
+    yield from _kept(model)
     yield from _rounded(model)
     if any(name.endswith(STATISTICS) for name in model.state) and not any(map(is_random, model.model.modules())):
         now, other = ("training", "eval") if model.model.training else ("eval", "training")
-        statistics = {name: tensor for name, tensor in held().items() if name.endswith(STATISTICS)}
         sentence = f"computes as in {other} mode, and both sides run in {now} mode"
-        run = functools.partial(model.run, statistics, flips_mode=True)
+        run = functools.partial(model.run, flips_mode=True)
         yield Alternative(code="other_mode", sentence=sentence, how=f"in {other} mode", run=run)
     flat = {
         name: t.as_strided(t.shape, torch.empty(t.shape, device="meta").stride())
@@ -122,7 +110,7 @@ def alternatives(
             yield Alternative(code="transposed", sentence=f"takes {what}", how=f"with {what}", run=run)
 
 
-def _left_out(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alternative]:
+def _left_out(model: Recomputing) -> Iterator[Alternative]:
     """Yield the reference without one bias, scale or affine."""
     largest = max((tensor.numel() for tensor in model.inputs.values()), default=0)
     vectors = {
@@ -135,18 +123,17 @@ def _left_out(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator
     changes += [("missing_scale", {w: ones[w], b: zeros[b]}) for w, b in affine.items() if b in zeros]
     for code, others in changes:
         named, values = " and ".join(map(_named, others)), " and ".join(f"{t.flatten()[0]:g}" for t in others.values())
-        is_kept = all(name in constructed and torch.equal(constructed[name], t) for name, t in others.items())
+        is_kept = all(n in model.constructed and torch.equal(model.constructed[n], t) for n, t in others.items())
         sentence = f"leaves out {named}{', or keeps the values of construction' if is_kept else ''}"
         run = functools.partial(model.run, others)
         yield Alternative(code=code, sentence=sentence, how=f"with {named} = {values}", run=run)
 
 
-def _kept(model: Recomputing, constructed: Mapping[str, Tensor]) -> Iterator[Alternative]:
+def _kept(model: Recomputing) -> Iterator[Alternative]:
     """Yield the reference with some or all of its weights as they were constructed."""
-    old = {n: t for n, t in constructed.items() if n in model.state and not torch.equal(t, model.state[n])}
+    old = {n: t for n, t in model.constructed.items() if n in model.state and not torch.equal(t, model.state[n])}
     for names in likely_groups(list(old))[:MAX_GROUPS]:
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        which = "all weights" if len(names) == len(old) else ", ".join(map(_named, names[:MAX_NAMES])) + more
+        which = "all weights" if len(names) == len(old) else listed([*map(_named, names)])
         sentence = PROPERTIES["frozen_weights"].title
         run = functools.partial(model.run, {name: old[name] for name in names})
         yield Alternative(code="frozen_weights", sentence=sentence, how=f"with {which} as before", run=run)
@@ -213,19 +200,20 @@ def _through(dtype: torch.dtype, tensor: Tensor) -> Tensor:
     return tensor.to(dtype).to(tensor.dtype) if tensor.dtype == torch.float32 else tensor
 
 
-def _round_products(to: Any, results: bool, name: str, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _round_products(to: Any, results: bool, func: Any, args: Sequence[Any], given: dict[str, Any]) -> Any:
     """Round the factors of a product; with `results` its summand and result as well."""
+    name = func.overloadpacket.__name__
     if name not in PRODUCTS:
-        return func(*args, **kwargs)
+        return func(*args, **given)
     exact = -1 if results else PRODUCTS[name]
-    found = func(*(to(a) if isinstance(a, Tensor) and n != exact else a for n, a in enumerate(args)), **kwargs)
+    found = func(*(to(a) if isinstance(a, Tensor) and n != exact else a for n, a in enumerate(args)), **given)
     return to(found) if results else found
 
 
-def _other_gelu(name: str, func: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    if name == "gelu":
-        kwargs["approximate"] = "none" if kwargs.get("approximate") == "tanh" else "tanh"
-    return func(*args, **kwargs)
+def _other_gelu(func: Any, args: Sequence[Any], given: dict[str, Any]) -> Any:
+    if func.overloadpacket is torch.ops.aten.gelu:
+        given = given | {"approximate": "none" if given.get("approximate") == "tanh" else "tanh"}
+    return func(*args, **given)
 
 
 def _named(operand: str) -> str:

@@ -3,17 +3,17 @@
 import secrets
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.core.errors import PluginError
-from kbench.devices.backend import backend, backend_of
+from kbench.devices.backend import backend
 from kbench.devices.poison import poison
 from kbench.judge.reference.expected import Expected
-from kbench.numerics import elements, one_pass
+from kbench.numerics import elements
 from kbench.process.channel import Message, encode_tree, flatten
 from kbench.process.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, view
 
@@ -23,10 +23,6 @@ QUEUE_BUDGET_BYTES = 2 << 30
 """Memory for a queue's slots, and for the results that each of the two workers keeps."""
 MAX_QUEUE = 256
 """Most calls in a queue; a device's launch queue holds about 1,000 entries (measured on an H200)."""
-
-PAD_BYTES = 8192
-"""Length of the pad, which repeats: too long to guess, short enough to stay in a cache."""
-PIECE_BYTES = 64 << 20
 
 
 class Arena:
@@ -70,7 +66,6 @@ class Arena:
             specs, end = lay_out(leaves, offset=end + misalign)
             self._inputs.append(specs)
             self._input_ends.append(end)
-        end = -(-end // PAD_BYTES) * PAD_BYTES
         for _ in range(self.count):
             begin = 0 if lends else end
             specs, outputs_end = lay_out(expected.tensors, offset=begin)
@@ -81,8 +76,6 @@ class Arena:
         self._block = Block.allocate(end, device)
         self._staging: Tensor | None = None
         self._staged: list[list[Tensor]] = []
-        self._mask: InputMask | None = None
-        self._blank = InputMask.blank(self._block.bytes.device) if lends else None
         self.output_like = [t.to("meta") for t in expected.tensors]
 
     def describe(self, mode: str) -> tuple[Message, list[int]]:
@@ -120,48 +113,33 @@ class Arena:
                 poison(self._block.bytes[slice(*spec.span)])
 
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
-        """Put fresh arguments for a slot where no worker sees them, until `reveal`.
-
-        If the arena lends, they are masked in their place by a new pad: a worker that saw masked and revealed inputs
-        knows the last pad.
-        """
-        leaves = tensor_leaves(arguments)
-        if self.lends:
-            self._mask = mask = InputMask(self._block.bytes.device)
-            self._prints = [self._mask_leaf(mask, *each) for each in zip(leaves, self._inputs[slot], strict=True)]
-            return
-        if self._staging is None:
-            self._staging = staging = self._block.bytes.new_zeros(self.input_bytes(self.queue))
-            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
-        for leaf, place in zip(leaves, self._staged[slot], strict=True):
+        """Put fresh arguments for a slot where no worker sees them, until `reveal`."""
+        self.stage_again()
+        for leaf, place in zip(tensor_leaves(arguments), self._staged[slot], strict=True):
             place.copy_(leaf)
+        if self.lends:
+            self._prints = [elements.fingerprint(place) for place in self._staged[slot]]
 
-    def _mask_leaf(self, mask: "InputMask", leaf: Tensor, spec: TensorSpec) -> int:
-        begin, end = spec.span
-        alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
-        dense = leaf.detach() if alike else leaf.new_empty_strided(spec.shape, spec.stride).copy_(leaf)
-        mask.write_masked(as_bytes(dense, end - begin), self._block.bytes[begin:end], begin)
-        return elements.fingerprint(dense)
+    def stage_again(self) -> None:
+        """Stage what the slots hold, unless something is staged: then `reveal` can be timed alone."""
+        if self._staging is None:
+            self._staging = staging = self._block.bytes[: self.input_bytes(self.queue)].clone()
+            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
 
     def reveal(self, slots: int) -> None:
-        """Show the worker the staged inputs of the first `slots` slots, in one step."""
-        if not slots:
-            return
-        end = self.input_bytes(slots)
-        if self._mask is not None:
-            self._mask.reveal(self._block.bytes[:end])
-        elif self._staging is not None:
-            self._block.bytes[:end].copy_(self._staging[:end])
-        self._mask = None
+        """Show the worker the staged inputs of the first `slots` slots, in one step.
 
-    def reveal_again(self, slots: int) -> None:
-        """Do the work of `reveal` again, to be timed; the slots then hold what was staged last."""
-        self._mask = self._blank
-        self.reveal(slots)
+        Large inputs are not kept aside after that, because checking the results needs the room.
+        """
+        end = self.input_bytes(slots)
+        if self._staging is not None:
+            self._block.bytes[:end].copy_(self._staging[:end])
+        if self.lends:
+            self._staging, self._staged = None, []
 
     def input_bytes(self, slots: int) -> int:
         """Return the size of the inputs of the first `slots` slots."""
-        return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES if slots else 0
+        return self._input_ends[slots - 1] if slots else 0
 
     def lend(self) -> tuple[Message, list[int]]:
         """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
@@ -222,11 +200,6 @@ class Arena:
         self._block.close()
 
 
-def as_bytes(tensor: Tensor, nbytes: int) -> Tensor:
-    """Return `nbytes` bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
-    return torch.as_strided(tensor, (nbytes // tensor.element_size(),), (1,)).view(torch.uint8)
-
-
 def encoded(arguments: Any) -> tuple[Any, list[Any]]:
     """Return the arguments as a tree for JSON, and their tensors, which it names by number. Raises PluginError."""
     leaves: list[Any] = []
@@ -249,51 +222,3 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
 def slot_bytes(expected: Expected) -> int:
     """Return the size of the arguments and outputs of one call, in bytes."""
     return lay_out([*tensor_leaves(expected.arguments), *expected.tensors])[1]
-
-
-class InputMask:
-    """Hides inputs in shared memory until a clock runs, where there is room for one copy of them only.
-
-    All bytes are xor-ed with a secret random pad, which repeats and never leaves the judge. A solution that knows a
-    piece of the inputs, or their distribution, could compute the pad in time.
-    """
-
-    def __init__(self, device: torch.device):
-        generator = torch.Generator(device).manual_seed(secrets.randbits(62))
-        low, high = -(1 << 63), (1 << 63) - 1
-        self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
-
-    @classmethod
-    def blank(cls, device: torch.device) -> Self:
-        """Return a mask of zeros: revealing takes as long, and changes nothing."""
-        mask = cls(device)
-        mask._pad.zero_()
-        return mask
-
-    def write_masked(self, plain: Tensor, masked: Tensor, offset: int) -> None:
-        """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind the pad's beginning."""
-        pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
-        for begin in range(_written_in_one_pass(plain, masked, pad), plain.numel(), PIECE_BYTES):
-            piece = plain[begin : begin + PIECE_BYTES]
-            staged = piece.new_empty(-(-piece.numel() // PAD_BYTES) * PAD_BYTES)
-            staged[: piece.numel()].copy_(piece)
-            self._rows(staged).bitwise_xor_(pad)
-            masked[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
-
-    def reveal(self, masked: Tensor) -> None:
-        """Unmask whole pads of bytes, in place."""
-        self._rows(masked).bitwise_xor_(self._pad)
-
-    @staticmethod
-    def _rows(memory: Tensor) -> Tensor:
-        return memory.view(torch.int64).view(memory.numel() // PAD_BYTES, PAD_BYTES // 8)
-
-
-def _written_in_one_pass(plain: Tensor, masked: Tensor, pad: Tensor) -> int:
-    """Write whole pads of bytes masked in one pass, if possible; return the number of these bytes."""
-    nbytes = plain.numel() // PAD_BYTES * PAD_BYTES
-    aligned = all(t.storage_offset() % 8 == 0 for t in (plain, masked))
-    if not (aligned and backend_of(plain).has_own_memory):
-        return 0
-    words, made = (t[:nbytes].view(torch.int64) for t in (plain, masked))
-    return nbytes if one_pass.xor_copy(words, pad, made) else 0

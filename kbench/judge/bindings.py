@@ -11,11 +11,10 @@ from kbench.judge.matching import WeightPlan, further_plans
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
-from kbench.judge.verify.wrong_answers import explain
+from kbench.judge.why import explain
 
 HARMLESS = {
-    *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),
-    *(Status.WRONG_TYPE, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
+    *(Status.WRONG_VALUE, Status.WRONG_OUTPUT, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
 }
 """Failures that do no harm to the process or its device context."""
 

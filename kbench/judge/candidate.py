@@ -154,23 +154,19 @@ class Candidate(WorkerLink):
         backend(self._config.device).synchronize()
         self._ask({"op": "weights", "names": self._names, "in_place": in_place})
 
-    def held_weights(self, reference: Reference) -> dict[str, torch.Tensor]:
-        """Return the worker's values of the reference's parameters and buffers; nothing if they do not match."""
-        if not self.matches:
-            return {}
-        assert self._arena is not None, "bound before weights are read"
-        self._ask({"op": "read_weights", "names": self._names})
-        return dict(zip([name for name, _ in reference.state()], self._arena.weight_views(), strict=True))
-
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
         parameters = {name for name, _ in reference.model.named_parameters()} - reference.drifts
         return next((name for name in self._unlike(reference) if name in parameters), None)
 
     def _unlike(self, reference: Reference) -> list[str]:
-        """Return the names of parameters and buffers whose values differ in the worker."""
-        held, pairs = self.held_weights(reference), zip(reference.state(), self._names, strict=False)
-        differs = {name: (ours.detach() != held[name]).any() for (name, ours), their in pairs if their and held}
+        """Return the names of parameters and buffers whose values differ in the worker; none if they do not match."""
+        if not self.matches:
+            return []
+        assert self._arena is not None, "bound before weights are read"
+        self._ask({"op": "read_weights", "names": self._names})
+        pairs = zip(reference.state(), self._arena.weight_views(), self._names, strict=True)
+        differs = {name: (ours.detach() != held).any() for (name, ours), held, their in pairs if their}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
         return [name for name, is_other in zip(differs, answers, strict=True) if is_other]
 
@@ -180,13 +176,13 @@ class Candidate(WorkerLink):
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         message = {"op": "call", "slots": [*slots], **USUAL, **how}
         # Sent while the worker is stopped: a process that wakes up may take this processor, and sees the inputs.
-        self._refusing(lambda _: self._child.post(message), timeout_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self._worker.post(message), timeout_s, Status.CALL_TIMEOUT)
         self._resume()
-        answer = self._answer(self._child.hear, timeout_s, Status.CALL_TIMEOUT)
+        answer = self._answer(self._worker.hear, timeout_s, Status.CALL_TIMEOUT)
         (self.kill if kill else self.pause)()
         ended_ns = max(self.message_ns, self.worked_until_ns)
         with self.understood():
-            return Reply.read(answer, self._child.woken_ns, ended_ns, slots, self._numbers(answer, expected))
+            return Reply.read(answer, self._worker.woken_ns, ended_ns, slots, self._numbers(answer, expected))
 
     def _limit_s(self, calls: int) -> float:
         timeout_s = self.limit_s * max(1, calls)
@@ -202,13 +198,13 @@ class Candidate(WorkerLink):
         self._resume()
         message = {"op": "round", "slots": [*slots], "number": number, **asdict(options)}
         started = time.perf_counter_ns()
-        self._refusing(lambda _: self._child.post(message), self.limit_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self._worker.post(message), self.limit_s, Status.CALL_TIMEOUT)
         return started
 
     def announced(self, within_s: float) -> Message | None:
         """Return the first message of a round; None if it does not come in time, because calls wait for the device."""
         try:
-            message: Message = self._refusing(self._child.hear, within_s, Status.CALL_TIMEOUT)
+            message: Message = self._refusing(self._worker.hear, within_s, Status.CALL_TIMEOUT)
         except RefusalError as refusal:
             if refusal.status is Status.CALL_TIMEOUT:
                 return None
@@ -220,7 +216,7 @@ class Candidate(WorkerLink):
         until = time.monotonic() + self._limit_s(calls)
         answer: Message = {"progress": ""}
         while "progress" in answer:
-            answer = self._refusing(self._child.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
+            answer = self._refusing(self._worker.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
         require_untampered(answer, self.log)
         return answer
 
@@ -249,7 +245,7 @@ class Candidate(WorkerLink):
         if asked is not None and asked.parameters and self.weights == "seed":
             reason = "parameters match the reference's by seed only, so their gradients have no names: use its names"
             # After calls at another shape, it is a lack of this one.
-            raise RefusalError(Status.WRONG_STRUCTURE if self.calls else Status.NOT_VERIFIED, reason, self.log)
+            raise RefusalError(Status.WRONG_OUTPUT if self.calls else Status.NOT_VERIFIED, reason, self.log)
         if asked is None:
             return None
         return asdict(
@@ -275,8 +271,7 @@ class Candidate(WorkerLink):
     def revive(self, worker: WorkerProcess) -> None:
         """Continue in a fresh worker, which has to be prepared."""
         self.kill()
-        self._connect(worker)
-        self._arena, self.calls = None, 0
+        self._worker, self._arena, self.calls = worker, None, 0
 
 
 def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:

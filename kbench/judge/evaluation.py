@@ -10,25 +10,25 @@ from typing import Any
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
 from kbench.core.model import Failed, Finding, FindingKind, Outcome, Passed, Status, Timing
+from kbench.core.values import DRAWS
 from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.clock.fetched_results import UnfetchableError
 from kbench.judge.clock.gate_clock import DeviceClock, NotQueuedError
-from kbench.judge.clock.host_clock import HostClock
-from kbench.judge.clock.pairing import ArmClock, Pacing, Pairing
+from kbench.judge.clock.host_clock import HostClock, UnfetchableError
+from kbench.judge.clock.pairing import ArmClock, Pairing
 from kbench.judge.clock.profile import take_profile
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import FEW_REPEATS, REPEATS, SEEDS, Battery
+from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
-from kbench.judge.verify.wrong_answers import explain
+from kbench.judge.why import explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Evaluation:
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
         verify_only = self._assignment.options.verify_only
-        opening = self._judge.reference_opens(self._candidate.spec.problem)
+        opening = self._judge.reference_opens()
         try:
             with self._judge.shared(), self._judge.next_worker_opens(), nullcontext() if verify_only else opening:
                 self._judge.progress(stage="load")
@@ -158,12 +158,12 @@ class Evaluation:
         return trial
 
     def _as_constructed(self, trial: Trial) -> None:
-        seeds = [secret_seed() for _ in range(SEEDS - 1)]
+        seeds = [secret_seed() for _ in range(DRAWS - 1)]
         for seed in seeds:
             self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, seed, trial.tally))
         # These inputs came with other weights before, so a remembered answer is wrong.
+        self._battery.settled(trial, seeds[0])
         is_long = self._levels.is_long
-        self._battery.settled(trial, seeds[0], repeats=FEW_REPEATS if is_long else REPEATS)
         self._levels.try_all(resembling([secrets.choice(RESEMBLING)] if is_long else RESEMBLING, On.OWN))
         self._peak_bytes = trial.peak_bytes
 
@@ -186,14 +186,7 @@ class Evaluation:
             self._bound.reconstruct_next()
 
     def _paired(self, unqueued: str, *, fetches: bool) -> Timing:
-        device, options = self._judge.device, self._assignment.options
-        pacing = Pacing(
-            pairs=options.pairs,
-            process=self._assignment.process,
-            precision=options.precision,
-            device=device,
-            alone=options.max_processes == 1,
-        )
+        device = self._judge.device
         with ExitStack() as stack:
             with self._judge.shared():
                 self._judge.progress(stage="load")
@@ -201,9 +194,8 @@ class Evaluation:
             with self._judge.exclusive():
                 self._judge.progress(stage="time")
                 with DeviceMonitor(device) as monitor:
-                    timing = Pairing(trial, clock, monitor, pacing).run(
-                        lambda block: self._judge.progress(stage="time", done=block),
-                        lambda _: self._profile(trial),
+                    timing = Pairing(trial, clock, monitor, self._assignment.options, self._assignment.process).run(
+                        lambda block: self._judge.progress(stage="time", done=block), lambda _: self._profile(trial)
                     )
             self._judge.afterwards.push(stack.pop_all())
             return timing
@@ -225,7 +217,7 @@ class Evaluation:
         trial.candidate.pause()
         # From here on, three processes call and need the memory that the fp64 model left in this one's cache.
         backend(device).release_cached()
-        reference = self._judge.take_reference_worker(self._candidate.spec.problem)
+        reference = self._judge.take_reference_worker()
         stack.callback(reference.kill)
         with self._judge.constructing(reference.spec):
             reference.load(trial.reference)
@@ -256,7 +248,7 @@ class Evaluation:
 
     def _failed(self, refusal: RefusalError) -> Failed:
         correctness = refusal.correctness if isinstance(refusal, WrongError) else None
-        if correctness is None and self._levels.tally.calls:
+        if correctness is None and self._levels.tally.figures.calls:
             correctness = self._levels.tally.correctness(self._judge.reference.factor)
         below = refusal.status is Status.BELOW_LEVEL
         return Failed(

@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
+from kbench.core.forecast import steps_take_most
 from kbench.core.model import Status
 from kbench.core.values import MAX_BOUNDARY_SHARE, Ratios, Ruling, may_be_chance, rule, rule_all
 from kbench.devices.backend import backend
@@ -204,7 +204,7 @@ class Trial:
         if not self.is_timed or not may_be_chance(ruling.excess, self._narrow + 1, self._timed):
             return False
         self._narrow += 1
-        self.tally.kind = "unattainable"
+        self.tally.figures = replace(self.tally.figures, contract="unattainable")
         return True
 
     def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:

@@ -25,7 +25,7 @@ from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.refusal import RefusalError, UnbuiltError
 from kbench.judge.state import NO_ROOM, JudgeState
-from kbench.judge.worker_link import ReferenceBuild, SolutionSpec
+from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import (
     Channel,
     DeadlineError,
@@ -76,9 +76,8 @@ class JudgeService(JudgeState):
                 traceback.print_exc()
         self._start_ahead([])
         self._end_reference_worker()
-        for child in (self._spare, self._nursery):
-            if child is not None:
-                child.kill()
+        if self._nursery is not None:
+            self._nursery.kill()
         if self._memory is not None:
             self._memory.close()
 
@@ -133,7 +132,7 @@ class JudgeService(JudgeState):
     def do_evaluate(self, message: Message) -> Message:
         """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
         spec = SolutionSpec(**message["solution"])
-        self.reference_build = ReferenceBuild(**message["reference"])
+        self.reference_build = message["reference"]
         assigned = message["assignment"]
         assigned["options"] = decode_options(assigned["options"])
         for name in ("other_cases", "derived_cases"):

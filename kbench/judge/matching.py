@@ -131,22 +131,14 @@ def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: l
     parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
     places = _alike(parameters, theirs, _by_name(parameters, theirs))
     others = _others(theirs, set(places.values()))
-    left: list[str] = []
-    in_question: list[str] = []
-    for name, tensor in parameters:
-        if name not in places:
-            pair = next((entry for entry in others if (entry.dtype, entry.shape) == _shape_of(tensor)), None)
-            (left if pair is None else in_question).append(f"`{name}` {tuple(tensor.shape)}")
-            others = [entry for entry in others if entry is not pair]
+    left = [f"`{name}` {tuple(tensor.shape)}" for name, tensor in parameters if name not in places]
     own = [f"{'' if entry.is_parameter else 'buffer '}`{entry.name}` {entry.shape}" for entry in others]
     if left and own:
-        text = f"the reference has {_listed(left)}, and the solution {_listed(own)} instead"
+        text = f"the reference has {listed(left)}, and the solution {listed(own)} instead"
     elif left:
-        text = f"the solution lacks {_listed(left)}"
-    elif own:
-        text = f"the solution also has {_listed(own)}"
+        text = f"the solution lacks {listed(left)}"
     else:
-        text = f"neither names nor order show which of its parameters are {_listed(in_question)}"
+        text = f"the solution also has {listed(own)}"
     return text[:LONGEST_REASON]
 
 
@@ -157,10 +149,11 @@ def transposed(ours: Sequence[tuple[str, Tensor]], theirs: Sequence[Tensor], nam
         for (our_name, our), their, name in zip(ours, theirs, names, strict=True)
         if name is not None and our.ndim >= 2 and not torch.equal(our, their) and torch.equal(our.mT, their)
     ]
-    return _listed(found)[:LONGEST_REASON]
+    return listed(found)[:LONGEST_REASON]
 
 
-def _listed(texts: list[str]) -> str:
+def listed(texts: list[str]) -> str:
+    """Return a few texts as `a, b and 3 more`."""
     more = len(texts) - MOST_LISTED
     shown = [*texts[:MOST_LISTED], *([f"{more} more"] if more > 0 else [])]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
@@ -253,7 +246,7 @@ def check_description(
     if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
         raise WireError("a description of outputs has six fields per output")
     if len(described) != len(expected.leaves):
-        return Status.WRONG_STRUCTURE, _counted([str(leaf[0]) for leaf in described], expected)[:LONGEST_REASON]
+        return Status.WRONG_OUTPUT, _counted([str(leaf[0]) for leaf in described], expected)[:LONGEST_REASON]
     for description, (path, want) in zip(described, expected.leaves, strict=True):
         if (found := _check_leaf(description, path, want, device)) is not None:
             status, text = found
@@ -272,14 +265,14 @@ def _counted(given: Sequence[str], expected: Expected) -> str:
         return f"it returns {len(given)} outputs; the reference returns None, and writes into {written}"
     counts = f"{len(given)} output{'' if len(given) == 1 else 's'}, expected {len(wanted)}"
     named = (("missing", set(wanted) - set(given), wanted), ("unexpected", set(given) - set(wanted), given))
-    unlike = [f"{word} {_listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]
+    unlike = [f"{word} {listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]
     return f"{counts}: {', '.join(unlike)}" if unlike else counts
 
 
 def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tuple[Status, str] | None:
     where, kind, dtype, shape, place, _aliased = description
     if where != path:
-        return Status.WRONG_STRUCTURE, f"an output at `{where}`, expected `{path}`"
+        return Status.WRONG_OUTPUT, f"an output at `{where}`, expected `{path}`"
     if not hasattr(want, "untyped_storage"):
         fraction = isinstance(want, float | complex) and _is_number(dtype, want)
         if kind == type(want).__name__ and (fraction or dtype == as_text(want)):
@@ -287,15 +280,15 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
         if kind != type(want).__name__:
             shown = f"a tensor of {dtype}" if kind == "tensor" else f"{dtype} ({kind})"
             wanted = "None" if want is None else f"{want!r} ({type(want).__name__})"
-            return Status.WRONG_TYPE, f"{path} is {shown}, expected {wanted}"
+            return Status.WRONG_OUTPUT, f"{path} is {shown}, expected {wanted}"
         return Status.WRONG_VALUE, f"{path} is {dtype}, expected {want!r}"
     faults = (
-        (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain torch.Tensor"),
-        (shape != list(want.shape), Status.WRONG_SHAPE, f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),
-        (dtype != str(want.dtype), Status.WRONG_DTYPE, f"has dtype {dtype}, expected {want.dtype}"),
-        (place != device, Status.WRONG_DEVICE, f"is on {place}, expected {device}"),
+        (kind != "tensor", f"is a {kind}, expected a plain torch.Tensor"),
+        (shape != list(want.shape), f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),
+        (dtype != str(want.dtype), f"has dtype {dtype}, expected {want.dtype}"),
+        (place != device, f"is on {place}, expected {device}"),
     )
-    return next(((status, f"{path} {text}") for wrong, status, text in faults if wrong), None)
+    return next(((Status.WRONG_OUTPUT, f"{path} {text}") for wrong, text in faults if wrong), None)
 
 
 def scalar_outputs(described: Any, expected: Expected) -> tuple[Any, ...]:

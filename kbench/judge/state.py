@@ -20,8 +20,7 @@ from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.opening import DeviceOpening
 from kbench.judge.reference.reference import Reference
-from kbench.judge.verify.fp64_errors import rehearse
-from kbench.judge.worker_link import ReferenceBuild, SolutionSpec
+from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import Channel
 from kbench.process.child import Child
 from kbench.process.child_error import ChildError, is_of_the_device
@@ -60,8 +59,6 @@ class JudgeState:
         self._opens = opens
         self._is_taken = False
         """True if the reference ran in its worker, which is then not fresh."""
-        self._spare: WorkerProcess | None = None
-        """A worker for the next reference; it has not opened the device."""
         self._reference: Reference | None = None
         self._problem = Path()
         self._overrides: dict[str, Any] = {}
@@ -85,7 +82,8 @@ class JudgeState:
         ExtensionBuilds(self._observation, lambda: self._observation.need("compiled an extension")).install()
         self._observed = Observed()
         """The same record of the judged solution, in its workers."""
-        self.reference_build = ReferenceBuild()
+        self.reference_build = {"artefacts": "", "compiler": ""}
+        """Build of a problem whose reference compiles; empty for most problems."""
         self.afterwards = contextlib.ExitStack()
         """Work that is done after the parent has its answer."""
 
@@ -205,17 +203,15 @@ class JudgeState:
         self._report_resumed()
 
     def open_in_parallel(self) -> None:
-        """Let the first worker open the device as well, and load the judge's own arithmetic meanwhile."""
-        worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
+        """Let the first worker open the device as well."""
+        workers = self._ahead[:1] if backend(self.device).queues_calls else []
 
         def beside() -> None:
-            if worker is not None:
+            for worker in workers:
                 worker.open(self._config.options.mode, queues_calls=True)
 
         def rest() -> None:
-            with contextlib.suppress(RuntimeError):  # a lack of room is reported where room is needed
-                rehearse(self.device)
-            if worker is not None:
+            for worker in workers:
                 worker.settle()
 
         if self._opens is not None:
@@ -331,42 +327,32 @@ class JudgeState:
                     worker.kill()
 
     @contextlib.contextmanager
-    def reference_opens(self, problem: str) -> Iterator[None]:
+    def reference_opens(self) -> Iterator[None]:
         """Let the reference's worker open the device inside a `with` block; on a CPU that disturbs timed calls."""
         if backend(self.device).queues_calls:
-            self._open_reference_worker(problem)
-            if self._ahead and self._spare is None:
-                self._spare = self._start_worker(self.reference_build.compiler)
+            self._open_reference_worker()
         try:
             yield
         finally:  # also after an early refusal: the device is shared only until the block ends
             if self._opening is not None:
                 wait([self._opening])
 
-    def take_reference_worker(self, problem: str) -> Candidate:
+    def take_reference_worker(self) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model."""
-        self._open_reference_worker(problem)
+        self._open_reference_worker()
         assert self._beside is not None and self._opening is not None, "just begun"  # noqa: PT018
         self._is_taken = True
         self._opening.result()
         return self._beside
 
-    def _open_reference_worker(self, problem: str) -> None:
+    def _open_reference_worker(self) -> None:
         """Start a worker for the reference and let it open the device, unless there is an unused one."""
         if self._beside is not None and not self._beside.has_ended:
             return
-        worker, self._spare = self._spare or self._start_worker(self.reference_build.compiler), None
-        path, build = str(self._problem), self.reference_build
-        spec = SolutionSpec(
-            name="reference",
-            path=path,
-            problem=problem,
-            builtin="eager",
-            artefacts=build.artefacts,
-            compiler=build.compiler,
-            rehearsed=True,
-            is_reference=True,
-        )
+        worker = self._start_worker(self.reference_build["compiler"])
+        path = str(self._problem)
+        known: dict[str, Any] = {"builtin": "eager", "rehearsed": True, "is_reference": True, **self.reference_build}
+        spec = SolutionSpec(name="reference", path=path, problem=path, **known)
         self._beside = Candidate(spec, self._config, self._watched(worker))
         self._opening = in_thread(self._beside.prepare)
 

@@ -1,25 +1,20 @@
 """The largest errors of one candidate over all checked calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kbench.core.model import Correctness, Finding, Mismatch
-from kbench.core.values import Ratios, Ruling
+from kbench.core.values import Ratios, Ruling, worst
 from kbench.numerics.elements import Difference
+
+NOTHING = Correctness(max_abs_err=0.0, max_rel_err=0.0, contract_ratio=0.0, elements=0, calls=0)
 
 
 @dataclass(slots=True)
 class Tally:
-    """The largest errors of all checked calls so far; becomes a Correctness."""
+    """The largest errors of all checked calls so far, and what notes say of them."""
 
-    max_abs: float = 0.0
-    max_rel: float = 0.0
-    contract: float = 0.0
-    oracle: float | None = None
-    reference: float | None = None
-    kind: str = "held"
-    elements: int = 0
-    calls: int = 0
+    figures: Correctness = NOTHING
     seeds: set[int] = field(default_factory=set)
     scales: tuple[float, ...] = ()
     """Root mean squares of the outputs, once fp64 values of some are known."""
@@ -38,23 +33,25 @@ class Tally:
 
     def add(self, differences: Sequence[Difference], ratios: Sequence[Ratios], ruling: Ruling, factor: float) -> None:
         """Count one checked call; `factor` is the allowed multiple of the reference's own error."""
-        self.calls += 1
         self.narrow = max(self.narrow, ruling.narrow)
-        self.elements += sum(d.elements for d in differences)
-        self.max_abs = max([self.max_abs, *(d.largest_error for d in differences)])
-        self.max_rel = max([self.max_rel, *(d.max_rel for d in differences)])
-        self.contract = max([self.contract, *(each.contract for each in ratios)])
         self.explained = all(each.explained(factor) for each in ratios)
         known = [each for each in ratios if each.oracle is not None]
+        of_call = Correctness(
+            max_abs_err=max((d.largest_error for d in differences), default=0.0),
+            max_rel_err=max((d.max_rel for d in differences), default=0.0),
+            contract_ratio=max((each.contract for each in ratios), default=0.0),
+            oracle_ratio=max((each.oracle or 0.0 for each in known), default=None),
+            reference_ratio=max((each.reference or 0.0 for each in known), default=None),
+            contract=ruling.contract,
+            elements=sum(d.elements for d in differences),
+            calls=1,
+        )
+        self.figures = worst(self.figures, of_call)
         if known:
-            self.oracle = max(self.oracle or 0.0, *(each.oracle or 0.0 for each in known))
-            self.reference = max(self.reference or 0.0, *(each.reference or 0.0 for each in known))
             before = self.reference_errors or (0.0,) * len(ratios)
             self.reference_errors = tuple(
                 max(old, each.reference or 0.0) for old, each in zip(before, ratios, strict=True)
             )
-        if ruling.contract != "held":
-            self.kind = ruling.contract
 
     def notes(self) -> list[Finding]:
         """Return notes about right results."""
@@ -71,18 +68,6 @@ class Tally:
         return [Finding.note(code, message) for code, is_found, message in found if is_found]
 
     def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
-        """Freeze the tally."""
-        return Correctness(
-            max_abs_err=self.max_abs,
-            max_rel_err=self.max_rel,
-            contract_ratio=self.contract,
-            oracle_ratio=self.oracle,
-            reference_ratio=self.reference,
-            oracle_factor=factor,
-            contract=self.kind,
-            elements=self.elements,
-            wrong_elements=wrong,
-            calls=self.calls,
-            seeds=len(self.seeds),
-            mismatches=mismatches,
-        )
+        """Return the figures, with those of a wrong call."""
+        seeds = len(self.seeds)
+        return replace(self.figures, oracle_factor=factor, wrong_elements=wrong, seeds=seeds, mismatches=mismatches)

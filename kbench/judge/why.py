@@ -1,22 +1,28 @@
-"""Diagnoses of wrong answers: the alternative reference that explains the error, or its region. No verdict changes."""
+"""Diagnoses of wrong answers: never written, an earlier one, an alternative reference's, or wrong in one region."""
 
 import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from kbench.core.diagnosis import Diagnosis
+from kbench.core.diagnosis import UNWRITTEN, Diagnosis
+from kbench.devices.backend import backend
+from kbench.devices.poison import is_poison
 from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
+from kbench.judge.exchange import Trial
+from kbench.judge.reference.expected import Expected
+from kbench.judge.refusal import RefusalError
 from kbench.numerics import elements
 
 BUDGET_S = 3.0
 """Chosen. Time for all alternatives together, about that of verifying a small problem."""
+MAX_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
+"""Largest number of elements of outputs, arguments and state to compute the reference again: 2 GB on a GPU."""
 MIN_ELEMENTS, MIN_ELEMENTS_ROUNDED = 8, 64
 """Chosen. Least elements of an output: below, an alternative or a coarser arithmetic may fit by chance."""
 MAX_REST, MAX_REST_ROUNDED = 0.1, 0.31
@@ -33,24 +39,14 @@ MIN_RELATIVE_ERROR, MAX_ROUNDING_ELSEWHERE = 0.02, 16.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongAnswer:
-    """A call with wrong outputs, and the ways to compute it again."""
+    """A call with wrong outputs, and the model to compute it again."""
 
     got: Sequence[Tensor]
     want: Sequence[Tensor]
     """Tensors of equal shapes and dtypes."""
     tolerances: Sequence[elements.Tolerance]
-    model: nn.Module | None = None
-    """The reference's model with the weights of this call."""
-    arguments: Sequence[Any] = ()
-    """Arguments of the model, on which it returned `want`."""
-    constructed: Callable[[], Mapping[str, Tensor]] = dict
-    """Returns the weights of construction; nothing if they have not changed since."""
-    held: Callable[[], Mapping[str, Tensor]] = dict
-    """Returns the weights and buffers that the solution has now."""
-    confirm: Callable[[], bool | None] = lambda: None
-    """Calls the solution with the weights of construction; returns whether it is right, None if it cannot be called."""
-    plain: bool = True
-    """True if the problem drew the inputs, so that all parts of an output have values of one kind."""
+    model: Callable[[], Recomputing | None] = lambda: None
+    """Returns the reference's model with the weights and arguments of this call; None if it is too large."""
 
     @property
     def wrong(self) -> list[int]:
@@ -59,39 +55,111 @@ class WrongAnswer:
         return [place for place, triple in enumerate(triples) if is_wrong(*triple)]
 
 
-def explain(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
-    """Return the diagnosis of wrong outputs; None if nothing explains them."""
-    wrong, found = answer.wrong, None
-    if wrong and not any(is_one_value(answer.got[place]) for place in wrong):
-        with contextlib.suppress(Exception):  # a model that cannot be copied, a worker that does not answer
-            found = _alternative(answer, wrong, time.monotonic() + budget_s)
-    if found is None and answer.plain:  # otherwise one large input makes errors large in one place
-        regions = [partial_block(answer.got[n], answer.want[n], answer.tolerances[n]) for n in wrong]
-        found = regions[0] if regions and all(regions) else None
-    return found
+def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
+    """Return a diagnosis of wrong outputs, or None; never raises.
+
+    `plain`: the problem drew the inputs. Otherwise one large input makes errors large in one place, and no region is
+    named.
+    """
+    if sum(t.numel() for t in expected.tensors) > MAX_ELEMENTS[trial.reference.device]:
+        return None
+    try:
+        answer = _answer(trial, outputs, expected)
+        # If outputs do not depend on the inputs, every answer is an earlier one as well.
+        earlier = [] if trial.reference.repeats else list(trial.earlier)
+        found = _unwritten(trial, answer, expected) or earlier_answer(answer, earlier) or alternative(answer)
+        return found or (partial_blocks(answer) if plain else None)
+    except Exception:  # noqa: BLE001 - the values are wrong, whatever fails here
+        return None
 
 
-def _alternative(answer: WrongAnswer, wrong: Sequence[int], deadline_s: float) -> Diagnosis | None:
-    """Return the first alternative that explains the errors of all wrong outputs."""
-    for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, _table(answer, wrong)):
-        others = _outputs(row.run, len(answer.want))
-        trios = ((answer.got[n], answer.want[n], others[n], answer.tolerances[n]) for n in wrong if others)
-        left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
-        if left < math.inf:
-            confirmed = answer.confirm() if row.code == "frozen_weights" else None
-            more = "; with the weights of construction the solution is right" if confirmed else ""
-            evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error{more}"
-            return None if confirmed is False else Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
+def _answer(trial: Trial, outputs: list[Tensor], expected: Expected) -> WrongAnswer:
+    want, reference = expected.tensors, trial.reference
+    got = [t.clone() for t in outputs[: len(want)]]  # another call overwrites them
+    arguments = expected.recalled()
+    tensors = [*got, *(a for a in arguments if isinstance(a, Tensor)), *(t for _, t in reference.state())]
+    fits = sum(t.numel() for t in tensors) <= MAX_ELEMENTS[reference.device]
+
+    def model() -> Recomputing | None:
+        return Recomputing(reference.model, arguments, _constructed(trial)) if fits else None
+
+    return WrongAnswer(got=got, want=want, tolerances=[reference.tolerance(t) for t in want], model=model)
+
+
+def _constructed(trial: Trial) -> dict[str, Tensor]:
+    """Return the weights of construction, if they have changed since; else nothing."""
+    changed = trial.candidate.follows and trial.candidate.matches and not trial.reference.keeps_weights
+    return trial.reference.constructed_state() if changed else {}
+
+
+def _unwritten(trial: Trial, answer: WrongAnswer, expected: Expected) -> Diagnosis | None:
+    """Return the diagnosis of unwritten elements; call again in filled memory, unless poison was found already."""
+    got = answer.got
+    able = backend(trial.reference.device).fills_memory and not trial.candidate.has_ended and not trial.arena.lends
+    if able and not any(bool(is_poison(t).any()) for t in got):
+        with contextlib.suppress(RefusalError):
+            reply = trial.call([expected], filled=True)
+            got = trial.results(reply.slots[0])[: len(got)]
+    return next(filter(None, map(unwritten, got)), None)
+
+
+def unwritten(got: Tensor) -> Diagnosis | None:
+    """Name the region of an output that still holds the poison that kbench filled it with."""
+    bad = is_poison(got)
+    count, total, region = int(bad.sum().item()), bad.numel(), region_of(bad)
+    if not count or (count < total and not region):
+        return None
+    sentence = f"never writes {region}" if region else "writes nothing of the output"
+    evidence = f"{count:,} of {total:,} elements hold kbench's filling"
+    return Diagnosis(code=UNWRITTEN, sentence=sentence, evidence=evidence)
+
+
+def earlier_answer(answer: WrongAnswer, earlier: Sequence[Sequence[Tensor]]) -> Diagnosis | None:
+    """Return the diagnosis if wrong outputs are a right answer to one of the `earlier` calls, oldest first; or None."""
+    wrong = answer.wrong
+    # A mean of many terms is nearly equal in every call, and so are zeros.
+    if any(is_one_value(answer.got[n]) or answer.got[n].numel() < MIN_ELEMENTS for n in wrong):
+        return None
+    for back, outputs in enumerate(reversed(earlier), start=1):
+        if wrong and len(outputs) > wrong[-1] and all(_is_earlier(answer, n, outputs[n]) for n in wrong):
+            when, calls = ("the call before", "call") if back == 1 else ("an earlier call", "calls")
+            evidence = f"equal to the right answer {back} verified {calls} before, within the tolerance"
+            return Diagnosis(code="stale_output", sentence=f"returns the answer to {when}", evidence=evidence)
+    return None
+
+
+def _is_earlier(answer: WrongAnswer, place: int, other: Tensor) -> bool:
+    """Return whether an output equals another answer, and is twice as near to it as to its median everywhere."""
+    got, want = answer.got[place], answer.want[place]
+    left = unexplained(got, want, other, answer.tolerances[place])
+    values = _flat(other)
+    median = values[values.isfinite()].median().to(other.dtype).expand(other.shape)
+    return left < math.inf and 2 * left < _rest(got, want, median)
+
+
+def alternative(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
+    """Return the first alternative that explains the errors of all wrong outputs; None if none does."""
+    wrong, deadline_s = answer.wrong, time.monotonic() + budget_s
+    if not wrong or any(is_one_value(answer.got[place]) for place in wrong):
+        return None
+    with contextlib.suppress(Exception):  # a model that cannot be copied
+        for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, _table(answer, wrong)):
+            others = _outputs(row.run, len(answer.want))
+            trios = ((answer.got[n], answer.want[n], others[n], answer.tolerances[n]) for n in wrong if others)
+            left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
+            if left < math.inf:
+                evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error"
+                return Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
     return None
 
 
 def _table(answer: WrongAnswer, wrong: Sequence[int]) -> Iterator[Alternative]:
     """Yield alternatives of the model, if it gives the wanted outputs again, then of the outputs."""
-    if answer.model is not None:
-        model = Recomputing(answer.model, answer.arguments)
-        again = _outputs(model.run, len(answer.want))
-        if again and not any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong):
-            yield from alternatives(model, answer.constructed(), answer.held)
+    model = answer.model()
+    again = _outputs(model.run, len(answer.want)) if model is not None else []
+    is_same = again and not any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong)
+    if model is not None and is_same:
+        yield from alternatives(model)
     if all(math.isclose(elements.rms(answer.got[n]), elements.rms(answer.want[n]), rel_tol=MAX_REST) for n in wrong):
         yield from rearranged(answer.want)
 
@@ -109,7 +177,7 @@ def unexplained(
     got: Tensor, want: Tensor, other: Tensor, tolerance: elements.Tolerance, *, rounds: bool = False
 ) -> float:
     """Return the share of an error that another output leaves; infinite if it does not explain the error."""
-    left = rest(got, want, other)
+    left = _rest(got, want, other)
     if tolerance.exact:
         fits = left == 0
     elif rounds:
@@ -120,11 +188,11 @@ def unexplained(
     return left if fits else math.inf
 
 
-def rest(got: Tensor, want: Tensor, other: Tensor) -> float:
+def _rest(got: Tensor, want: Tensor, other: Tensor) -> float:
     """Return rms(got - other) / rms(got - want); infinite if shapes or finite places differ."""
     if other.shape != want.shape:
         return math.inf
-    a, b, c = (flat(t) for t in (got, want, other))
+    a, b, c = (_flat(t) for t in (got, want, other))
     here, both = a.isfinite(), a.isfinite() & b.isfinite()
     if bool((here != c.isfinite()).any()) or not bool(here.any()):
         return math.inf
@@ -156,7 +224,7 @@ def is_one_value(tensor: Tensor) -> bool:
     return tensor.numel() >= MIN_ELEMENTS and bool((tensor == tensor.flatten()[0]).all())
 
 
-def flat(tensor: Tensor) -> Tensor:
+def _flat(tensor: Tensor) -> Tensor:
     """Return all elements as doubles, complex numbers as two."""
     wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return wide.detach().double().flatten()
@@ -164,6 +232,12 @@ def flat(tensor: Tensor) -> Tensor:
 
 def _rms(values: Tensor) -> float:
     return float(values.square().mean().sqrt().item()) if values.numel() else 0.0
+
+
+def partial_blocks(answer: WrongAnswer) -> Diagnosis | None:
+    """Name the region of the first wrong output, if each wrong output is wrong in one region only."""
+    found = [partial_block(answer.got[n], answer.want[n], answer.tolerances[n]) for n in answer.wrong]
+    return found[0] if found and all(found) else None
 
 
 def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
@@ -175,8 +249,8 @@ def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> D
     region, held = region_of(bad), got[bad]
     if not region or held.numel() > MAX_WRONG * bad.numel():
         return None
-    error = (flat(held) - flat(want[bad])).abs()
-    if bool(error.isfinite().all()) and error.median().item() < MIN_RELATIVE_ERROR * _rms(flat(want[bad])):
+    error = (_flat(held) - _flat(want[bad])).abs()
+    if bool(error.isfinite().all()) and error.median().item() < MIN_RELATIVE_ERROR * _rms(_flat(want[bad])):
         return None
     evidence = f"{held.numel():,} of {bad.numel():,} elements are wrong"
     return Diagnosis(code="partial_block", sentence=f"wrong in {region}, right elsewhere", evidence=evidence)
@@ -200,14 +274,14 @@ def _regions(bad: Tensor, count: int) -> Iterator[tuple[str, int, int]]:
             yield f"the {words} {count:,} of {total:,} elements", few, few
     sides = [bad.unsqueeze(-1).transpose(0, dim).flatten(1) for dim in range(bad.dim())]
     places = [side.any(dim=1).nonzero()[:, 0] for side in sides]
-    named = [(dim, entries_in_words(entries, bad.shape[dim])) for dim, entries in enumerate(places)]
+    named = [(dim, _entries_in_words(entries, bad.shape[dim])) for dim, entries in enumerate(places)]
     parts = [f"{words} of dimension {dim}" for dim, words in named if len(places[dim]) < bad.shape[dim]]
     yield " and ".join(parts) if all(words for _, words in named) else "", count, math.prod(map(len, places))
     rows = bad.reshape(-1, width).any(dim=1).nonzero()[:, 0]
-    yield entries_in_words(rows, total // width).replace("entries", "rows"), count, len(rows) * width
+    yield _entries_in_words(rows, total // width).replace("entries", "rows"), count, len(rows) * width
 
 
-def entries_in_words(entries: Tensor, size: int) -> str:
+def _entries_in_words(entries: Tensor, size: int) -> str:
     """Name sorted entries of one dimension: a run, or equally far apart through the whole; empty if neither."""
     first, last, count = int(entries[0]), int(entries[-1]), len(entries)
     if last - first == count - 1:

@@ -2,9 +2,8 @@
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.model import Status
@@ -13,7 +12,7 @@ from kbench.process.channel import Message, WireError
 from kbench.process.child_error import ChildError
 from kbench.process.gate_page import Gate
 from kbench.process.observed import Observed
-from kbench.process.worker_start import Deadline, WorkerConfig, WorkerProcess
+from kbench.process.worker_start import WorkerConfig, WorkerProcess
 
 REQUEST_TIMEOUT_S = 60.0
 
@@ -39,29 +38,18 @@ class SolutionSpec:
     """True for the reference beside a solution: its failure is kbench's, not the solution's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceBuild:
-    """Build of a problem whose reference compiles; empty for most problems."""
-
-    artefacts: str = ""
-    compiler: str = ""
-
-
 class WorkerLink:
     """Connection to a worker: requests with time limits, stops, and the kill."""
 
     def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         self.spec = spec
         self._config = config
-        self._connect(worker)
+        self._worker = worker
         self.observed = Observed()
         """Files and programs that all workers of the solution reported."""
         self._paused: contextlib.ExitStack | None = None
         self.worked_until_ns = 0
         """Time on the judge's clock until which its tree worked before the last stop."""
-
-    def _connect(self, worker: WorkerProcess) -> None:
-        self._worker = self._child = worker
 
     @property
     def gate(self) -> Gate | None:
@@ -71,37 +59,27 @@ class WorkerLink:
     @property
     def pid(self) -> int:
         """Process id of the worker, or of the wrapper that leads its namespaces."""
-        return self._child.pid
+        return self._worker.pid
 
     @property
     def log(self) -> str:
         """The tail of what the worker printed."""
-        return self._child.log
+        return self._worker.log
 
     @property
     def has_ended(self) -> bool:
         """True once the worker has ended."""
-        return self._child.has_ended
+        return self._worker.has_ended
 
     @property
     def has_news(self) -> bool:
         """True if the worker has sent another message or has ended; before the flag of a round that is an error."""
-        return self._child.channel.has_news()
+        return self._worker.channel.has_news()
 
     @property
     def message_ns(self) -> int:
         """Time of the last message on the judge's clock."""
-        return self._child.channel.received_ns
-
-    @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Limit the total time of all requests inside a `with` block."""
-        held = self._config
-        self._config = replace(held, deadlines=(*held.deadlines, Deadline(at_s=time.monotonic() + seconds)))
-        try:
-            yield
-        finally:
-            self._config = held
+        return self._worker.channel.received_ns
 
     @contextlib.contextmanager
     def understood(self) -> Iterator[None]:
@@ -122,7 +100,7 @@ class WorkerLink:
             yield
             return
         try:
-            with self._child.stopped() as tree:
+            with self._worker.stopped() as tree:
                 self.worked_until_ns = tree.worked_until_ns
                 yield
         except ChildError as error:
@@ -154,7 +132,7 @@ class WorkerLink:
         on_timeout: Status = Status.CALL_TIMEOUT,
     ) -> Message:
         self._resume()
-        return self._answer(lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
+        return self._answer(lambda s: self._worker.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
 
     def _answer(self, request: Callable[[float], Message], timeout_s: float, on_timeout: Status) -> Message:
         try:
@@ -187,6 +165,6 @@ class WorkerLink:
 
     def _require_built(self) -> None:
         """Raise UnbuiltError if the solution needs rights of a build, and its present files were not built."""
-        self.observed.join(self._child.observed)
+        self.observed.join(self._worker.observed)
         if self.observed.needs and not self.spec.rehearsed:
             raise UnbuiltError(self.observed.needs[0])

@@ -12,7 +12,6 @@ from torch import Tensor
 from kbench.core.model import Mismatch
 from kbench.devices.backend import backend_of
 from kbench.devices.poison import is_poison
-from kbench.numerics import one_pass
 
 CHUNK_ELEMENTS = 1 << 24
 CPU_CHUNK_ELEMENTS = 1 << 19
@@ -31,15 +30,13 @@ class Tolerance:
     @property
     def coarse(self) -> bool:
         """True for 16-bit values, whose results differ by their rounding rather than by the order of sums."""
-        return not self.exact and self.rtol >= COARSE_RTOL
+        return not self.exact and self.rtol >= TOLERANCES["float16"].rtol
 
     def near_zero(self, scale: float) -> float:
         """Return how far from fp64 an element near zero may be, in an output of this root mean square."""
         return NOISE * self.rtol * scale if self.coarse else self.atol * min(1.0, scale)
 
 
-COARSE_RTOL = 1e-3
-"""The relative tolerance of fp16; that of bf16 is larger."""
 NOISE = 0.5
 """Error of an element near zero after several roundings, as a share of the tolerance at the root mean square."""
 
@@ -173,13 +170,8 @@ def mismatches(
 
 def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:
     """Compare in plain fp32 arithmetic, with one read from the device; return None unless all elements pass."""
-    found: Sequence[float] | None = None
-    if backend_of(want).has_own_memory:
-        found = one_pass.largest_errors(got, want, atol=tolerance.atol, rtol=tolerance.rtol)
-    if found is None:
-        tops = [torch.stack([values.max() for values in _errors(c, r, tolerance)]) for _, c, r in chunks(got, want)]
-        found = torch.stack(tops).amax(0).tolist() if tops else (0.0, 0.0, math.nan)
-    max_abs, max_rel, ratio = found
+    tops = [torch.stack([values.max() for values in _errors(c, r, tolerance)]) for _, c, r in chunks(got, want)]
+    max_abs, max_rel, ratio = torch.stack(tops).amax(0).tolist() if tops else (0.0, 0.0, math.nan)
     return Difference(max_abs=max_abs, max_rel=max_rel, ratio=ratio, elements=want.numel()) if ratio <= 1 else None
 
 
@@ -252,27 +244,20 @@ def fingerprint(tensor: Tensor) -> int:
     if not backend_of(raw).has_own_memory:
         return int.from_bytes(hashlib.blake2b(raw.numpy().data, digest_size=8).digest())
     # A misaligned tensor (a deliberate test input) is read in the widest words that its address admits.
-    aligned = raw.storage_offset() % 8 == 0
-    word = torch.int64 if aligned else torch.int32 if raw.storage_offset() % 4 == 0 else torch.uint8
-    total, words = 0, raw.numel() // word.itemsize * word.itemsize
+    word = next(one for one in (torch.int64, torch.int32, torch.uint8) if raw.storage_offset() % one.itemsize == 0)
+    words = raw.numel() // word.itemsize * word.itemsize
     whole, length = raw[:words].view(word), CHUNK_ELEMENTS // 2
-    sums = one_pass.weighted_sums(whole, length) if aligned else None
-    for index, sum_of_chunk in enumerate(_weighted_sums(whole, length) if sums is None else sums):
-        total = (total * 1_000_003 + sum_of_chunk) & 0xFFFF_FFFF_FFFF_FFFF ^ index
-    tail = bytes(raw[words:].tolist())
-    return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF
-
-
-def _weighted_sums(words: Tensor, length: int) -> list[int]:
-    """Return what `one_pass.weighted_sums` does, by torch's operators."""
-    weights = torch.arange(1, 2 * min(length, max(1, words.numel())), 2, device=words.device, dtype=torch.int64)
+    weights = torch.arange(1, 2 * min(length, max(1, whole.numel())), 2, device=raw.device, dtype=torch.int64)
     sums = []
-    for chunk in words.split(length):
+    for chunk in whole.split(length):
         values = chunk.to(torch.int64)
         # Added, not xor-ed: the shift copies the sign, and v ^ (v >> 29) would be the same for v and ~v (0 and -1).
         sums.append(torch.bitwise_right_shift(values, 29).add_(values).mul_(weights[: values.numel()]).sum())
-    found: list[int] = torch.stack(sums).tolist()
-    return found
+    total = 0
+    for index, sum_of_chunk in enumerate(torch.stack(sums).tolist()):
+        total = (total * 1_000_003 + sum_of_chunk) & 0xFFFF_FFFF_FFFF_FFFF ^ index
+    tail = bytes(raw[words:].tolist())
+    return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
@@ -291,13 +276,6 @@ def _all(answers: Iterable[Tensor]) -> bool:
     """Return whether all answers are true; the device, which others may share, is asked once, at the end."""
     asked = list(answers)
     return not asked or bool(torch.stack(asked).all())
-
-
-def where_equal(one: Tensor, other: Tensor, default: Tensor) -> Tensor:
-    """Return a tensor of exact values: `one` where it equals `other`, else `default`."""
-    word = torch.uint8 if one.element_size() == 1 else one.dtype
-    mine, theirs, rest = (t.contiguous().view(word) for t in (one, other, default))
-    return torch.where(mine == theirs, mine, rest).view(one.dtype)
 
 
 def all_finite(tensor: Tensor) -> bool:

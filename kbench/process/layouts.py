@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_BYTES = 1 << 28
-"""Layouts are tried on inputs up to this size."""
+"""Size of inputs up to which layouts are tried, and traffic up to which calls are short."""
 
 
 def layouts_of(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any], int]]:

@@ -163,7 +163,7 @@ def test_threads_share_a_pool_and_nobody_gets_anothers_verdict(pool) -> None:
     mixed_up = []
 
     def ask(judge, number: int) -> None:
-        says = ("passed", "raised", "wrong_shape")[number % 3]
+        says = ("passed", "raised", "wrong_output")[number % 3]
         (found,) = judge.evaluate(CASES, solution(says, number))
         if found.status != says or str(number) not in getattr(found.outcome, "reason", str(number)):
             mixed_up.append(number)

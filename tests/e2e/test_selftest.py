@@ -43,5 +43,5 @@ def test_a_selftest_that_is_killed_has_the_verdicts_of_one_that_was_not(tmp_path
     assert json.loads(kept[1].read_text()) == told
     assert {one["name"]: (one["status"], one["complaint"]) for one in told["results"]} == {
         "aliases_input_when_positive": ("output_aliased", None),
-        "broadcastable_shape": ("wrong_shape", None),
+        "broadcastable_shape": ("wrong_output", None),
     }

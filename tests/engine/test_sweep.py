@@ -200,7 +200,7 @@ def test_failures_end_a_sweep_and_resume_does_the_rest(stage) -> None:
     assert len(statuses(events)) == 6
     assert {name for name, _ in stage.judged[before:]} == {"s2", "s3", "s4", "s5"}, "what is done is not repeated"
     before = len(stage.judged)
-    events = list(stage.run(tasks, resume=True, retry_failed=True))
+    events = list(stage.run(tasks, resume=True, again=set(S) - {S.PASSED}))
     assert statuses(events)["k2"] == "passed"
     assert {name for name, _ in stage.judged[before:]} == {"s1", "s2"}
     assert statuses(list(stage.run(tasks, resume=True))) == {
@@ -250,7 +250,7 @@ def test_an_interrupted_retry_keeps_the_verdicts_that_it_did_not_reach(stage) ->
     tasks = [task(number, stage.folder) for number in range(4)]
     list(stage.run(tasks))
     stage.script, stage.hangs = {}, {"s1"}
-    events = stage.run(tasks, resume=True, retry_failed=True)
+    events = stage.run(tasks, resume=True, again=set(S) - {S.PASSED})
     assert next(event for event in events if isinstance(event, Finished) and not event.verdict.resumed)
     events.close()
     rows = {row.solution: row.status for row in read_run(stage.folder / "one.csv").rows}

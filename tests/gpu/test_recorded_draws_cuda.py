@@ -11,7 +11,7 @@ from require import WITH_CUDA
 from kbench.catalog.problem import LoadedProblem
 from kbench.catalog.script import Script
 from kbench.judge.arena import Arena
-from kbench.judge.clock.recorded_draws import RecordedDraws
+from kbench.judge.clock.batch import RecordedDraws
 from kbench.judge.exchange import secret_seed
 from kbench.judge.reference.drawing import Inputs
 from kbench.judge.reference.expected import Expected

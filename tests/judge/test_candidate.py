@@ -73,7 +73,7 @@ def test_the_problems_model_may_take_as_long_to_construct_as_in_the_judge(monkey
 
 def test_parameters_that_both_constructors_made_alike_are_copied() -> None:
     candidate = bound(1.0)
-    assert candidate._child.asked == ["bind", "read_weights", "weights"]
+    assert candidate._worker.asked == ["bind", "read_weights", "weights"]
     assert not candidate.differing
 
 
@@ -95,7 +95,7 @@ def test_one_that_the_constructor_transposed_is_told() -> None:
 def test_the_reference_gets_its_own_always() -> None:
     """It is bound after the judge has drawn parameters anew."""
     candidate = bound(2.0, is_reference=True)
-    assert candidate._child.asked == ["bind", "weights"]
+    assert candidate._worker.asked == ["bind", "weights"]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_solution_is_not_blamed_for_the_process_of_the_reference(failed, is_re
     def fail(message, **_):
         raise ChildError(failed, f"{message['op']} failed")
 
-    candidate._child.request = fail
+    candidate._worker.request = fail
     with pytest.raises(RefusalError, match="unbind failed") as refused:
         candidate.unbind()
     assert refused.value.status is status

@@ -39,7 +39,7 @@ class FakeJudge:
         yield
         self.is_locked = False
 
-    def reference_opens(self, _problem: str) -> contextlib.AbstractContextManager[None]:
+    def reference_opens(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def next_worker_opens(self) -> contextlib.AbstractContextManager[None]:
@@ -51,7 +51,7 @@ class FakeJudge:
 
 @pytest.fixture
 def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
-    tally = SimpleNamespace(correctness=lambda *_: CORRECT, calls=3, notes=list)
+    tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT, notes=list)
     trial = SimpleNamespace(tally=tally)
     bound = SimpleNamespace(constructed=lambda *_, **__: trial, bound_to=lambda _: trial, close=lambda: None)
     levels = SimpleNamespace(tally=tally, lacks={})
@@ -137,7 +137,7 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
     )
     reference = SimpleNamespace(load=tells("load"), bind=tells("bind"), kill=tells("kill"), spec=None)
     judge.bound.bound_to, judge.bound.rebind_next = (lambda *_, **__: trial), (lambda: None)
-    judge.take_reference_worker, judge.constructing = (lambda _: reference), (lambda _: contextlib.nullcontext())
+    judge.take_reference_worker, judge.constructing = (lambda: reference), (lambda _: contextlib.nullcontext())
     gpu = SimpleNamespace(queues_calls=True, release_cached=lambda: None)
     monkeypatch.setattr(evaluation, "backend", lambda _: gpu)
     monkeypatch.setattr(

@@ -58,7 +58,7 @@ def trial_that_finds(*excesses: float, is_timed: bool) -> Any:
     """Return a trial whose calls are ruled wrong by these, one after the other; 0 is right."""
     trial: Any = object.__new__(Trial)
     trial.explains, trial.candidate, trial.reference = False, SimpleNamespace(log=""), SimpleNamespace(factor=4.0)
-    trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT, kind="held")
+    trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT)
     trial.results, trial.describe = (lambda *_: []), (lambda *_: "wrong")
     rulings = iter([Ruling(right=not excess, contract="held", reason="", excess=excess) for excess in excesses])
     trial.compare = lambda *_: (next(rulings), [])
@@ -77,7 +77,7 @@ def test_of_the_timed_calls_one_may_miss_narrowly_and_not_each() -> None:
     trial = trial_that_finds(*[0.0] * 18, 1.36, 0.0, 1.2, 1.1, 1.1, is_timed=True)
     for _ in range(22):
         trial.judge_values(0, None)
-    assert trial.tally.kind == "unattainable"
+    assert trial.tally.figures.contract == "unattainable"
     with pytest.raises(WrongError):
         trial.judge_values(0, None)
     with pytest.raises(WrongError):

@@ -1,11 +1,11 @@
-"""Inputs of a round that no worker can read before it begins: aside, or covered in place where there is no room."""
+"""Inputs of a round that no worker can read before it begins."""
 
 from typing import Any
 
 import pytest
 import torch
 
-from kbench.judge.arena import PAD_BYTES, Arena, InputMask, as_bytes
+from kbench.judge.arena import Arena
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
 
@@ -14,8 +14,7 @@ TENSORS = {
     "scalar": lambda: torch.tensor(2.5),
     "one_byte": lambda: torch.tensor([7], dtype=torch.uint8),
     "odd_bytes": lambda: torch.randint(0, 255, (8191,), dtype=torch.uint8),
-    "one_pad": lambda: torch.randn(PAD_BYTES // 4),
-    "more_than_a_pad": lambda: torch.randn(PAD_BYTES // 4 + 1),
+    "long": lambda: torch.randn(2049),
     "empty": lambda: torch.empty(4, 0, 2),
     "transposed": lambda: torch.randn(40, 60).t(),
     "channels_last": lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
@@ -47,7 +46,7 @@ def same(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
     return mine.numel() == 0 or elements.same_bits(mine.detach(), theirs.detach())
 
 
-@pytest.mark.parametrize("lends", [False, True], ids=["aside", "in place"])
+@pytest.mark.parametrize("lends", [False, True], ids=["kept", "lends"])
 @pytest.mark.parametrize("name", TENSORS)
 def test_inputs_are_there_from_the_moment_they_are_revealed(name: str, lends: bool) -> None:
     before, argument = TENSORS[name](), TENSORS[name]()
@@ -57,12 +56,7 @@ def test_inputs_are_there_from_the_moment_they_are_revealed(name: str, lends: bo
     earlier = slot.clone()
     with torch.no_grad():
         arena.stage(0, [argument])
-    if not lends:
-        assert same(slot, earlier), "nothing of a round is in the slot yet"
-    elif slot.numel() * slot.element_size() >= 32:
-        masked = as_bytes(slot, slot.element_size()) if slot.dim() == 0 else slot.contiguous().view(torch.uint8)
-        wanted = argument.detach().resolve_conj().resolve_neg().contiguous().view(torch.uint8)
-        assert (masked == wanted).float().mean() < 0.1, "by chance one byte in 256 is the same"
+    assert same(slot, earlier), "nothing of a round is in the slot yet"
     arena.reveal(1)
     assert same(slot, argument)
     assert arena.changed(0, Expected(arguments=[argument], leaves=[])) == []
@@ -110,6 +104,22 @@ def test_a_round_may_have_fewer_calls_than_there_are_slots() -> None:
     arena.close()
 
 
+@pytest.mark.parametrize("lends", [False, True])
+def test_revealing_again_leaves_the_inputs_as_they_are(lends: bool) -> None:
+    """Loops that are timed afterwards work on them: with noise for indices they would fail."""
+    arena = arena_for([torch.zeros(300)], lends=lends)
+    inputs = [torch.randn(300) for _ in range(arena.queue)]
+    for slot, x in enumerate(inputs):
+        arena.stage(slot, [x.clone()])
+    for slots in (arena.queue, 0, arena.queue):
+        arena.stage_again()
+        arena.reveal(slots)
+        assert all(torch.equal(arena.inputs(slot)[0], x) for slot, x in enumerate(inputs))
+    arena.stage(0, [inputs[0] + 1])
+    assert torch.equal(arena.inputs(0)[0], inputs[0]), "and the next ones are hidden"
+    arena.close()
+
+
 def test_a_queue_has_more_slots_than_outputs_and_no_more_than_memory_allows() -> None:
     small, large = torch.zeros(100), torch.empty(1).expand(1 << 25)
     assert Arena(expected := Expected(arguments=[small], leaves=[("y", small)]), [], "cpu", queued=True).queue == 256
@@ -119,36 +129,3 @@ def test_a_queue_has_more_slots_than_outputs_and_no_more_than_memory_allows() ->
         patched.setattr("kbench.judge.arena.Block.allocate", lambda nbytes, _: nbytes)
         made = Arena(Expected(arguments=[large], leaves=[("y", large)]), [], "cpu", queued=True)
         assert (made.count, made.queue) == (1, 5), "3 times 128 MiB, in 2 GiB"
-
-
-def test_a_worker_that_knows_a_round_knows_nothing_of_the_next() -> None:
-    """It has seen what was covered, and then what it was: the pad of that round is no secret any more."""
-    argument = torch.randn(5000)
-    arena = arena_for([argument], lends=True)
-    pads = []
-    for _ in range(2):
-        arena.stage(0, [argument])
-        masked = arena.inputs(0)[0].clone()
-        arena.reveal(1)
-        pads.append(masked.view(torch.int32) ^ arena.inputs(0)[0].view(torch.int32))
-    assert not (pads[0] == pads[1]).any()
-    arena.close()
-
-
-@pytest.mark.parametrize("offset", [0, 256, 8, PAD_BYTES - 8, PAD_BYTES + 512])
-@pytest.mark.parametrize("nbytes", [0, 1, 7, 8, PAD_BYTES, 3 * PAD_BYTES + 5])
-def test_pieces_are_covered_as_the_whole_is(offset: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.judge.arena.PIECE_BYTES", PAD_BYTES)
-    mask, plain = InputMask("cpu"), torch.randint(0, 255, (nbytes,), dtype=torch.uint8)
-    memory = torch.zeros(6 * PAD_BYTES, dtype=torch.uint8)
-    mask.write_masked(plain, memory[offset : offset + nbytes], offset)
-    mask.reveal(memory)
-    assert torch.equal(memory[offset : offset + nbytes], plain)
-
-
-def test_pads_are_drawn_anew() -> None:
-    blank = torch.zeros(2, PAD_BYTES, dtype=torch.uint8)
-    for row in blank:
-        InputMask("cpu").reveal(row)
-    assert (blank[0] == blank[1]).float().mean() < 0.02
-    assert len(blank[0].unique()) == 256

@@ -67,28 +67,18 @@ def take(service: main.JudgeService, compiler: str) -> Worker:
     return service.fresh_worker(compiler)
 
 
-def test_the_reference_gets_the_worker_that_is_spare(service: main.JudgeService) -> None:
-    service._spare = spare = service._start_worker("")
-    service._open_reference_worker("problem.py")
-    assert service._spare is None
-    assert service.take_reference_worker("problem.py") is spare
-    assert spare.prepared
-    service._end_reference_worker()
-    assert not spare.alive
-
-
 def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(service: main.JudgeService) -> None:
-    service._open_reference_worker("problem.py")
+    service._open_reference_worker()
     first = service._beside
     service._end_reference_worker(unless_fresh=True)
-    assert service.take_reference_worker("problem.py") is first
+    assert service.take_reference_worker() is first
     service._end_reference_worker(unless_fresh=True)
     assert not first.alive, "the reference ran in it"
-    service._open_reference_worker("problem.py")
+    service._open_reference_worker()
     second = service._beside
     assert second is not first
     second.has_ended = True
-    assert service.take_reference_worker("problem.py") not in {first, second}
+    assert service.take_reference_worker() not in {first, second}
 
 
 def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(service, monkeypatch) -> None:
@@ -97,19 +87,19 @@ def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(
     def fails(_: Worker) -> None:
         raise RefusalError(Status.NOT_VERIFIED, "the reference's own process failed: out of memory")
 
-    with monkeypatch.context() as full, contextlib.suppress(RefusalError), service.reference_opens("problem.py"):
+    with monkeypatch.context() as full, contextlib.suppress(RefusalError), service.reference_opens():
         full.setattr(Worker, "prepare", fails)
-        service._open_reference_worker("problem.py")
+        service._open_reference_worker()
         first = service._beside
         raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
     assert service._opening.done(), "whoever opens the device does so while it is shared"
     service._end_reference_worker(unless_fresh=True)
     assert not first.alive
-    assert service.take_reference_worker("problem.py") is not first
+    assert service.take_reference_worker() is not first
 
 
 def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: main.JudgeService) -> None:
-    taken = service.take_reference_worker("problem.py")
+    taken = service.take_reference_worker()
     assert (taken.number, taken.prepared) == (1, True)
 
 
@@ -477,7 +467,6 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         monkeypatch.setattr(module, "backend", lambda _: gpu)
     monkeypatch.setattr(opening, "Admission", lambda **_: admission)
     monkeypatch.setattr(main.JudgeService, "_admission", admission)
-    monkeypatch.setattr(state, "rehearse", lambda _: done.append("rehearsed"))
     monkeypatch.setattr(Worker, "open", lambda *_, **__: done.append("worker opens"))
     monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
@@ -487,7 +476,7 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
     opened.set()
     with service.shared():
         pass
-    ahead = ["ahead", "worker opens", "opened", "rehearsed", "settled", "given back"]
+    ahead = ["ahead", "worker opens", "opened", "settled", "given back"]
     assert done == [*([] if times else ahead), "shared", "given back"]
 
 

@@ -135,11 +135,17 @@ UNMATCHED = {
     "too few": ([entry("gain", 4)], "the solution lacks `fc.weight` (4, 3) and `fc.bias` (4,)"),
     "too many": (
         [entry("g", 4), entry("w", 4, 3), entry("b", 4), entry("w_t", 3, 4)],
-        "the solution also has `w_t` (3, 4)",
+        (
+            "the reference has `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
+            "`g` (4,), `w` (4, 3), `b` (4,) and `w_t` (3, 4) instead"
+        ),
     ),
     "in question": (
         [entry("x", 4), entry("y", 4, is_parameter=False), entry("w", 4, 3)],
-        "neither names nor order show which of its parameters are `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,)",
+        (
+            "the reference has `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
+            "`x` (4,), buffer `y` (4,) and `w` (4, 3) instead"
+        ),
     ),
     "other values, since they match": (
         [entry("gain", 4), entry("w", 4, 3), entry("b", 4)],
@@ -148,8 +154,8 @@ UNMATCHED = {
     "many": (
         [entry(f"p{number}", number) for number in range(9)],
         (
-            "the reference has `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
-            "`p0` (0,), `p1` (1,), `p2` (2,), `p3` (3,) and 4 more instead"
+            "the reference has `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
+            "`p0` (0,), `p1` (1,), `p2` (2,), `p3` (3,) and 5 more instead"
         ),
     ),
 }
@@ -188,19 +194,19 @@ def described(number: int, position: int, value) -> list[list]:
 
 
 WRONG = [
-    (described(0, 0, "output['z']"), Status.WRONG_STRUCTURE),
-    (described(0, 1, "my.Subclass"), Status.WRONG_TYPE),
-    (described(0, 2, "torch.float16"), Status.WRONG_DTYPE),
-    (described(0, 3, [2, 1]), Status.WRONG_SHAPE),
-    (described(0, 3, "forged"), Status.WRONG_SHAPE),
-    (described(0, 4, "cuda"), Status.WRONG_DEVICE),
+    (described(0, 0, "output['z']"), Status.WRONG_OUTPUT),
+    (described(0, 1, "my.Subclass"), Status.WRONG_OUTPUT),
+    (described(0, 2, "torch.float16"), Status.WRONG_OUTPUT),
+    (described(0, 3, [2, 1]), Status.WRONG_OUTPUT),
+    (described(0, 3, "forged"), Status.WRONG_OUTPUT),
+    (described(0, 4, "cuda"), Status.WRONG_OUTPUT),
     (described(0, 5, True), Status.OUTPUT_ALIASED),
     (described(1, 2, "8"), Status.WRONG_VALUE),
-    (described(1, 1, "float"), Status.WRONG_TYPE),
-    (described(1, 1, "tensor"), Status.WRONG_TYPE),
-    (GOOD[:1], Status.WRONG_STRUCTURE),
-    ([*GOOD, GOOD[1]], Status.WRONG_STRUCTURE),
-    (GOOD[::-1], Status.WRONG_STRUCTURE),
+    (described(1, 1, "float"), Status.WRONG_OUTPUT),
+    (described(1, 1, "tensor"), Status.WRONG_OUTPUT),
+    (GOOD[:1], Status.WRONG_OUTPUT),
+    ([*GOOD, GOOD[1]], Status.WRONG_OUTPUT),
+    (GOOD[::-1], Status.WRONG_OUTPUT),
 ]
 
 

@@ -8,8 +8,8 @@ from planted import NAMELESS, OF_OUTPUTS, PROBLEMS, Planted, faults
 
 from kbench.catalog.problem import randomise, variable
 from kbench.core.diagnosis import Diagnosis
-from kbench.judge.verify.wrong_answers import earlier_answer, unwritten
-from kbench.judge.why import WrongAnswer, explain
+from kbench.judge.alternatives import Recomputing
+from kbench.judge.why import WrongAnswer, alternative, earlier_answer, partial_blocks, unwritten
 from kbench.numerics import elements
 
 MOST_WRONG = 0.05
@@ -42,9 +42,7 @@ def planted(problem: Planted, fault: str, draw: int = 0) -> tuple[WrongAnswer, l
         got=[got],
         want=[want],
         tolerances=[elements.tolerance_for(want.dtype)],
-        arguments=inputs,
-        model=model,
-        constructed=lambda: constructed,
+        model=lambda: Recomputing(model, inputs, constructed),
     )
     return answer, [[outputs] for outputs in earlier]
 
@@ -72,7 +70,7 @@ def named(problem: Planted, code: str, fault: str, draw: int = 0) -> tuple[str, 
     scaled = elements.compare(wrong.got[0], wrong.want[0], tolerance).ratio
     assert scaled > 1, f"{problem.name}: {fault} is no fault"
     found = next(filter(None, map(unwritten, wrong.got)), None) or earlier_answer(wrong, earlier)
-    found = found or explain(wrong, budget_s=20.0)
+    found = found or alternative(wrong, budget_s=20.0) or partial_blocks(wrong)
     said = found.code if found is not None else ""
     if said == code or (code, said) in ALIKE:
         return "right", found

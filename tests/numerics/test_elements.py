@@ -28,17 +28,6 @@ DEVICES = ["cpu", pytest.param("cuda", marks=WITH_CUDA)]
 ROUGH = Tolerance(rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.uint8, torch.float8_e4m3fn])
-def test_exact_values_are_taken_from_either(device, dtype):
-    plain = torch.tensor([[0.0, 1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 0.0]], device=device)
-    values, other, default = (t.to(dtype) for t in (plain, plain.flip(1), plain.flip(0)))
-    taken = elements.where_equal(values, other, default)
-    assert taken.dtype == dtype
-    wanted = torch.where(values.float() == other.float(), values.float(), default.float())
-    assert torch.equal(taken.float(), wanted)
-
-
 def tolerance_of(dtype: torch.dtype) -> Tolerance:
     return elements.tolerance_for(dtype)
 

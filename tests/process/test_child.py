@@ -68,7 +68,7 @@ CLASSES = [
     ("forward", "RuntimeError", "unspecified launch failure", Status.LAUNCH_FAILED),
     ("import", "ModuleNotFoundError", "No module named 'x'", Status.IMPORT_FAILED),
     ("init", "TypeError", "missing argument", Status.INIT_FAILED),
-    ("output", "TypeError", "no description", Status.WRONG_STRUCTURE),
+    ("output", "TypeError", "no description", Status.WRONG_OUTPUT),
     ("forward", "ValueError", "my own", Status.RAISED),
     ("", "KeyError", "unknown stage", Status.RAISED),
     ("passed", "ValueError", "forged stage", Status.RAISED),

@@ -5,8 +5,9 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kbench.core.events import RunOptions
 from kbench.core.model import Sample, Timing
 from kbench.core.noise import between_processes
 from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
@@ -41,26 +42,18 @@ of the width of an interval over three processes, so more pairs do not help."""
 ArmClock = DeviceClock | HostClock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pacing:
-    """Amount of timing: pairs per process at most, and the precision to stop at."""
-
-    pairs: int
-    process: int
-    precision: float
-    device: str
-    alone: bool = False
-    """True if no other process follows: pairs need not agree better than processes do."""
-
-
 class Pairing:
     """Times one bound trial; every timed call has fresh inputs, and outputs of timed calls are checked."""
 
-    def __init__(self, trial: Trial, clock: ArmClock, monitor: DeviceMonitor, pacing: Pacing):
+    def __init__(self, trial: Trial, clock: ArmClock, monitor: DeviceMonitor, options: RunOptions, process: int):
         self._trial = trial
         self._clock = clock
         self._monitor = monitor
-        self._pacing = pacing
+        self._options = options
+        self._process = process
+        self._device = trial.reference.device
+        self._alone = options.max_processes == 1
+        """True if no other process follows: pairs need not agree better than processes do."""
         self._samples: list[Sample] = []
         self._flags: set[str] = set()
         self._order = ARMS if secrets.randbelow(2) else ARMS[::-1]
@@ -78,9 +71,9 @@ class Pairing:
         """
         self._clock.prepare()
         self._settle()
-        limit_s = ALONE_LIMIT_S[self._pacing.device] if self._pacing.alone else PAIRS_LIMIT_S
+        limit_s = ALONE_LIMIT_S[self._device] if self._alone else PAIRS_LIMIT_S
         pairs_until = time.monotonic() + limit_s
-        target = self._pacing.pairs
+        target = self._options.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
         while self._counted_pairs() < target and self._pairs < limit and not self._suffice(pairs_until):
             self._block()
@@ -146,13 +139,13 @@ class Pairing:
         if time.monotonic() > until:
             return True
         interval = median_interval(pair_log_ratios(self._samples))
-        decides = self._pacing.alone or "resolution_limited" in self._flags
+        decides = self._alone or "resolution_limited" in self._flags
         between = self._between(min(self._median_ns(arm) for arm in ARMS)) if decides else 0.0
-        return interval is not None and interval.half_width < max(self._pacing.precision, between) / NEGLIGIBLE
+        return interval is not None and interval.half_width < max(self._options.precision, between) / NEGLIGIBLE
 
     def _between(self, fastest_ns: float) -> float:
         """Return how much processes differ, if calls of one process scatter less than that; else 0."""
-        device = self._pacing.device
+        device = self._device
         return between_processes(device, fastest_ns, self._clock.flags) if STEADY_WITHIN[device] else 0.0
 
     def _counted_pairs(self) -> int:
@@ -168,23 +161,23 @@ class Pairing:
     def _settle(self) -> None:
         """Time pairs until both arms are steady; the last pairs count, because they show that."""
         deadline = time.monotonic() + SETTLE_LIMIT_S
-        kept = min(SETTLED_PAIRS, self._pacing.pairs // 2 * 2)
+        kept = min(SETTLED_PAIRS, self._options.pairs // 2 * 2)
         while True:
             self._block()
             times = {arm: [s.t_event_ns for s in self._samples if s.arm == arm] for arm in ARMS}
             self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
             fastest_ns = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
             # A coarse precision, or a large difference between processes, needs no steadier times.
-            within = max(SETTLED_WITHIN[self._pacing.device], self._pacing.precision, self._between(fastest_ns))
+            within = max(SETTLED_WITHIN[self._device], self._options.precision, self._between(fastest_ns))
             if all(settled(values, within) for values in times.values()):
                 break
             if time.monotonic() > deadline:
-                self._flags.add("not_settled")
+                self._flags.add("drift")
                 kept = 0
                 break
         last = self._samples[len(self._samples) - len(ARMS) * kept :]
         self._samples = [replace(s, block=n // (2 * len(ARMS)), sequence=n) for n, s in enumerate(last)]
-        if fastest_ns < RESOLVED_FROM_NS[self._pacing.device]:
+        if fastest_ns < RESOLVED_FROM_NS[self._device]:
             self._flags.add("resolution_limited")
 
     def _block(self) -> None:
@@ -201,7 +194,7 @@ class Pairing:
         for arm, reading in readings:
             self._samples.append(
                 Sample(
-                    process=self._pacing.process,
+                    process=self._process,
                     block=block,
                     sequence=len(self._samples),
                     arm=arm,

@@ -18,10 +18,9 @@ from torch import Tensor
 from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
-from kbench.judge.clock.batch import Batch, RoundStep, visible
+from kbench.judge.clock.batch import Batch, RecordedDraws, RoundStep, visible
 from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
 from kbench.judge.clock.readings import RoundOptions
-from kbench.judge.clock.recorded_draws import RecordedDraws
 from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import Message, WireError, list_of
@@ -172,7 +171,8 @@ class Rounds:
 
     def show_again(self, calls: int) -> InputExposure:
         """Reveal the inputs of this many calls again, while none is queued, and measure the time of that."""
-        shown = visible(lambda: self.trial.arena.reveal_again(calls), self._cache)
+        self.trial.arena.stage_again()
+        shown = visible(lambda: self.trial.arena.reveal(calls), self._cache)
         return self._exposure(calls, shown(time.perf_counter_ns()))
 
     def _exposure(self, calls: int, visible_ns: int) -> InputExposure:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.core.values import COARSE_FACTOR, CodeDifferences
-from kbench.numerics import codes, elements, tails, ties
+from kbench.core.values import FACTOR, CodeDifferences
+from kbench.numerics import codes, elements, tails
 from kbench.numerics.operators import OperatorMode
 
 LARGER_SHARE = 1 / 8
@@ -58,53 +58,55 @@ class Decision:
         times = 1.0
         if own is not None and own.sample.shape == self.sample.shape and self.sample.numel():
             error = tails.quantile_error(own.sample, self.sample.double(), tolerance, LARGER_SHARE)
-            times = max(1.0, (min(factor, COARSE_FACTOR) if tolerance.coarse else factor) * error)
+            times = max(1.0, (min(factor, FACTOR) if tolerance.coarse else factor) * error)
         return times * tolerance.near_zero(self.rms), times * tolerance.rtol
 
 
-class _Recorder(OperatorMode):
-    """Records roundings and choices."""
+Recorded = tuple[Sequence[Tensor], list[Decision], list[Decision]]
+"""Outputs, roundings and choices of a run."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.roundings: list[Decision] = []
-        self.choices: list[Decision] = []
 
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
+def _recorded(run: ReferenceRun) -> Recorded | None:
+    roundings: list[Decision] = []
+    choices: list[Decision] = []
+
+    def record(func: Any, args: Any, given: dict[str, Any]) -> Any:
         place = _place(func, args, given)
         seen = None if place is None else _decision(args[place])
         out = func(*args, **given)
         if seen is not None:
-            self.roundings.append(seen)
+            roundings.append(seen)
         elif _name(func) in CHOICES:
             picked = out if isinstance(out, Tensor) else out[-1]
             if picked.dtype == torch.int64 and (isinstance(out, tuple) or _name(func).startswith("arg")):
                 choice = _decision(args[0], source=args[0], picked=picked, dim=_argument(func, args, given, "dim"))
-                self.choices.append(choice)
+                choices.append(choice)
         return out
 
+    with OperatorMode(record):
+        outputs = run()
+    return None if outputs is None else (outputs, roundings, choices)
 
-class _Shifted(OperatorMode):
-    """Shifts the values before each rounding by their allowed error, times a sign."""
 
-    def __init__(self, shifts: Sequence[Shift], sign: int):
-        super().__init__()
-        self._shifts, self._sign = iter(shifts), sign
+def _shifted(run: ReferenceRun, shifts: Sequence[Shift], sign: int) -> Sequence[Tensor] | None:
+    """Run with the values before each rounding shifted by their allowed error, times a sign."""
+    left = iter(shifts)
 
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
+    def shift(func: Any, args: Any, given: dict[str, Any]) -> Any:
         place = _place(func, args, given)
         if place is None:
             return func(*args, **given)
-        atol, rtol = next(self._shifts, (0.0, 0.0))
+        atol, rtol = next(left, (0.0, 0.0))
         if atol == rtol == 0:
             return func(*args, **given)
-        moved = args[place].abs().mul_(rtol).add_(atol).mul_(self._sign).add_(args[place])
+        moved = args[place].abs().mul_(rtol).add_(atol).mul_(sign).add_(args[place])
         if place == 0 and _name(func).endswith("_"):  # it works in place
             args[0].copy_(moved)
             moved = args[0]
         return func(*args[:place], moved, *args[place + 1 :], **given)
+
+    with OperatorMode(shift):
+        return run()
 
 
 def _name(func: Any) -> str:
@@ -169,9 +171,10 @@ class Boundaries:
         exact = _recorded(double) if double is not None else None
         self._run = own if exact is None or double is None else double
         self._has_fp64 = exact is not None
-        self.outputs, mine = exact or seen or ((), _Recorder())
-        theirs = seen[1] if seen is not None else _Recorder()
-        self._known = bool(mine.roundings) and len(mine.roundings) == len(theirs.roundings)
+        self.outputs, roundings, choices = exact or seen or ((), [], [])
+        _, native_roundings, native_choices = seen or ((), [], [])
+        self.decides = bool(roundings) and len(roundings) == len(native_roundings)
+        """True if the reference rounds or compares anywhere that can be seen."""
 
         def shifts(these: Sequence[Decision], those: Sequence[Decision]) -> list[Shift]:
             if len(these) != len(those):
@@ -179,14 +182,9 @@ class Boundaries:
             pairs = zip(these, those, strict=True)
             return [one.shift(other if exact else None, tolerance_of(other.dtype), factor) for one, other in pairs]
 
-        self._shifts = shifts(mine.roundings, theirs.roundings)
-        self._choices = list(zip(mine.choices, shifts(mine.choices, theirs.choices), strict=True))
+        self._shifts = shifts(roundings, native_roundings)
+        self._choices = list(zip(choices, shifts(choices, native_choices), strict=True))
         self._moved: list[Sequence[Tensor]] | None = None
-
-    @property
-    def decides(self) -> bool:
-        """True if the reference rounds or compares anywhere that can be seen."""
-        return self._known
 
     def near(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
         """Judge an output that differs from the reference's."""
@@ -236,10 +234,10 @@ class Boundaries:
             if choice.source is None or choice.picked is None or not _same_indices(base, choice.picked):
                 continue
             mine, best, dim = got.reshape(choice.picked.shape).long(), choice.picked, choice.dim
-            given, wanted = (ties.picked(choice.source, picks, dim) for picks in (mine, best))
+            given, wanted = (picked_values(choice.source, picks, dim) for picks in (mine, best))
             if given is None or wanted is None:
                 continue
-            if dim is not None and best.dim() == choice.source.dim() and not ties.as_distinct(mine, best, dim):
+            if dim is not None and best.dim() == choice.source.dim() and not are_as_distinct(mine, best, dim):
                 continue
             near = given == wanted
             if atol or rtol:
@@ -259,8 +257,8 @@ class Boundaries:
 
     def _answers(self, number: int, shape: torch.Size) -> list[Tensor] | None:
         """Return an output with all values shifted up and down; None if the roundings cannot be seen."""
-        if self._moved is None and self._known:
-            runs = [_run_in(_Shifted(self._shifts, sign), self._run) for sign in (1, -1)]
+        if self._moved is None and self.decides:
+            runs = [_shifted(self._run, self._shifts, sign) for sign in (1, -1)]
             self._moved = [outputs for outputs in runs if outputs is not None]
         if self._moved is None or len(self._moved) < 2:
             return None
@@ -268,17 +266,33 @@ class Boundaries:
         return outputs if all(t.shape == shape for t in outputs) else None
 
 
-def _recorded(run: ReferenceRun) -> tuple[Sequence[Tensor], _Recorder] | None:
-    recorder = _Recorder()
-    outputs = _run_in(recorder, run)
-    return None if outputs is None else (outputs, recorder)
-
-
-def _run_in(mode: OperatorMode, run: ReferenceRun) -> Sequence[Tensor] | None:
-    with mode:
-        return run()
-
-
 def _same_indices(output: Tensor, picked: Tensor) -> bool:
     """Return whether an output holds the indices of a choice, in any integer type and shape."""
     return output.numel() == picked.numel() and torch.equal(output.reshape(-1).long(), picked.reshape(-1))
+
+
+def picked_values(source: Tensor, picks: Tensor, dim: int | None) -> Tensor | None:
+    """Return the values that indices along a dimension (None: of the flattened tensor) pick; None if they are none."""
+    if dim is None:
+        source, picks, dim = source.flatten(), picks.flatten(), 0
+    dim %= max(1, source.dim())
+    if picks.dim() == source.dim() - 1:
+        picks = picks.unsqueeze(dim)
+    lengths = zip(picks.shape, source.shape, strict=False)
+    if picks.dim() != source.dim() or any(mine != whole for n, (mine, whole) in enumerate(lengths) if n != dim):
+        return None
+    if bool(((picks < 0) | (picks >= source.shape[dim])).any()):
+        return None
+    return source.gather(dim, picks.long())
+
+
+def are_as_distinct(got: Tensor, want: Tensor, dim: int) -> bool:
+    """Return whether no index comes twice in `got` along a dimension where none does in `want`."""
+    mine, theirs = (_distinct(picks, dim) for picks in (got, want))
+    return bool((mine | ~theirs).all())
+
+
+def _distinct(picks: Tensor, dim: int) -> Tensor:
+    """Return for every row along a dimension whether its indices are all different."""
+    ordered = picks.movedim(dim, -1).sort().values
+    return (ordered[..., 1:] != ordered[..., :-1]).all(-1)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.catalog.containers import over_leaves
+from kbench.catalog.containers import leaves, over_leaves
 from kbench.core.errors import PluginError
 from kbench.judge.reference import structure
 from kbench.judge.reference.structure import Structure
@@ -23,12 +23,6 @@ PLAIN = (bool, int, float, complex, str, type(None))
 """Types that arguments and results may have beside tensors: they can be copied between processes, and compared."""
 INTEGERS = frozenset({torch.int64, torch.int32, torch.int16})
 """Types of tensors that may index another tensor; 8-bit types hold values."""
-SAMPLES = 16
-"""Number of elements of a parameter that keep their values, so that a solution that compares a few sees no change."""
-JITTER = 0.2
-"""Width of each element's random factor, and of the factor that all elements of a tensor share."""
-FIRST = 64
-"""Chosen. Number of elements by which values and labels are distinguished: enough for nearly every tensor."""
 
 
 class Arguments(list[Any]):
@@ -63,10 +57,12 @@ class Inputs:
         drawn = [self.draw(secrets.randbits(31)) for _ in range(2)]
         first, second = (flatten(made, "input") for made in drawn)
         require_supported(first, "of the problem")
-        self.paths = tuple(paths_of(list(drawn[0])))
+        count = itertools.count()
+        numbered = flatten([over_leaves(value, lambda _: next(count)) for value in drawn[0]], "input")
+        self.paths = tuple(path for path, _ in sorted(numbered, key=lambda leaf: leaf[1]))
         """Paths of the leaves, in the order of their numbers."""
         if not jitter:
-            self.structures = self._common(*map(leaves_of, drawn))
+            self.structures = self._common(*map(leaves, drawn))
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
         """Paths of the leaves that are equal in both draws."""
@@ -82,7 +78,7 @@ class Inputs:
         }
         if not any(structure.common(leaf, [other]) for leaf, other in both.values()):
             return {}
-        third = leaves_of(self.draw(secrets.randbits(31)))
+        third = leaves(self.draw(secrets.randbits(31)))
         found = {number: structure.common(leaf, [other, third[number]]) for number, (leaf, other) in both.items()}
         return {number: structures for number, structures in found.items() if structures}
 
@@ -98,7 +94,7 @@ class Inputs:
             return self.has(applies)
         made = self.draw(secrets.randbits(31))
         changed = self.changed(made, transform, applies)
-        return any(not equal(*each) for each in zip(leaves_of(made), leaves_of(changed), strict=True))
+        return any(not equal(*each) for each in zip(leaves(made), leaves(changed), strict=True))
 
     def changed(self, made: list[Any], transform: Transform, applies: Callable[[Any], bool]) -> list[Any]:
         """Apply a change to the leaves that it `applies` to, and keep their structures."""
@@ -117,7 +113,7 @@ class Inputs:
         """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
         if self._follow is None:
             seed = secrets.randbits(31)
-            drawn = ([_print(leaf) for leaf in leaves_of(self.draw(seed))] for _ in range(2))
+            drawn = ([_print(leaf) for leaf in leaves(self.draw(seed))] for _ in range(2))
             self._follow = next(drawn) == next(drawn)
         return self._follow
 
@@ -137,9 +133,9 @@ class Inputs:
 
 @contextlib.contextmanager
 def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Restore some elements of each tensor, the first one among them, at the end of a `with` block."""
+    """Restore about 16 elements of each tensor, the first among them, at the end of a `with` block."""
     many = [t.detach().view(-1) for t in tensors if t.numel() > 1 and t.is_contiguous()]
-    samples = [t[:: max(4, t.numel() // SAMPLES)] for t in many]
+    samples = [t[:: max(4, t.numel() // 16)] for t in many]
     held = [t.clone() for t in samples]
     yield
     for sample, values in zip(samples, held, strict=True):
@@ -147,10 +143,10 @@ def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
 
 
 def jittered(x: Tensor) -> Tensor:
-    """Return a tensor of values with a random factor on it and on each of its elements."""
-    common = 1 + JITTER * (torch.rand(()).item() - 0.5)
+    """Return a tensor of values with a random factor of 0.9 to 1.1 on it, and another on each of its elements."""
+    common = 0.9 + 0.2 * torch.rand(()).item()
     factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
-    return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
+    return x * common * factors.uniform_(0.9, 1.1)
 
 
 def transformed(leaf: Any, change: Transform) -> Any:
@@ -159,21 +155,6 @@ def transformed(leaf: Any, change: Transform) -> Any:
         return change(leaf)
     reach = torch.finfo(leaf.dtype)
     return change(leaf.float()).clamp(reach.min, reach.max).to(leaf.dtype)
-
-
-def leaves_of(value: Any) -> list[Any]:
-    """Return the leaves of a value in the order in which `over_leaves` changes them."""
-    leaves: list[Any] = []
-    over_leaves(value, leaves.append)
-    return leaves
-
-
-def paths_of(value: Any, path: str = "input") -> list[str]:
-    """Return the paths of the leaves of a value, in the order of `leaves_of`."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple | list) else None
-    if items is None:
-        return [path]
-    return [found for key, item in items for found in paths_of(item, f"{path}[{key!r}]")]
 
 
 def over_tensors(value: Any, change: Transform) -> Any:
@@ -225,7 +206,7 @@ def is_labels(tensor: Tensor) -> bool:
         return False
     if tensor.element_size() == 1:
         tensor = tensor.float()
-    if tensor[(0,) * (tensor.dim() - 1)][:FIRST].unique().numel() > 2:  # almost always, and at no cost
+    if tensor[(0,) * (tensor.dim() - 1)][: structure.CORNER].unique().numel() > 2:  # almost always, and at no cost
         return False
     low, high = tensor.aminmax()
     return bool((low < high) & ((tensor == low) | (tensor == high)).all())

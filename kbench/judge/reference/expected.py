@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.core.values import DRAWS
 from kbench.judge.reference.drawing import Arguments
 from kbench.numerics import elements
 
@@ -17,8 +18,6 @@ UNLIKE_TIMES = 10
 """Largest root mean square of the difference between two calls on equal inputs, in relative tolerances."""
 SMALL_OUTPUT = 1 << 16
 """Largest number of elements of an output that may be nearly constant, as a mean of many terms is."""
-REPEAT_DRAWS = 4
-"""Draws with equal outputs before an output counts as constant; two may be equal by chance."""
 CONSTANT_OUTPUT_TOLERANCE = 4.0
 """Tolerances within which outputs of two draws count as equal; closer ones may agree by chance."""
 
@@ -104,7 +103,7 @@ def repeated_outputs(
         return elements.compare(one, other, tolerance_of(one)).ratio <= within
 
     same = small()
-    for _ in range(REPEAT_DRAWS):
+    for _ in range(DRAWS):
         other = small() if same else {}
         same = {path: first for path, first in same.items() if near(first, other.get(path))}
     return tuple(same)

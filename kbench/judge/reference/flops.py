@@ -42,27 +42,22 @@ def count(call: Callable[[], Result]) -> tuple[Result, dict[str, int], set[torch
 
     `FlopCounterMode` of torch is not used: it imports torch.compile for its first operator, which takes seconds.
     """
-    with _Counter() as counter:
-        return call(), dict(counter.flops), counter.types
+    flops: Counter[str] = Counter()
+    types: set[torch.dtype] = set()
 
-
-class _Counter(OperatorMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.flops: Counter[str] = Counter()
-        self.types: set[torch.dtype] = set()
-
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
+    def compute(func: Any, args: Any, given: dict[str, Any]) -> Any:
         formula = FORMULAS.get(func._overloadpacket)  # noqa: SLF001 - the key that the registry uses
         if formula is None:
-            with self:  # under inference_mode, operators that consist of others arrive whole
+            with mode:  # under inference_mode, operators that consist of others arrive whole
                 out = func.decompose(*args, **given)
             if out is not NotImplemented:
                 return out
         out = func(*args, **given)
         if formula is not None:
             dtype = next((a.dtype for a in (*args, *given.values()) if isinstance(a, Tensor)), torch.float32)
-            self.flops[PRECISIONS.get(dtype, str(dtype).removeprefix("torch."))] += formula(*args, **given, out_val=out)
-        self.types |= {t.dtype for t in (out if isinstance(out, tuple | list) else [out]) if isinstance(t, Tensor)}
+            flops[PRECISIONS.get(dtype, str(dtype).removeprefix("torch."))] += formula(*args, **given, out_val=out)
+        types.update(t.dtype for t in (out if isinstance(out, tuple | list) else [out]) if isinstance(t, Tensor))
         return out
+
+    with OperatorMode(compute) as mode:
+        return call(), dict(flops), types

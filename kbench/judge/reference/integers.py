@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.catalog.containers import over_leaves
+from kbench.catalog.containers import leaves, over_leaves
 from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.judge.reference import structure
-from kbench.judge.reference.drawing import Inputs, is_integer, leaves_of, over_tensors
+from kbench.judge.reference.drawing import Inputs, is_integer, over_tensors
 from kbench.numerics.operators import OperatorMode
 
 MOST_ELEMENTS = 1 << 24
-"""Elements of inputs and state beyond which no call is made on the host, to limit time."""
+"""Elements of inputs and state beyond which no call on the host and no second construction is made, to limit time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,37 +49,27 @@ class Indices:
 
 def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: Sequence[Tensor]) -> Indices:
     """Run a call, and record which inputs index a parameter. An input that is changed before is not recognised."""
-    drawn = {n: leaf for n, leaf in enumerate(leaves_of([*arguments])) if is_integer(leaf) and leaf.numel()}
+    drawn = {n: leaf for n, leaf in enumerate(leaves([*arguments])) if is_integer(leaf) and leaf.numel()}
     if not drawn:
         return Indices()
-    with _Lookups(drawn, {t.untyped_storage().data_ptr() for t in parameters}) as seen:
+    memories = {t.untyped_storage().data_ptr() for t in parameters}
+    sizes: dict[int, set[int]] = {number: set() for number in drawn}
+    into_parameters: set[int] = set()
+
+    def record(func: Any, args: Any, given: dict[str, Any]) -> Any:
+        for table, size, index in _lookups(func._schema.name, args):  # noqa: SLF001 - the name that torch documents
+            for number, leaf in drawn.items():
+                if leaf.numel() == index.numel() and torch.equal(*(t.reshape(-1).long() for t in (leaf, index))):
+                    sizes[number].add(size)
+                    if table.untyped_storage().data_ptr() in memories:
+                        into_parameters.add(number)
+        return func(*args, **given)
+
+    with OperatorMode(record):
         call(arguments)
-    lengths = {n: min(seen.sizes[n]) for n in seen.into_parameters if drawn[n].min() >= 0}
+    lengths = {n: min(sizes[n]) for n in into_parameters if drawn[n].min() >= 0}
     partly = {n: length for n, length in lengths.items() if drawn[n].max() + 1 < length}
     return Indices(lengths=partly, as_drawn=tuple(n for n in drawn if n not in lengths))
-
-
-class _Lookups(OperatorMode):
-    """Records the lookups that use an input as the index."""
-
-    def __init__(self, indices: Mapping[int, Tensor], parameters: set[int]):
-        super().__init__()
-        self._indices = {number: t.reshape(-1).to(torch.int64) for number, t in indices.items()}
-        self._parameters = parameters
-        self.sizes: dict[int, set[int]] = {number: set() for number in indices}
-        self.into_parameters: set[int] = set()
-
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for table, size, index in _lookups(func._schema.name, args):  # noqa: SLF001 - the name that torch documents
-            for number in self._same(index):
-                self.sizes[number].add(size)
-                if table.untyped_storage().data_ptr() in self._parameters:
-                    self.into_parameters.add(number)
-        return func(*args, **(kwargs or {}))
-
-    def _same(self, index: Tensor) -> list[int]:
-        flat = index.reshape(-1).to(torch.int64)
-        return [n for n, t in self._indices.items() if t.numel() == flat.numel() and torch.equal(t, flat)]
 
 
 def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]:

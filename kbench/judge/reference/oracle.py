@@ -92,12 +92,10 @@ WIDE = {
 }
 
 
-class _Widening(OperatorMode):
-    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten.view.dtype and (args[0].is_floating_point() or args[1].is_floating_point):
-            raise TypeError("the bits of a number are those of its own precision")
-        given = {n: WIDE.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
-        return func(*args, **given)
+def _wide(func: Any, args: Any, given: dict[str, Any]) -> Any:
+    if func is torch.ops.aten.view.dtype and (args[0].is_floating_point() or args[1].is_floating_point):
+        raise TypeError("the bits of a number are those of its own precision")
+    return func(*args, **{n: WIDE.get(v, v) if n == "dtype" else v for n, v in given.items()})
 
 
 @contextlib.contextmanager
@@ -106,7 +104,7 @@ def widening() -> Iterator[None]:
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with _Widening():
+        with OperatorMode(_wide):
             yield
     finally:
         torch.set_default_dtype(default)

@@ -1,10 +1,9 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
-import contextlib
 import functools
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from kbench.catalog.containers import tensors as tensor_leaves
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.core.timed import FORWARD
+from kbench.core.values import FACTOR, FACTOR_PRODUCTS
 from kbench.devices.backend import backend
 from kbench.judge.reference import flops as counting
 from kbench.judge.reference import integers
@@ -63,10 +63,6 @@ from kbench.process.child_error import is_of_the_device
 
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
-SMALL_STATE = 1 << 24
-"""Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
-FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
-"""Allowed multiple of the reference's own error: plain, and with sums of products (matmul, convolution)."""
 
 
 class Reference:
@@ -227,21 +223,12 @@ class Reference:
         if self.eval_mode:
             self.model.eval()
 
-    def small_state(self) -> dict[str, Tensor]:
-        """Return a copy of the state by name; empty if it is large."""
-        state = self.state()
-        small = sum(tensor.numel() for _, tensor in state) <= SMALL_STATE
-        return {name: tensor.detach().clone() for name, tensor in state} if small else {}
-
-    @contextlib.contextmanager
-    def as_constructed(self) -> Iterator[None]:
-        """Use the parameters of construction inside a `with` block."""
-        held = self.model
-        try:
-            self.restore()
-            yield
-        finally:
-            self.model, self._double = held, None
+    def constructed_state(self) -> dict[str, Tensor]:
+        """Return the parameters and buffers of construction by name; empty if they are large."""
+        if sum(tensor.numel() for _, tensor in self.state()) > integers.MOST_ELEMENTS:
+            return {}
+        model = self.problem.model(self.init_seed, self.constructs_on)
+        return {name: t.detach() for name, t in (*model.named_parameters(), *model.named_buffers())}
 
     def randomise(
         self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0, but_samples: bool = False

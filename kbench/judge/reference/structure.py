@@ -14,10 +14,6 @@ CORNER = 64
 """Rows and columns that are tested first: values without structure fail here."""
 LARGEST_FACTORED = 1 << 11
 """Largest matrix that is factored to test whether it is positive definite or orthonormal, to limit time."""
-ROUNDING = 1e-3
-"""Allowed error of a norm, a sum or a product that should be 1, beside the precision of its terms."""
-FEW_VALUES, LEAST_REPEATED = 16, 64
-"""Largest number of values, and least number of elements, of an input of codes. Two values are labels."""
 
 Test = Callable[[Tensor], bool]
 
@@ -117,7 +113,8 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _near(found: Tensor, want: Tensor | float, x: Tensor) -> bool:
-    return bool(((found - want).abs() <= ROUNDING + torch.finfo(x.dtype).eps).all())
+    """Return whether norms, sums or products are what they should be, but for the precision of their terms."""
+    return bool(((found - want).abs() <= 1e-3 + torch.finfo(x.dtype).eps).all())
 
 
 def _rows(test: Test) -> Test:
@@ -213,9 +210,9 @@ def found_in(x: Tensor) -> list[Structure]:
         return []
     if not (x.is_floating_point() or x.is_complex()):
         return [structure for structure in INTEGER_STRUCTURES if structure.holds(x)]
-    has_codes = corner.numel() >= LEAST_REPEATED and not x.is_complex()
+    has_codes = corner.numel() >= CORNER and not x.is_complex()
     codes = corner.unique() if has_codes else corner.new_empty(0)
-    few = [_codes(codes)] if 2 < codes.numel() <= FEW_VALUES else []
+    few = [_codes(codes)] if 2 < codes.numel() <= 16 else []  # two values are labels
     return [structure for structure in (*few, *STRUCTURES) if structure.holds(x)]
 
 

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from kbench.core.model import Status
 from kbench.core.values import NARROW
@@ -19,7 +19,6 @@ from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.variations import (
     GLANCES,
     MIXED,
-    MORE_GLANCES,
     RESEMBLING,
     VALID,
     VARIATIONS,
@@ -43,26 +42,17 @@ class On(StrEnum):
     SMALLER = "a smaller one that holds"
     MOST = "a smaller one that holds, else its own"
     MOST_LONG = "the same, if calls at its own are long"
-    LAYOUTS = "a case that holds, else its own, or a smaller one if its own is too large"
+    LAYOUTS = "a case that holds, else its own, or a smaller one if calls at its own are long"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shapes(Generic[Shape]):
-    """The problem's own shape, and the others at which the solution was right."""
+def carrier(
+    on: On, own: Shape, cases: Sequence[Shape] = (), derived: Sequence[Shape] = (), *, is_long: bool = False
+) -> Shape | None:
+    """Return the shape that carries a check; None if none does.
 
-    own: Shape
-    cases: Sequence[Shape] = ()
-    derived: Sequence[Shape] = ()
-    is_long: bool = False
-    """True if calls at the own shape are long, so that a smaller one has most of them."""
-    is_large: bool = False
-    """True if the own shape is too large for other layouts."""
-
-
-def carrier(on: On, shapes: Shapes[Shape]) -> Shape | None:
-    """Return the shape that carries a check; None if none does."""
-    own, is_long = shapes.own, shapes.is_long
-    small = next(iter([*shapes.cases, *shapes.derived]), None)
+    At `cases` and `derived` shapes the solution was right. If calls at the own shape are long, a smaller one has most.
+    """
+    small = next(iter([*cases, *derived]), None)
     most = own if small is None else small
     return {
         On.OWN: own,
@@ -72,7 +62,7 @@ def carrier(on: On, shapes: Shapes[Shape]) -> Shape | None:
         On.SMALLER: small,
         On.MOST: most,
         On.MOST_LONG: most if is_long else None,
-        On.LAYOUTS: most if shapes.cases or shapes.is_large else own,
+        On.LAYOUTS: most if cases or is_long else own,
     }[on]
 
 
@@ -147,7 +137,7 @@ def beyond_task() -> list[LevelCheck]:
         LevelCheck(lack="values", on=On.MOST_LONG, make=Battery.small_weights, applies=follows),
         *resembling(RESEMBLING, On.MOST_LONG),
         *(of_values(variation, On.MOST) for variation in VARIATIONS),
-        _few_places(MORE_GLANCES, On.SMALLER),
+        _few_places(2 * GLANCES, On.SMALLER),
         *(of_values(variation, On.OWN_TOO, if_mixed=False) for variation in VALID),
         LevelCheck(
             lack="values",
@@ -163,7 +153,7 @@ def beyond_task() -> list[LevelCheck]:
             applies=lambda _, reference: reference.indices.lengths,
             is_effect=True,
         ),
-        LevelCheck(lack="output_reuse", on=On.MOST, make=Battery.kept_results),
+        LevelCheck(lack="output_reuse", on=On.MOST, make=Battery.kept_results, is_effect=True),
         *(
             LevelCheck(lack=lack, on=On.LAYOUTS, make=functools.partial(Battery.laid_out, lack=lack), is_effect=True)
             for lack in LAYOUTS

@@ -18,8 +18,6 @@ SMALL_CHANGE = 2e-3
 """Share of an input (root mean square) below which its change is compared separately."""
 ROUNDINGS = 4
 """Error of a change that is always allowed, in units of the value's precision."""
-REHEARSED = 4 * tails.SURE
-"""Number of elements of the tensors that are compared in a rehearsal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +127,3 @@ def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, to
         coarse=tolerance.coarse,
         overflows=before.overflows or overflows,
     )
-
-
-def rehearse(device: str) -> None:
-    """Compare small tensors in every way that a check does, because a GPU loads each kernel at its first launch."""
-    want = torch.linspace(1.0, 2.0, REHEARSED, device=device)
-    tolerance, exact = elements.tolerance_for(want.dtype), want.double()
-    elements.fingerprint(want)
-    elements.same_bits(want, want.clone())
-    elements.compare(want, want, tolerance)
-    vacuous, _ = elements.vacuous_and_rms(want, [want], tolerance)
-    against_oracle(Ratios(contract=0.0, vacuous=vacuous), want, want, exact, tolerance)
-    change_errors([want * (1 + SMALL_CHANGE / 2)], want, want, exact, tolerance)

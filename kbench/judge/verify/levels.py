@@ -10,7 +10,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, WEIGHT_CODES
 from kbench.core.model import Status
-from kbench.core.values import NARROW
+from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import secret_seed
@@ -19,14 +19,10 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import LONG_CALL_BYTES, Battery
-from kbench.judge.verify.checks import LevelCheck, On, Shapes, carrier
+from kbench.judge.verify.battery import Battery
+from kbench.judge.verify.checks import LevelCheck, On, carrier
 from kbench.process.layouts import MOST_BYTES
 
-NARROW_DRAWS = 3
-"""Number of draws in a row that have to miss by up to NARROW for a miss to count (docs/verification.md)."""
-PLAIN_DRAWS = 8
-"""Chosen. Number of plain calls that show whether a solution misses as narrowly on usual inputs."""
 THOROUGH = 2
 """Number of derived shapes that have as many calls as a case of the problem."""
 REMEMBERED = "stale_output"
@@ -53,7 +49,7 @@ class Levels:
         self._overrides = {On.CASES: others, On.DERIVED: derived[:THOROUGH], On.LARGER: derived[THOROUGH:]}
         self._held: dict[On, list[Reference]] = {on: [] for on in self._overrides}
         """References of the other shapes at which the solution was right."""
-        self.is_long = bool(others or derived) and self._own.cost.dram_bytes > LONG_CALL_BYTES
+        self.is_long = bool(others or derived) and self._own.cost.dram_bytes > MOST_BYTES
         """True if calls are long at the own shape, and a smaller one follows, which can have most of them."""
         self._began = time.monotonic()
         self._holds_mixed = False
@@ -100,14 +96,8 @@ class Levels:
                 else:
                     yield reference
         else:
-            shapes = Shapes(
-                own=self._own,
-                cases=self._held[On.CASES],
-                derived=self._held[On.DERIVED],
-                is_long=self.is_long,
-                is_large=self._own.cost.dram_bytes > MOST_BYTES,
-            )
-            reference = carrier(check.on, shapes)
+            held = self._held[On.CASES], self._held[On.DERIVED]
+            reference = carrier(check.on, self._own, *held, is_long=self.is_long)
             if reference is not None and check.applies(self._candidate, reference):
                 yield reference
 
@@ -137,7 +127,7 @@ class Levels:
 
     def _refusal(self, check: LevelCheck, reference: Reference) -> RefusalError | None:
         """Make a check; return its refusal, of a narrow miss only if all draws miss. A miss counts no figures."""
-        for left in reversed(range(NARROW_DRAWS)):
+        for left in reversed(range(DRAWS)):
             before = copy.deepcopy(self.tally)
             try:
                 trial = self._bound.bound_to(reference)
@@ -171,15 +161,8 @@ class Levels:
         if refusal.excess > NARROW or refusal.status is not Status.WRONG_VALUE:
             return False
         self._bound.rebind_next()
-        before = copy.deepcopy(self.tally)
-        try:
-            for _ in range(PLAIN_DRAWS):
-                self._bound.bound_to(reference).exchange(secret_seed(), oracle=True)
-        except RefusalError as plain:
-            return plain.without_frames().excess <= NARROW
-        finally:
-            self.tally = before
-        return False
+        plain = self._plain_calls(reference, MANY_DRAWS, oracle=True)
+        return plain is not None and plain.excess <= NARROW
 
     def _require_survived(self, refusal: RefusalError, reference: Reference, fatal: Collection[Status]) -> None:
         """Raise a refusal that is more than a lack; else let the next check begin with a new model."""
@@ -193,7 +176,7 @@ class Levels:
             and not self._still_holds(reference)
             and self._goes_wrong_alone(reference)
         ):
-            refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
+            refusal.reason = f"right in its first calls, wrong after {self.tally.figures.calls}: {refusal.reason}"
             raise refusal
         self._bound.reconstruct_next(refusal)
 
@@ -211,17 +194,23 @@ class Levels:
 
         An instance that remembers addresses of inputs, as a recorded CUDA graph does, may be wrong at these later.
         """
-        calls, since_s = max(2 * self.tally.calls, self._candidate.calls), time.monotonic() - self._began
+        calls, since_s = max(2 * (self.tally.figures.calls or 0), self._candidate.calls), time.monotonic() - self._began
         self._bound.reconstruct_next()
+        return self._plain_calls(reference, calls, since_s) is not None
+
+    def _plain_calls(
+        self, reference: Reference, calls: int, seconds: float = 0.0, *, oracle: bool = False
+    ) -> RefusalError | None:
+        """Make at least so many calls, for at least so long; return the refusal of the first that is not right."""
         try:
             self._bound.bound_to(reference)
-            until = time.monotonic() + since_s
+            until = time.monotonic() + seconds
             while calls > 0 or time.monotonic() < until:
-                self._bound.bound_to(reference).exchange(secret_seed())
+                self._bound.bound_to(reference).exchange(secret_seed(), oracle=oracle)
                 calls -= 1
-        except RefusalError:
-            return True
-        return False
+        except RefusalError as refusal:
+            return refusal.without_frames()
+        return None
 
 
 def shape_in_words(other: Reference, own: Reference) -> str:

@@ -11,29 +11,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kbench.core.values import UNATTAINABLE_ABOVE
+from kbench.core.values import NARROW, UNATTAINABLE_ABOVE
 from kbench.judge.reference.drawing import Inputs, is_constant_mask, is_value
 from kbench.judge.reference.structure import with_zeros_of
 from kbench.numerics import elements
 
 SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
-MANY = 256
-USUAL_SAMPLES = (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
-SAMPLED_SHARE, MOST_SAMPLES = 16, 1024
-"""Largest share of elements that each way of sampling keeps, and largest number for the first three ways."""
-CHANGED_SHARE, LEAST_CHANGED = 2048, 4
-"""One element in this many is changed, and at least so many: 64 samples miss all of them in 97 of 100 draws."""
-CANDIDATES = 512
-"""Number of places among which the few changed ones are chosen."""
-SMALL_PRIMES = (2, 3, 5, 7, 11, 13, 17)
-LONG_DIMENSION = 32
-"""Entries from which a dimension has places that are multiples of none of these primes."""
-DIMENSIONS = 4
-"""Number of dimensions in which one entry is made much larger than the others."""
-VANISHING = 128.0
-"""Distance below zero in standard deviations, each at least 1: e^-104 is the smallest power that fp32 holds."""
-CANCELLING = 4.0
-"""Allowed multiple of the tolerance if terms cancel: fp32 misses narrowly, TF32 by a factor of 100."""
+GLANCES = 2
+"""Draws of changes in few places, and twice as many at a smaller shape: one may change a sampled element."""
 
 
 def centred(x: Tensor) -> Tensor:
@@ -76,16 +61,20 @@ def _is_symmetric(x: Tensor) -> bool:
 
 
 def kept_at_samples(x: Tensor) -> Tensor:
-    """Return x with other values except at a few places: both ends, strides, random ones; symmetry stays."""
+    """Return x with other values except at a few places: both ends, strides, random ones; symmetry stays.
+
+    Each way of sampling keeps at most one element in 16.
+    """
     count = x.numel()
     factors = torch.empty_like(x.abs() if x.is_complex() else x).uniform_(0.5, 1.5)
     if _is_symmetric(x):
         factors = (factors + factors.mT) / 2
     y = factors.mul_(x) if not x.is_complex() else x * factors
-    most = count // SAMPLED_SHARE
-    first = torch.arange(min(most, MOST_SAMPLES))
+    most = count // 16
+    first = torch.arange(min(most, 1024))
     places = [torch.randint(count, first.shape), first, count - 1 - first]
-    places += [torch.arange(0, count, count // samples) for samples in USUAL_SAMPLES if samples <= most]
+    usual = (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
+    places += [torch.arange(0, count, count // samples) for samples in usual if samples <= most]
     index = _index(torch.cat(places), x)
     y[index] = x[index]
     return y
@@ -93,7 +82,7 @@ def kept_at_samples(x: Tensor) -> Tensor:
 
 def changed_in_places(x: Tensor) -> Tensor:
     """Return x with a few elements scaled up at random places that samples seldom include."""
-    changed = max(LEAST_CHANGED, x.numel() // CHANGED_SHARE)
+    changed = max(4, x.numel() // 2048)  # 64 samples miss all of them in 97 of 100 draws
     index = _index(torch.randint(x.numel(), (changed,)), x)
     y = x.clone()
     y[index] = SCALE_UP * x[index]
@@ -114,13 +103,13 @@ def _unseen(x: Tensor, count: int) -> Tensor:
 
     Those are not near the ends, nor the first entries of a dimension, nor multiples of small numbers.
     """
-    places, ends = torch.randint(x.numel(), (CANDIDATES,)), min(x.numel() // SAMPLED_SHARE, MOST_SAMPLES)
+    places, ends = torch.randint(x.numel(), (512,)), min(x.numel() // 16, 1024)
     if torch.rand(()) < 1 / 2:
         along = zip(_index(places, x), x.shape, strict=True)
         score = sum(_is_no_multiple(index.cpu(), size).int() for index, size in along)
         score += _is_no_multiple(places, x.numel()).int() + ((places >= ends) & (places < x.numel() - ends)).int()
         places = places[score.argsort(descending=True)]
-    places = places[: CANDIDATES // SAMPLED_SHARE]
+    places = places[:32]
     sizes = x[_index(places, x)].abs().float().cpu()
     largest = places[sizes.argsort(descending=True)[: max(count, len(places) // 2)]]
     return largest[torch.randperm(len(largest))[:count]]
@@ -128,9 +117,10 @@ def _unseen(x: Tensor, count: int) -> Tensor:
 
 def _is_no_multiple(places: Tensor, size: int) -> Tensor:
     """Return a mask of later places that are no multiple of a small prime; a short dimension has all places."""
-    if size < LONG_DIMENSION:
+    primes = (2, 3, 5, 7, 11, 13, 17)
+    if size < 32:
         return torch.ones_like(places, dtype=torch.bool)
-    return (torch.gcd(places, torch.tensor(math.prod(SMALL_PRIMES))) == 1) & (places > SMALL_PRIMES[-1])
+    return (torch.gcd(places, torch.tensor(math.prod(primes))) == 1) & (places > primes[-1])
 
 
 def zeroed(x: Tensor) -> Tensor:
@@ -146,7 +136,7 @@ def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
 
 def has_many(leaf: Any) -> bool:
     """Return whether a leaf has more values than a solution that samples reads."""
-    return is_value(leaf) and leaf.numel() >= MANY
+    return is_value(leaf) and leaf.numel() >= 256
 
 
 def has_entries(dimension: int, leaf: Any) -> bool:
@@ -162,9 +152,12 @@ def mean_offset(stds: float, x: Tensor) -> Tensor:
 
 
 def far_below(x: Tensor) -> Tensor:
-    """Return x with a mean so far below zero that all its powers of e vanish, unless its maximum is subtracted."""
+    """Return x with a mean so far below zero that all its powers of e vanish, unless its maximum is subtracted.
+
+    It is 128 standard deviations, each at least 1: e^-104 is the smallest power that fp32 holds.
+    """
     distance = x.std().clamp(min=1.0) if x.numel() > 1 else 1.0
-    return moved_by(-VANISHING * distance - x.mean(), x) if x.numel() else x
+    return moved_by(-128 * distance - x.mean(), x) if x.numel() else x
 
 
 def constant_rows(x: Tensor) -> Tensor:
@@ -231,12 +224,12 @@ class Variation:
 VALID = (
     Variation(name="negated", transform=operator.neg),
     Variation(name="shifted", transform=partial(moved_by, 3)),
-    Variation(name="centred", transform=centred, within=CANCELLING),
+    Variation(name="centred", transform=centred, within=NARROW),
     Variation(name="scaled_up", transform=partial(operator.mul, SCALE_UP)),
     Variation(name="scaled_down", transform=partial(operator.mul, SCALE_DOWN)),
     *(
         Variation(name=f"spikes_in_dim_{n}", transform=partial(spiked, n), applies=partial(has_entries, n))
-        for n in range(DIMENSIONS)
+        for n in range(4)  # an image has four dimensions
     ),
     Variation(name="flipped_masks", transform=flipped, applies=is_constant_mask),
 )
@@ -265,27 +258,24 @@ def few_places(inputs: Inputs) -> list[Variation]:
     return [one for one in IN_FEW_PLACES if one.changes(inputs)]
 
 
-GLANCES, MORE_GLANCES = 2, 4
-"""Chosen. Draws of these changes at the problem's own shape and at a smaller one: one may change a sampled element."""
-ILL_CONDITIONED: dict[str, Callable[[Tensor], Tensor]] = {
-    "mean_offset_30": partial(mean_offset, 30.0),
-    "mean_offset_100": partial(mean_offset, 100.0),
-    "mean_offset_-128": far_below,
-    "constant_rows": constant_rows,
-    "denormals": partial(operator.mul, 1e-40),
-    "wide_range": wide_range,
-    "planted_nan": partial(planted, math.nan),
-    "planted_inf": partial(planted, math.inf),
-}
 EXTREME = tuple(
-    # A reference of positive values, such as a logarithm, has no value far below zero.
     Variation(
         name=name,
         lack="nonfinite" if name.startswith("planted") else "conditioning",
         transform=change,
+        # A reference of positive values, such as a logarithm, has no value far below zero.
         may_overflow=change is not far_below,
     )
-    for name, change in ILL_CONDITIONED.items()
+    for name, change in (
+        ("mean_offset_30", partial(mean_offset, 30.0)),
+        ("mean_offset_100", partial(mean_offset, 100.0)),
+        ("mean_offset_-128", far_below),
+        ("constant_rows", constant_rows),
+        ("denormals", partial(operator.mul, 1e-40)),
+        ("wide_range", wide_range),
+        ("planted_nan", partial(planted, math.nan)),
+        ("planted_inf", partial(planted, math.inf)),
+    )
 )
 VARIATIONS = (*VALID, *EXTREME)
 SAMPLED, PLACES = (
@@ -299,5 +289,5 @@ RESEMBLING = (
 """Inputs that resemble those of the call before, so that a result remembered by a few samples is wrong."""
 SMALL_WEIGHTS = 1 / SCALE_UP
 WORDS = "under weights an eighth as large"
-UNDER_SMALL_WEIGHTS = Variation(name="small_weights", transform=lambda leaf: leaf, within=CANCELLING, words=WORDS)
+UNDER_SMALL_WEIGHTS = Variation(name="small_weights", transform=lambda leaf: leaf, within=NARROW, words=WORDS)
 """The problem's own inputs, with all parameters multiplied by SMALL_WEIGHTS."""

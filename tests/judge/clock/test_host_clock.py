@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kbench.judge.clock import host_clock
-from kbench.judge.clock.fetched_results import UnfetchableError
 from kbench.judge.clock.host_clock import CALLS, LAST_REQUESTS, HostClock, calls_of_a_sample
 from kbench.judge.clock.readings import Conclusion, Reply
 
@@ -196,10 +195,10 @@ def test_results_that_cannot_be_read_end_the_timing(fetches: bool, monkeypatch: 
     clock.prove(claim_ns, PAIRS)
 
     def unfetchable(*_: Any) -> None:
-        raise UnfetchableError
+        raise host_clock.UnfetchableError
 
     monkeypatch.setattr(host_clock, "fetch", unfetchable)
-    with pytest.raises(UnfetchableError) if fetches else contextlib.nullcontext():
+    with pytest.raises(host_clock.UnfetchableError) if fetches else contextlib.nullcontext():
         clock.kill_verify()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kbench.core.clocks import Attested
+from kbench.core.events import RunOptions
 from kbench.core.model import Timing
 from kbench.core.stats import process_estimate
 from kbench.judge.clock import pairing
@@ -17,7 +18,6 @@ from kbench.judge.clock.pairing import (
     ENOUGH_PAIRS,
     SETTLE_PAIRS,
     SETTLED_PAIRS,
-    Pacing,
     Pairing,
     settled,
 )
@@ -108,9 +108,11 @@ def run(clock: Clock, *, pairs: int = 12, disturbed: Any = (), precision: float 
     on_pair = changes.pop("on_pair", lambda _: None)
     on_timed = changes.pop("on_timed", lambda _: None)
     of_trial = changes.pop("of_trial", None) or trial()
-    device = changes.pop("device", "cuda")
-    pacing = Pacing(pairs=pairs, process=3, precision=precision, device=device, **changes)
-    return Pairing(of_trial, clock, Monitor(disturbed), pacing).run(on_pair, on_timed)  # type: ignore[arg-type]
+    device, alone = changes.pop("device", "cuda"), changes.pop("alone", False)
+    assert not changes
+    of_trial.reference.device = device
+    options = RunOptions(device=device, pairs=pairs, precision=precision, max_processes=1 if alone else 3)
+    return Pairing(of_trial, clock, Monitor(disturbed), options, 3).run(on_pair, on_timed)  # type: ignore[arg-type]
 
 
 def test_blocks_are_there_and_back_in_an_order_that_is_drawn_for_each_process():
@@ -304,7 +306,7 @@ def test_how_far_it_is_is_told_after_each_block():
 
 def test_what_never_comes_to_rest_and_what_is_too_short_to_resolve_is_flagged(monkeypatch):
     monkeypatch.setattr(pairing, "SETTLE_LIMIT_S", 0.0)
-    assert "not_settled" in run(Clock(), pairs=2).flags
+    assert "drift" in run(Clock(), pairs=2).flags
     monkeypatch.setitem(pairing.RESOLVED_FROM_NS, "cuda", 100_001)
     assert "resolution_limited" in run(Clock(), pairs=2).flags
 

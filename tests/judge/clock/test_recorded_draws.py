@@ -12,8 +12,8 @@ import torch
 from kbench.catalog.problem import LoadedProblem
 from kbench.catalog.script import Script
 from kbench.judge.arena import Arena
-from kbench.judge.clock import recorded_draws
-from kbench.judge.clock.recorded_draws import LEAST, RecordedDraws
+from kbench.judge.clock import batch
+from kbench.judge.clock.batch import LEAST, RecordedDraws
 from kbench.judge.reference.drawing import Inputs
 from kbench.judge.reference.expected import Expected
 
@@ -30,7 +30,7 @@ def record(work: Callable[[], None]) -> Callable[[], None]:
 @pytest.fixture(autouse=True)
 def without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     made.clear()
-    monkeypatch.setattr(recorded_draws, "recorded", record)
+    monkeypatch.setattr(batch, "recorded", record)
 
 
 def draws_of(get_inputs: Get, *, jitter: bool = False) -> tuple[RecordedDraws, Arena]:
@@ -104,11 +104,11 @@ def test_watching_a_draw_does_not_import_the_compiler(after_torch_process) -> No
     """It took 1.1 s of the first timing of a run on a GPU."""
     code = """
         import sys, torch
-        from kbench.judge.clock.recorded_draws import _Watch
-        watch = _Watch("cpu")
-        with watch:
+        from kbench.numerics.operators import OperatorMode
+        seen = []
+        with OperatorMode(lambda func, args, given: seen.append(func) or func(*args, **given)):
             torch.randn(3)
-        assert watch.recordable
+        assert seen
         assert "torch._dynamo" not in sys.modules
     """
     after_torch_process.run(code)

@@ -4,8 +4,9 @@ import pytest
 import tiny_corpus
 import torch
 
+from kbench.core.values import FACTOR, FACTOR_PRODUCTS
 from kbench.judge.reference.oracle import tolerance_within
-from kbench.judge.reference.reference import FACTOR, FACTOR_PRODUCTS, Reference
+from kbench.judge.reference.reference import Reference
 from kbench.numerics.elements import EXACT, TOLERANCES
 
 

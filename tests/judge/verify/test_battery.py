@@ -1,6 +1,7 @@
 """Which draw of inputs decides, with a reference and a judge that answer by the seed."""
 
 import itertools
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +10,10 @@ import torch
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
-from kbench.core.values import Ruling
+from kbench.core.values import DRAWS, Ruling
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import FEW, UNEXPLAINED, Battery, separating
+from kbench.judge.verify.battery import FEW, Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
 CENTRED = next(variation for variation in VARIATIONS if variation.name == "centred")
@@ -97,7 +98,7 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
     assert refused.value.excess == 1.25
 
 
-def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, **of_tally):
+def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, tally=None):
     """Return a battery and a trial of a model that has these parameters; `exchange` is a call."""
     battery = Battery(SimpleNamespace(vary_weights=vary))
     battery.unchanged = lambda _trial: None
@@ -106,7 +107,7 @@ def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambd
         reference=SimpleNamespace(model=model, keeps_weights=False),
         proves_little=proves_little,
         earlier=[*earlier],
-        tally=Tally(**of_tally),
+        tally=tally or Tally(),
         exchange=exchange,
     )
     return battery, trial
@@ -170,7 +171,7 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
     assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
 
 
-@pytest.mark.parametrize(("proves_little", "draws"), [(False, UNEXPLAINED), (True, 1 + 6 + 8)])
+@pytest.mark.parametrize(("proves_little", "draws"), [(False, DRAWS), (True, 1 + 6 + 8)])
 def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little, draws):
     asked = []
 
@@ -188,7 +189,8 @@ def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little
 def test_weights_that_change_apart_are_held_against_fp64_where_the_contract_proves_little(kind, held_against_fp64):
     """`x + 2e-6 * x * (weight * scale)`: whatever the product is, a copy of x is within the tolerance."""
     asked = []
-    battery, trial = with_weights("ab", lambda _seed, oracle: asked.append(oracle), kind=kind)
+    tally = Tally(figures=replace(Tally().figures, contract=kind))
+    battery, trial = with_weights("ab", lambda _seed, oracle: asked.append(oracle), tally=tally)
     battery.weights(trial)
     assert asked == held_against_fp64
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kbench.judge.reference.drawing import Inputs, samples_kept
-from kbench.judge.verify.variations import GLANCES, IN_FEW_PLACES, MIXED, MORE_GLANCES
+from kbench.judge.verify.variations import GLANCES, IN_FEW_PLACES, MIXED
 
 ROWS, COLUMNS = 96, 160
 RUNS = 20
@@ -95,7 +95,7 @@ def rand(seed: int) -> list[Tensor]:
 def called_on(run: int) -> list[Tensor]:
     """Return inputs of one verification: those at its own shape, and others for a smaller one."""
     inputs = Inputs(SimpleNamespace(inputs=rand))
-    calls = enumerate([MIXED, *[IN_FEW_PLACES[0]] * (GLANCES + MORE_GLANCES)])
+    calls = enumerate([MIXED, *[IN_FEW_PLACES[0]] * (GLANCES + 2 * GLANCES)])
     return [inputs.changed(inputs.draw(100 * run + n), v.transform, v.applies)[0] for n, v in calls]
 
 

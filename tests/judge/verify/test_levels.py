@@ -13,19 +13,20 @@ import torch
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.model import Status
-from kbench.core.values import NARROW
+from kbench.core.values import DRAWS, NARROW
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import LONG_CALL_BYTES, Battery
-from kbench.judge.verify.checks import LevelCheck, On, Shapes, beyond_task, carrier, of_values, resembling
-from kbench.judge.verify.levels import NARROW_DRAWS, Levels, needs_other_shape
+from kbench.judge.verify.battery import Battery
+from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
+from kbench.judge.verify.levels import Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
+from kbench.process.layouts import MOST_BYTES
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
 
-ALONE = Shapes(own="own")
-BOTH = Shapes(own="own", cases=["case", "other case"], derived=["derived"])
-LONG = Shapes(own="own", derived=["derived", "larger"], is_long=True, is_large=True)
-LONG_ALONE = Shapes(own="own", is_long=True, is_large=True)
+ALONE: dict[str, Any] = {}
+BOTH = {"cases": ["case", "other case"], "derived": ["derived"]}
+LONG = {"derived": ["derived", "larger"], "is_long": True}
+LONG_ALONE = {"is_long": True}
 CARRIERS = {
     # by the part of a check: its shape where no other holds, where all hold, where own is long, where no other holds
     On.OWN: ("own", "own", "own", "own"),
@@ -41,12 +42,12 @@ CARRIERS = {
 
 @pytest.mark.parametrize("on", CARRIERS)
 def test_which_shape_carries_a_check(on) -> None:
-    assert tuple(carrier(on, shapes) for shapes in (ALONE, BOTH, LONG, LONG_ALONE)) == CARRIERS[on]
+    assert tuple(carrier(on, "own", **shapes) for shapes in (ALONE, BOTH, LONG, LONG_ALONE)) == CARRIERS[on]
 
 
-def test_other_layouts_are_tried_at_the_own_shape_unless_it_is_large() -> None:
-    assert carrier(On.LAYOUTS, Shapes(own="own", derived=["derived"])) == "own"
-    assert carrier(On.LAYOUTS, Shapes(own="own", derived=["derived"], is_large=True)) == "derived"
+def test_other_layouts_are_tried_at_the_own_shape_unless_its_calls_are_long() -> None:
+    assert carrier(On.LAYOUTS, "own", derived=["derived"]) == "own"
+    assert carrier(On.LAYOUTS, "own", derived=["derived"], is_long=True) == "derived"
 
 
 def reference(name: str, nbytes: int = 1) -> Any:
@@ -62,7 +63,7 @@ def reference(name: str, nbytes: int = 1) -> Any:
 
 
 def levels(others=(), derived=(), *, is_long: bool = False) -> Levels:
-    own = reference("own", LONG_CALL_BYTES + 1 if is_long else 1)
+    own = reference("own", MOST_BYTES + 1 if is_long else 1)
 
     def bound_to(at: Any) -> Any:
         return SimpleNamespace(reference=at, exchange=lambda *_, **__: None)
@@ -168,7 +169,7 @@ MISSES = [
     ([FAR], False),
     ([NARROW, 0.0], True),
     ([1.01, NARROW, 0.0], True),
-    ([1.01] * NARROW_DRAWS, False),
+    ([1.01] * DRAWS, False),
     ([1.01, FAR], False),
     ([float("inf")], False),
     ([float("nan")], False),
@@ -206,14 +207,14 @@ def test_a_miss_that_does_not_count_leaves_no_figures() -> None:
     def check(_: Any, trial: Any) -> None:
         if not seen:
             seen.append(trial)
-            trial.tally.contract = 1.2
+            trial.tally.narrow = 1.2
             wrong = RefusalError(Status.WRONG_VALUE, "narrow", "")
             wrong.excess = 1.2
             raise wrong
 
     seen: list[Any] = []
     tried.try_all([LevelCheck(lack="values", on=On.OWN, make=check)])
-    assert (tried.tally.contract, len(seen), tuple(sorted(tried.lacks))) == (0.0, 1, ())
+    assert (tried.tally.narrow, len(seen), tuple(sorted(tried.lacks))) == (0.0, 1, ())
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
     """Values at 0.9 to 1.1 of what is allowed miss now and then, whatever else is tried."""
     tried, exchange = levels(), missing(plain)
     tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
-    monkeypatch.setattr(Battery, name, missing([excess] * NARROW_DRAWS))
+    monkeypatch.setattr(Battery, name, missing([excess] * DRAWS))
     lack = {"laid_out": "strides", "updated_in_place": "weights_in_place"}[name]
     tried.try_all([check for check in beyond_task() if check.lack == lack])
     assert tuple(sorted(tried.lacks)) == (() if held else (lack,))
@@ -312,7 +313,7 @@ def test_a_miss_keeps_no_tensors_of_its_call(excess: float) -> None:
     gc.disable()
     try:
         tried.try_all([LevelCheck(lack="cases", on=On.CASES, make=check)])
-        assert len(made) == (NARROW_DRAWS if excess < NARROW else 1)
+        assert len(made) == (DRAWS if excess < NARROW else 1)
         assert made[-1]() is None
         assert tuple(tried.lacks) == ("cases",)
     finally:
@@ -324,7 +325,7 @@ def test_a_miss_keeps_no_tensors_of_its_call(excess: float) -> None:
     [
         ("shifted", "values", [FAR], False),
         ("wide_range", "conditioning", [100.0, FAR, 0.0], True),
-        ("wide_range", "conditioning", [100.0] * NARROW_DRAWS, False),
+        ("wide_range", "conditioning", [100.0] * DRAWS, False),
         ("planted_nan", "nonfinite", [float("inf")], False),
     ],
 )
@@ -411,7 +412,7 @@ def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_af
     tried, counted, began = levels(), itertools.count(1), time.monotonic()
     fresh: list[bool] = []
 
-    def exchange(_seed: int) -> None:
+    def exchange(_seed: int, **_: bool) -> None:
         if next(counted) > wrong_after.get("calls", 10**9) or time.monotonic() - began > wrong_after.get("seconds", 60):
             raise WRONG
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kbench.numerics import ties
+from kbench.judge.reference import boundaries
 
 ROW = torch.tensor([[3.0, 1.0, 3.0, 2.0]])
 
@@ -25,7 +25,7 @@ ROW = torch.tensor([[3.0, 1.0, 3.0, 2.0]])
     ],
 )
 def test_values_that_indices_pick(picks, source, dim, expected) -> None:
-    found = ties.picked(source, torch.tensor(picks), dim)
+    found = boundaries.picked_values(source, torch.tensor(picks), dim)
     assert (found is None) == (expected is None)
     assert found is None or found.tolist() == expected
 
@@ -40,4 +40,4 @@ def test_values_that_indices_pick(picks, source, dim, expected) -> None:
     ],
 )
 def test_an_index_comes_twice_only_where_one_does_in_the_reference(got, want, expected) -> None:
-    assert ties.as_distinct(torch.tensor(got), torch.tensor(want), 1) is expected
+    assert boundaries.are_as_distinct(torch.tensor(got), torch.tensor(want), 1) is expected

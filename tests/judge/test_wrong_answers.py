@@ -1,7 +1,5 @@
 """What of a wrong answer decides, and what the worker is asked about it, in a trial that is not there."""
 
-import contextlib
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +7,7 @@ import pytest
 import torch
 from planted import no_first_block, no_tail, no_third_row, poison
 
-from kbench.core.model import Status
-from kbench.judge.refusal import RefusalError
-from kbench.judge.tally import Tally
-from kbench.judge.verify import wrong_answers
+from kbench.judge import why
 from kbench.numerics import elements
 
 
@@ -21,9 +16,9 @@ def explained(got: torch.Tensor, want: torch.Tensor, *, repeats: tuple[str, ...]
     reference = SimpleNamespace(
         repeats=repeats, device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
-    candidate = SimpleNamespace(follows=False, has_ended=ended, within=lambda _: torch.no_grad())
+    candidate = SimpleNamespace(follows=False, has_ended=ended)
     trial: Any = SimpleNamespace(reference=reference, candidate=candidate, **of_trial)
-    return wrong_answers.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
+    return why.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("repeats", "code"), [((), "stale_output"), (("output",), None)])
@@ -54,36 +49,12 @@ def test_zeros_are_no_earlier_answer_that_is_returned(
     assert ("stale_output" if found is not None and found.code == "stale_output" else None) == code
 
 
-def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> None:
-    """Whoever asks the same worker next finds the weights that the reference has."""
-    held, told = ["drawn"], []
-
-    @contextlib.contextmanager
-    def as_constructed() -> Iterator[None]:
-        held.append("constructed")
-        try:
-            yield
-        finally:
-            held.pop()
-
-    def call(_: list[Any]) -> None:
-        raise RefusalError(Status.RAISED, "not with these weights")
-
-    reference = SimpleNamespace(as_constructed=as_constructed, expect=lambda _: None)
-    candidate = SimpleNamespace(has_ended=False, push_weights=lambda _: told.append(held[-1]))
-    trial: Any = SimpleNamespace(
-        reference=reference, candidate=candidate, tally=Tally(), arguments=lambda _: None, call=call
-    )
-    assert wrong_answers._is_right_as_constructed(trial) is None
-    assert told == ["constructed", "drawn"]
-
-
 @pytest.mark.parametrize(
     ("returned", "ended", "asked", "code"),
     [
-        ("stale", False, 1, "unwritten"),
+        ("stale", False, 1, "unwritten_output"),
         ("stale", True, 0, None),
-        ("poison", False, 0, "unwritten"),
+        ("poison", False, 0, "unwritten_output"),
     ],
 )
 def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
@@ -107,8 +78,8 @@ def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32])
 def test_what_was_never_written_is_known_by_its_bits(dtype) -> None:
     want = torch.arange(240).view(8, 30).to(dtype)
-    assert wrong_answers.unwritten(want) is None
-    assert wrong_answers.unwritten(poison(want)).sentence == "writes nothing of the output"
+    assert why.unwritten(want) is None
+    assert why.unwritten(poison(want)).sentence == "writes nothing of the output"
 
 
 UNWRITTEN = [
@@ -125,5 +96,5 @@ UNWRITTEN = [
 @pytest.mark.parametrize(("make", "sentence"), UNWRITTEN)
 def test_unwritten(make, sentence) -> None:
     torch.manual_seed(0)
-    found = wrong_answers.unwritten(make(torch.randn(9, 30)))
+    found = why.unwritten(make(torch.randn(9, 30)))
     assert (found.sentence if found is not None else None) == sentence
