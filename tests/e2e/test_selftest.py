@@ -46,7 +46,7 @@ def test_a_selftest_that_is_ended_twice_has_the_verdicts_of_one_that_was_not(tmp
     assert third.returncode == 0, err
     assert "3 fixtures on cpu, 2 of them kept" in err
     told = json.loads(out)
-    assert (told["fixtures"], told["sittings"]) == (3, 3)
+    assert (told["fixtures"], told["kept"]) == (3, 2)
     kept = sorted((tmp_path / "kept").iterdir())
     assert [path.suffix for path in kept] == [".csv", ".json"]
     assert json.loads(kept[1].read_text()) == told

@@ -45,7 +45,7 @@ def fixture(**changes: object) -> Fixture:
     return Fixture(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def report(*checks: Checked, fixtures: int | None = None, sittings: int = 1) -> SelftestReport:
+def report(*checks: Checked, fixtures: int | None = None, kept: int = 0) -> SelftestReport:
     return SelftestReport(
         device="cpu",
         device_name="a CPU",
@@ -53,7 +53,7 @@ def report(*checks: Checked, fixtures: int | None = None, sittings: int = 1) -> 
         torch="2",
         fixtures=len(checks) if fixtures is None else fixtures,
         checks=tuple(checks),
-        sittings=sittings,
+        kept=kept,
         elapsed_s=10.0,
     )
 
@@ -98,11 +98,11 @@ def test_rates_count_misses_of_each_kind() -> None:
     assert "66.7% of attacks caught" in text
 
 
-def test_a_part_is_no_proof_and_sittings_are_told() -> None:
+def test_a_part_is_no_proof_and_kept_verdicts_are_counted() -> None:
     part = report(make_check(), fixtures=3)
     assert (part.exit_code, report(make_check()).exit_code) == (ExitCode.INTERRUPTED, ExitCode.OK)
     assert verdict(part).startswith("selftest ended early: 1 of 3 fixtures judged, 100.0% of attacks")
-    assert verdict(report(make_check(), sittings=2)).endswith("in 10.0 s over 2 sittings")
+    assert verdict(report(make_check(), kept=1)).endswith("in 10.0 s, 1 kept from earlier commands")
 
 
 @pytest.mark.parametrize(
