@@ -96,10 +96,11 @@ class Sweep:
 
     def _recall(self) -> None:
         """Take the verdicts of the journal, once nothing more is written."""
-        record = journal.read(self.journal)
-        fresh, results, self.units_per_hour = record.fresh, record.results, record.units_per_hour
+        record, before = journal.read(self.journal), len(self.resumed.lines) if self.resumed is not None else 0
+        fresh = {line.key for line in record.lines[before:]}
+        self.units_per_hour = record.units_per_hour
         found = [
-            TaskVerdict(task=task, results=results.get(task.key, ()), resumed=task.key not in fresh)
+            TaskVerdict(task=task, results=record.results.get(task.key, ()), resumed=task.key not in fresh)
             for task in self.tasks
         ]
         self.verdicts = {verdict.task.key: verdict for verdict in found if verdict.is_done}
