@@ -71,14 +71,6 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slow:
-    """One of the slowest verdicts."""
-
-    name: str
-    elapsed_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSummary:
     """Figures of a sweep. Seconds are of this command; everything else includes verdicts of the journal."""
 
@@ -104,7 +96,8 @@ class SweepSummary:
     """Rate of all units of the journal, over the time that its commands took."""
     stage_s: Mapping[str, float] = field(default_factory=dict)
     """Sum of the seconds of all lanes and builders, longest first."""
-    slowest: tuple[Slow, ...] = ()
+    slowest: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the slowest verdicts of this command by the names of their tasks."""
     environment: Environment | None = None
     csv_path: str | None = None
     left: int = 0
@@ -223,7 +216,7 @@ def summarise(
         not_judged=len(verdicts) - len(judged),
         retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
         stage_s=dict(stage_s.most_common()),
-        slowest=tuple(Slow(name=v.task.name, elapsed_s=took_s.get(v.task.key, 0.0)) for v in slowest),
+        slowest={v.task.name: took_s.get(v.task.key, 0.0) for v in slowest},
         environment=next((v.last.environment for v in verdicts if v.last.environment is not None), None),
         left=tasks - len(verdicts),
         **fields,

@@ -118,7 +118,7 @@ def test_figures_of_a_sweep() -> None:
     assert SUMMARY.held == 2
     assert SUMMARY.units_per_hour == 300
     assert SUMMARY.stage_s == {"verify": 2.0, "time": 2.0}
-    assert [slow.name for slow in SUMMARY.slowest][:2] == ["p · s1 · default", "p · s3 · default"]
+    assert [*SUMMARY.slowest][:2] == ["p · s1 · default", "p · s3 · default"]
 
 
 def test_nothing_timed_is_no_speed_up() -> None:
