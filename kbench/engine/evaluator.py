@@ -199,7 +199,7 @@ class Evaluator:
             modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
         result = self._result(outcome, found, stage_s, answer.weights)
-        return replace(result, judge_raised=answer.has_raised, source_sha256=identity)
+        return replace(result, source_sha256=identity)
 
     def _judged(
         self,

@@ -174,14 +174,6 @@ def test_the_harnesss_own_failures_are_tried_again_and_told(stage) -> None:
     assert attempts == {"k0": 3, "k1": 3}
 
 
-def test_a_judge_that_raises_costs_one_more_attempt(stage) -> None:
-    stage.script = {"s0": [failed(S.HARNESS_ERROR, "TypeError: x", judge_raised=True)]}
-    events = list(stage.run(many(stage.folder, 2)))
-    assert statuses(events) == {"k0": "harness_error", "k1": "passed"}
-    assert len([event for event in events if isinstance(event, Retried)]) == 1
-    assert journal.read(stage.folder / f"one{SUFFIX}").results["k0"][-1].attempts == 2
-
-
 def test_a_case_that_does_not_fit_gets_a_smaller_one_and_says_so(stage) -> None:
     unfit = failed(S.NOT_VERIFIED, "the case does not fit: CUDA out of memory")
     stage.script = {"s0": [unfit, S.PASSED]}
