@@ -16,8 +16,6 @@ from kbench.storage.journal_file import JournalFile, whole_lines
 from kbench.storage.json_values import plain, reader_of
 from kbench.storage.runfiles import LATEST
 
-FORMAT = 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
@@ -28,7 +26,6 @@ class Header:
     arguments: dict[str, Any]
     command: str = "sweep"
     kbench_version: str = __version__
-    format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +38,6 @@ class JournalLine:
     solution: str
     case: str
     claim: float | None = None
-    device: str = ""
     elapsed_s: float
     """Seconds that the command had taken by then, those of the commands that it resumes included."""
     result: UnitResult
@@ -87,7 +83,7 @@ class Journal(JournalFile):
             self.write({"sweep": asdict(self._header)})
         return self
 
-    def append(self, verdict: TaskVerdict, device: str) -> None:
+    def append(self, verdict: TaskVerdict) -> None:
         """Write the result of a task's last unit; it is on the disk when this returns. Raises MachineError."""
         task = verdict.task
         line = JournalLine(
@@ -97,7 +93,6 @@ class Journal(JournalFile):
             solution=task.solution.name,
             case=task.case.name,
             claim=task.claim,
-            device=device,
             elapsed_s=time.monotonic() - self._began,
             result=verdict.last,
         )
@@ -156,8 +151,6 @@ def _header(path: Path, line: bytes) -> Header:
         raise ResultsError(
             f"{path} is not the journal of a run or sweep", "name one of `kbench run` or `kbench sweep`"
         ) from error
-    if header.format != FORMAT:
-        raise ResultsError(f"{path} has format {header.format}, not {FORMAT}", "start it again")
     if header.kbench_version != __version__:
         message = f"{path} was started by kbench {header.kbench_version}, and this is {__version__}"
         raise ResultsError(message, "verdicts of two versions are not mixed: start it again")

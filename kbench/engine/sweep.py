@@ -45,7 +45,6 @@ class Sweep:
     """Why it ended early; empty if it did not."""
     elapsed_s: float = 0.0
     units_per_hour: float | None = None
-    _took_s: dict[str, float] = field(default_factory=dict)
 
     def judge(self, options: SweepOptions, make: MakeCrew = Crew) -> Generator[SweepEvent]:
         """Judge the tasks that are left, each on any free lane. A verdict is on the disk before it is yielded.
@@ -91,7 +90,6 @@ class Sweep:
 
     def _finished(self, event: Finished) -> Finished:
         self.verdicts[event.verdict.task.key] = event.verdict
-        self._took_s[event.verdict.task.key] = event.elapsed_s
         return event
 
     def _recall(self) -> None:
@@ -119,7 +117,6 @@ class Sweep:
             self.header.run,
             [*self.verdicts.values()],
             tasks=len(self.tasks),
-            took_s=self._took_s,
             elapsed_s=self.elapsed_s,
             units_per_hour=self.units_per_hour,
             csv_path=str(written) if written.exists() else None,

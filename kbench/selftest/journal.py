@@ -13,8 +13,6 @@ from kbench.selftest.checks import Checked
 from kbench.storage.journal_file import SUFFIX, JournalFile, whole_lines
 from kbench.storage.json_values import plain, reader_of
 
-FORMAT = 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestArguments:
@@ -24,7 +22,6 @@ class SelftestArguments:
     names: tuple[str, ...] = ()
     fast: bool = False
     corpus: Path | None = None
-    format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +79,12 @@ class SelftestJournal(JournalFile):
 
 
 def read(path: Path) -> SelftestRecord:
-    """Read a journal. Raises ResultsError for what is none or has another format, MachineError if it is unreadable."""
+    """Read a journal. Raises ResultsError for what is none, MachineError if it is unreadable."""
     written, whole_bytes = whole_lines(path)
     arguments: SelftestArguments | None = None
     lines: list[KeptCheck] = []
     try:
         arguments = reader_of(SelftestArguments).validate_python(json.loads(written[0])["selftest"])
-        if arguments.format != FORMAT:
-            raise ResultsError(f"{path} has format {arguments.format}, not {FORMAT}", "start the selftest again")
         for line in written[1:]:
             lines.append(reader_of(KeptCheck).validate_json(line))  # noqa: PERF401 - a message counts them
     except (ValueError, RecursionError, KeyError, TypeError, IndexError) as error:
