@@ -100,7 +100,7 @@ def main(flags: SweepFlags) -> int:
             left, known = unfinished(tasks, kept, retry_failed=flags.retry_failed, only=only)
             sweep = Sweep(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record)
             code, error = _follow(sweep, options, make, output, [*notes, *more])
-        summary, verdicts = sweep.summary(), [*sweep.verdicts.values()]
+        summary, verdicts = sweep.summary(), sweep.verdicts
         if code is ExitCode.OK:
             gone = summary.reason.startswith("no device is left")
             code = ExitCode.ENVIRONMENT if gone else code_of_statuses(summary.statuses)

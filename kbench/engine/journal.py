@@ -61,7 +61,12 @@ class Record:
     @property
     def units_per_hour(self) -> float | None:
         """Rate of all units of all commands; None without a unit."""
-        return 3600 * len(self.lines) / self.elapsed_s if self.elapsed_s > 0 else None
+        return per_hour(len(self.lines), self.elapsed_s)
+
+
+def per_hour(units: int, elapsed_s: float) -> float | None:
+    """Return a rate; None without a unit."""
+    return 3600 * units / elapsed_s if elapsed_s > 0 else None
 
 
 class Journal(JournalFile):
@@ -71,7 +76,9 @@ class Journal(JournalFile):
         super().__init__(path, whole_bytes=resumed.whole_bytes if resumed is not None else None)
         self._header = header
         self._is_new = resumed is None
-        self._began = time.monotonic() - (resumed.elapsed_s if resumed is not None else 0.0)
+        self.units, self.elapsed_s = (len(resumed.lines), resumed.elapsed_s) if resumed is not None else (0, 0.0)
+        """Number of the lines, and the seconds that the last one has."""
+        self._began = time.monotonic() - self.elapsed_s
 
     def __enter__(self) -> Self:
         try:
@@ -85,7 +92,7 @@ class Journal(JournalFile):
 
     def append(self, verdict: TaskVerdict) -> None:
         """Write the result of a task's last unit; it is on the disk when this returns. Raises MachineError."""
-        task = verdict.task
+        task, elapsed_s = verdict.task, time.monotonic() - self._began
         line = JournalLine(
             key=task.key,
             process=len(verdict.results) - 1,
@@ -93,10 +100,11 @@ class Journal(JournalFile):
             solution=task.solution.name,
             case=task.case.name,
             claim=task.claim,
-            elapsed_s=time.monotonic() - self._began,
+            elapsed_s=elapsed_s,
             result=verdict.last,
         )
         self.write(plain(line))
+        self.units, self.elapsed_s = self.units + 1, elapsed_s
 
 
 def find(command: str, name: str, folder: Path) -> tuple[Path, Record]:

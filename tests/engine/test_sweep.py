@@ -263,7 +263,7 @@ def test_an_interrupted_retry_keeps_the_verdicts_that_it_did_not_reach(stage) ->
     events.close()
     rows = {row.solution: row.status for row in read_run(stage.folder / "one.csv").rows}
     assert rows == {"s0": "passed", "s1": "wrong_value", "s2": "wrong_value", "s3": "passed"}
-    assert [verdict.resumed for verdict in stage.sweep.verdicts.values()] == [False, True, True, True]
+    assert [verdict.resumed for verdict in stage.sweep.verdicts] == [False, True, True, True]
 
 
 @pytest.fixture
