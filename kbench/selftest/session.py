@@ -41,8 +41,7 @@ from kbench.selftest.fixtures import (
     TIMED_PROBLEM,
     TOO_FAST,
     Fixture,
-    complain,
-    complain_of_level,
+    complaint_about,
     evidence,
     problem_path,
     read_corpus,
@@ -220,20 +219,20 @@ class FixtureRunner:
         # A weak attestation says in the row that the claim is unproved: nothing was gained by it.
         proved = [row for row in judged.rows if row.attestation == "held"]
         speedups = [row.speedup for row in proved if row.speedup is not None]
-        seen, speedup = evidence(outcome), max(speedups, default=None)
-        return Checked(
+        check = Checked(
             **{name: getattr(fixture, name) for name in FIXTURE_FIELDS},
             expected=fixture.expect,
             status=status,
             reason=failed.reason if failed else "",
-            findings=seen,
+            findings=evidence(outcome),
             level=outcome.level or "",
             lacks=outcome.lacks,
-            speedup=speedup,
+            speedup=max(speedups, default=None),
             escapes=escapes,
             elapsed_s=sum(judged.stage_s.values()),
-            complaint=complain(fixture, status, seen, speedup, escapes) or complain_of_level(fixture, status, outcome),
+            complaint=None,
         )
+        return replace(check, complaint=complaint_about(fixture, check))
 
 
 def is_doubtful(check: Checked) -> bool:
