@@ -169,7 +169,7 @@ def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     failed = [row.status for row in rows if row.status != Status.PASSED]
     remarks = [f"failed: {failed[0]} ({len(failed)} of {len(rows)} processes)"] if failed else []
     remarks += ["source has changed since"] if changed else []
-    remarks += ["faster than the limit"] if each.beats_limit else []
+    remarks += ["faster than the limit"] if (each.percent_of_limit or 0.0) > 100 else []
     weak = sum(row.attestation == "weak" for row in rows)
     remarks += [f"not confirmed by the judge's clock in {weak} of {len(rows)} processes"] if weak else []
     return Line(

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kbench.core.errors import MachineError, ResultsError
-from kbench.core.model import Environment, Timing
+from kbench.core.model import Timing
 from kbench.core.stats import detectable_effect, pair_log_ratios, process_estimate, summarise_arm
 from kbench.storage import csvfile
 from kbench.storage.json_values import reader_of
@@ -26,13 +26,6 @@ SIZE_CLASSES = (("tiny", 20e3), ("short", 200e3), ("medium", 2e6), ("long", math
 """Names and upper ends, in nanoseconds per call. Calls below 20 µs are timed in batches."""
 ELSEWHERE = "set XDG_STATE_HOME to another folder"
 AGAIN = "`kbench calibrate` measures it again"
-
-
-class Subject(NamedTuple):
-    """A problem and a case, whose reference is timed against itself."""
-
-    problem: str
-    case: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +55,6 @@ class ClassSpread:
 
     name: str
     subjects: int
-    processes: int
     within: float
     between: float
 
@@ -86,42 +78,38 @@ class Calibration:
         by_name = {name: [s for s in self.subjects if size_class(s.time_ns) == name] for name, _ in SIZE_CLASSES}
         return tuple(_pool(name, subjects) for name, subjects in by_name.items() if subjects)
 
-    def spread(self, time_ns: float) -> ClassSpread | None:
-        """Noise of calls of this length; None if no subject of that class was measured."""
-        name = size_class(time_ns)
-        return next((known for known in self.classes if known.name == name), None)
-
     def detectable(self, time_ns: float, processes: int) -> float | None:
         """Smallest slow-down (a share) that runs of `processes` processes detect 99 times in 100; None if unknown."""
-        known = self.spread(time_ns)
+        name = size_class(time_ns)
+        known = next((known for known in self.classes if known.name == name), None)
         return detectable_effect(known.between, processes) if known is not None and processes > 1 else None
 
 
-def calibration_of(environment: Environment, subjects: Sequence[AgainstItself]) -> Calibration:
+def calibration_of(name: str, uuid: str, driver: str, subjects: Sequence[AgainstItself]) -> Calibration:
     """Return the calibration of a device from what was measured on it now."""
     return Calibration(
         schema=SCHEMA,
-        gpu_name=environment.gpu_name,
-        gpu_uuid=environment.gpu_uuid,
-        driver=environment.driver,
+        gpu_name=name,
+        gpu_uuid=uuid,
+        driver=driver,
         measured_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         subjects=tuple(subjects),
     )
 
 
-def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:
+def analyse(problem: str, case: str, timings: Sequence[Timing]) -> AgainstItself:
     """Turn A/A timings, one per process, into noise. Raises MachineError for fewer than two processes with a pair."""
     ratios = [(timing, found) for timing in timings if (found := pair_log_ratios(timing.samples))]
     if len(ratios) < 2:
         raise MachineError(
-            f"{subject.problem}, case {subject.case}: only {len(ratios)} of {len(timings)} processes gave pairs",
+            f"{problem}, case {case}: only {len(ratios)} of {len(timings)} processes gave pairs",
             hint="try again on a quiet device; `kbench doctor` looks for what disturbs it",
         )
     times = [summarise_arm(timing.samples, "reference").median_ns for timing, _ in ratios]
     deviations = [np.median(np.abs(np.subtract(found, np.median(found)))) for _, found in ratios]
     return AgainstItself(
-        problem=subject.problem,
-        case=subject.case,
+        problem=problem,
+        case=case,
         time_ns=float(np.median(times)),
         pairs=min(len(found) for _, found in ratios),
         within=1.4826 * float(np.median(deviations)),
@@ -179,7 +167,6 @@ def _pool(name: str, subjects: Sequence[AgainstItself]) -> ClassSpread:
     return ClassSpread(
         name=name,
         subjects=len(subjects),
-        processes=sum(len(subject.estimates) for subject in subjects),
         within=float(np.median([subject.within for subject in subjects])),
         between=math.sqrt(squares / freedom),
     )

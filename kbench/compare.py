@@ -48,7 +48,6 @@ class ComparedSide:
     """t_reference / t_candidate at 95 %."""
     limit_ns: float | None
     percent_of_limit: float | None
-    beats_limit: bool
 
     @property
     def shown_half_width_ns(self) -> float | None:
@@ -56,7 +55,7 @@ class ComparedSide:
         ratio = self.speedup
         if self.time_ns is None or ratio is None or self.measurement.weak or self.measurement.time is Time.WALL:
             return None
-        return self.time_ns * ratio.half_width / ratio.centre if ratio.basis == "processes" else None
+        return self.time_ns * ratio.half_width / ratio.centre
 
     @property
     def passed(self) -> bool:
@@ -201,7 +200,6 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         speedup=interval.as_speedup() if interval else None,
         limit_ns=limit_ns,
         percent_of_limit=100 * limit_ns / time_ns if limit_ns and time_ns else None,
-        beats_limit=bool(limit_ns and time_ns and time_ns < limit_ns),
     )
 
 
@@ -226,7 +224,6 @@ def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         speedup=stats.ratio_interval(ratios).as_speedup() if len(ratios) > 1 else None,
         limit_ns=None,
         percent_of_limit=None,
-        beats_limit=False,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import after_torch
 import pytest
 from commands import Done
+from hypothesis import settings as examples
 
 from kbench.catalog import script
 from kbench.cli.app import main
@@ -26,6 +27,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Collecting makes a million objects that all stay: on 2 cores the garbage collector took 6 of 15 s of each process.
 gc.disable()
+
+
+# Thirty find what a hundred do as often as a suite is run.
+examples.register_profile("thirty", max_examples=30, deadline=None)
+examples.load_profile("thirty")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

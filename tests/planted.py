@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from kbench.core.diagnosis import UNWRITTEN
 from kbench.core.levels import TEXTS
 from kbench.devices.poison import poison as fill
 
@@ -323,9 +324,9 @@ def exchanged(want: Tensor) -> Tensor:
 
 
 OF_OUTPUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "unwritten/but the first block": no_first_block,
-    "unwritten/tail": no_tail,
-    "unwritten/every third row": no_third_row,
+    "unwritten_output/but the first block": no_first_block,
+    "unwritten_output/tail": no_tail,
+    "unwritten_output/every third row": no_third_row,
     "partial_block/tail of rows": zero_tail,
     "partial_block/last entry": stale_row,
     "transposed/output": exchanged,
@@ -365,7 +366,7 @@ def faults(problem: Planted) -> Iterator[tuple[str, str]]:
     """Yield (code that is right, or empty; name of the fault)."""
     for name in (*problem.wrong, *OF_OUTPUTS, "stale_output"):
         code = name.partition("/")[0]
-        yield code if code in TEXTS["diagnosis"] else "", name
+        yield code if code in {UNWRITTEN, *TEXTS["diagnosis"]} else "", name
     if list(problem.make().parameters()):
         yield from (("frozen_weights", f"frozen_weights/{when}") for when in ("all", "one"))
     yield from (("", name) for name in (*problem.strange, *NAMELESS))

@@ -1,7 +1,7 @@
 """Many clients at a real `kbench serve`, a fifth of their requests hostile: nothing lost, nothing mixed up, no growth.
 
     python tests/serve_load.py --requests 10000 --clients 64      with what docs/serve.md reports
-    python tests/serve_load.py --requests 200 --clients 16        what `make test` runs
+    python tests/serve_load.py --requests 40 --clients 10         what `make test` runs
 
 The server is a process of its own on the CPU, with real judges and sandboxed workers, and verifies a tiny problem.
 Each source is different, and its answer must show that: it has the hash of that very source and, where the solution

@@ -1,4 +1,4 @@
-"""The wheel, installed where nothing of this checkout is in reach, lists and verifies what it ships."""
+"""The wheel, installed where nothing of this checkout is in reach, verifies what it ships."""
 
 import json
 import os
@@ -61,15 +61,6 @@ def test_the_wheel_ships_sources_and_no_tests(wheel):
     assert not [name for name in names if name.startswith(("tests/", "results/"))]
 
 
-def test_it_lists_what_it_ships(installed, tmp_path):
-    done = run(installed / "kbench", "list", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    names = {entry["problem"] for entry in json.loads(done.stdout)["results"]}
-    assert {"group_norm", "conv2d_group_norm_scale_max_pool_clamp"} <= names
-    where = run(installed / "python", "-c", "import kbench; print(kbench.__file__)", cwd=tmp_path)
-    assert str(installed.parent) in where.stdout
-
-
 def test_it_verifies(installed, tmp_path):
     done = run(
         *(installed / "kbench", "verify", "group_norm", "cpp_openmp", "--case", "small", "--device", "cpu"),
@@ -79,6 +70,8 @@ def test_it_verifies(installed, tmp_path):
         PATH=f"{installed}{os.pathsep}{os.environ['PATH']}",
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    where = run(installed / "python", "-c", "import kbench; print(kbench.__file__)", cwd=tmp_path)
+    assert str(installed.parent) in where.stdout
     document = json.loads(done.stdout)
     assert document["status"] == "passed"
     assert Path(tmp_path / document["csv"]).is_file()

@@ -10,13 +10,13 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
 from kbench.core.errors import ExitCode, MachineError
 from kbench.core.events import Judged, RunOptions
-from kbench.core.model import Environment, Failed, Timing
+from kbench.core.model import Failed, Timing
 from kbench.report import units
 from kbench.report.table import Table, table
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
-    from kbench.calibrate import AgainstItself, Calibration, Subject
+    from kbench.calibrate import AgainstItself, Calibration
 
 DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 """Cases of each problem that cover the size classes without taking half an hour."""
@@ -36,23 +36,20 @@ class _CalibrateFlags(OutputFlags):
 def main(flags: _CalibrateFlags) -> int:
     """Measure how noisy this device is."""
     from kbench import calibrate as verb  # imports numpy, which completion does not need
-    from kbench import doctor
-    from kbench.devices import selection
+    from kbench.devices import nvml, selection
     from kbench.devices.backend import backend
 
     output, settings = flags.output(), flags.settings()
     asked, processes = flags.device or settings.run.device, flags.processes or verb.DEFAULT_PROCESSES
     device = selection.choose(asked)
-    gpu = doctor.read_gpu(device) if backend(device.kind).has_own_memory else None
-    driver = gpu.driver if gpu is not None else ""
-    here = Environment(device=device.kind, gpu_name=device.name, gpu_uuid=device.uuid, driver=driver, cuda="", torch="")
+    driver = nvml.driver_version() if backend(device.kind).has_own_memory else ""
     subjects, found, began = _subjects(flags, device.kind, settings), list["AgainstItself"](), time.monotonic()
-    for done, subject in enumerate(subjects):
+    for done, (problem, case) in enumerate(subjects):
         left = units.time_left(done, len(subjects), time.monotonic() - began)
-        output.note(f"{done + 1}/{len(subjects)}  {subject.problem}  {subject.case}  {left}".rstrip())
-        found.append(verb.analyse(subject, _against_itself(subject, asked, processes, settings)))
+        output.note(f"{done + 1}/{len(subjects)}  {problem}  {case}  {left}".rstrip())
+        found.append(verb.analyse(problem, case, _against_itself(problem, case, asked, processes, settings)))
         output.note(f"     {units.duration(found[-1].time_ns)}, spread {100 * found[-1].between:.2g} %")
-    calibration = verb.calibration_of(here, found)
+    calibration = verb.calibration_of(device.name, device.uuid, driver, found)
     path = verb.save(calibration)
     shown = _table(calibration, processes)
     output.records(
@@ -62,30 +59,29 @@ def main(flags: _CalibrateFlags) -> int:
     return ExitCode.OK
 
 
-def _against_itself(subject: "Subject", device: str, processes: int, settings: Settings) -> tuple[Timing, ...]:
+def _against_itself(name: str, case: str, device: str, processes: int, settings: Settings) -> tuple[Timing, ...]:
     """Time `eager` as the solution in so many processes: its true ratio is 1."""
     from kbench.engine import run as session
 
-    problem = registry.find_problem(subject.problem, settings)
+    problem = registry.find_problem(name, settings)
     eager = registry.find_solution(problem, "eager", settings)
-    options = RunOptions(device=device, cases=(subject.case,), processes=processes, max_processes=processes, save=False)
+    options = RunOptions(device=device, cases=(case,), processes=processes, max_processes=processes, save=False)
     with closing(session.run(problem, (eager,), options)) as events:
         outcome = next(event.outcome for event in events if isinstance(event, Judged))
     if isinstance(outcome, Failed):
         reason = f"{outcome.status.value}: {outcome.reason}"
-        raise MachineError(f"{subject.problem}, case {subject.case}: {reason}", "see `kbench doctor`")
+        raise MachineError(f"{name}, case {case}: {reason}", "see `kbench doctor`")
     return outcome.timings
 
 
-def _subjects(flags: _CalibrateFlags, kind: str, settings: Settings) -> "list[Subject]":
-    from kbench.calibrate import Subject
-
+def _subjects(flags: _CalibrateFlags, kind: str, settings: Settings) -> list[tuple[str, str]]:
+    """Return the problems and cases whose reference is timed against itself."""
     if flags.problems:
         entries = [registry.find_problem(name, settings) for name in flags.problems]
     else:
         entries = [entry for entry in registry.problems(settings) if entry.origin == "kbench"]
     named = [str(entry.path) if entry.origin == "path" else entry.name for entry in entries]
-    return [Subject(name, case) for name in named for case in flags.case or DEFAULT_CASES[kind]]
+    return [(name, case) for name in named for case in flags.case or DEFAULT_CASES[kind]]
 
 
 def _table(found: "Calibration", processes: int) -> Table:

@@ -39,7 +39,6 @@ class _GateFlags(OutputFlags):
     confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")
     github: bool = switch("--github", "Print GitHub annotations and write the step summary")
     junit: Path | None = shared_flags.junit()
-    summary: Path | None = option("--summary FILE", "Append Markdown to a file")
     strict: bool = shared_flags.strict()
     results: Path | None = shared_flags.results()
 
@@ -126,10 +125,6 @@ def _write_files(report: "GateReport", flags: _GateFlags) -> None:
         csvfile.make_folder(flags.junit, OTHER_FILE)
         csvfile.replace_file(flags.junit, render_junit(report) + "\n", OTHER_FILE)
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if flags.github else None
-    for path in filter(None, (flags.summary, Path(step_summary) if step_summary else None)):
-        csvfile.make_folder(path, OTHER_FILE)
-        try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(render_step_summary(report) + "\n")
-        except OSError as error:
-            raise csvfile.write_failed(path, error, OTHER_FILE) from error
+    if step_summary:
+        with Path(step_summary).open("a", encoding="utf-8") as file:
+            file.write(render_step_summary(report) + "\n")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal
 
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
@@ -19,7 +19,6 @@ from kbench.storage.settings import Settings
 if TYPE_CHECKING:
     from kbench.report.summary import RunSummary
 
-Target = Literal["json", "md", "csv", "html", "pytorch-benchmark"]
 MOST_RUNS = 200
 """Chosen. Runs of a history, the newest ones: each takes about 40 ms to read."""
 NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
@@ -35,18 +34,14 @@ class _ShowFlags(OutputFlags):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ExportFlags(DocumentFlags):
     run: str = shared_flags.run()
-    to: Target | None = option(
-        "--to",
-        "Format (default: by the ending of FILE, else json)",
-    )
-    file: Path | None = shared_flags.file("File to write (default stdout, as with -)")
+    to: Literal["json", "md", "csv", "pytorch-benchmark"] = option("--to", "Format", default="json")
     results: Path | None = shared_flags.results()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportFlags(DocumentFlags):
     run: str = shared_flags.run()
-    file: Path | None = shared_flags.file("File to write, - for stdout (default: beside the CSV)")
+    file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
     baseline: str | None = shared_flags.baseline("Compare with this run, or baseline, instead")
     history: bool = switch("--history", "All runs of a folder (RUN; default results), or all commits of a file")
     time: Time | None = shared_flags.time()
@@ -73,35 +68,15 @@ def show(flags: _ShowFlags) -> int:
 
 @command(_ExportFlags)
 def export(flags: _ExportFlags) -> int:
-    """Convert a run to json, markdown, csv, html and others."""
+    """Print a run as json, markdown, csv or records for PyTorch's dashboard."""
     from kbench.report.saved_run import recall
 
-    output, target = flags.output(), _target(flags)
-    file = None if str(flags.file) == "-" else flags.file
-    if output.wants_json and file is None and target != "json":
-        raise UsageError(f"`--json` contradicts `--to {target}` on stdout", "write it to a file with `-o FILE`")
-    settings = flags.settings()
-    path = find_path(flags.run, flags.results or settings.results, settings)
-    if target == "html":
-        text = page_of(path, settings)
-    else:
-        judged, summary = recall(read_run(path))
-        text = _render(target, summary, judged, "export")
-    if file is None:
-        output.data(text)
-    else:
-        csvfile.replace_file(file, text + "\n", "write elsewhere with `-o FILE`")
-        output.written("export", file)
+    output, settings = flags.output(), flags.settings()
+    if output.wants_json and flags.to != "json":
+        raise UsageError(f"`--json` contradicts `--to {flags.to}`", "leave out one of them")
+    judged, summary = recall(find_run(flags.run, flags.results or settings.results, settings))
+    output.data(_render(flags.to, summary, judged, "export"))
     return ExitCode.OK
-
-
-def _target(flags: _ExportFlags) -> Target:
-    ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
-    known = get_args(Target)
-    if flags.to is None and ending and ending not in known:
-        hint = f"name it `.{'`, `.'.join(known)}`, or choose a format with `--to`"
-        raise UsageError(f"`{flags.file}`: cannot export to `{ending}`", hint)
-    return flags.to or cast("Target", ending or "json")
 
 
 def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], command: str) -> str:

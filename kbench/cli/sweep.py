@@ -52,14 +52,17 @@ class SweepFlags(TimingFlags):
     jobs: int | None = shared_flags.jobs("Parallel builds (default: one per processor)")
     verify_limit: float | None = shared_flags.seconds("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
     time_limit: float | None = shared_flags.seconds("--time-limit SECONDS", "Timeout for measuring (default 300s)")
-    retry_failed: bool = switch("--retry-failed", "With --resume: judge again what did not pass")
-    only: list[str] | None = option("--only STATUS", "With --resume: judge again what has this status; repeatable")
+    retry: list[str] | None = option(
+        "--retry STATUS", "With --resume: judge again what has this status, `failed` for all but passed; repeatable"
+    )
     max_failures: int | None = option("--max-failures N", "End after this many failures", min=1)
     junit: Path | None = shared_flags.junit()
 
 
+FAILED = "failed"
+"""Word of `--retry` for every status but `passed`."""
 RESUMING = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
-    {"retry_failed", "only", "max_failures", "junit", "lanes", "jobs", "device", "executor", "address"}
+    {"retry", "max_failures", "junit", "lanes", "jobs", "device", "executor", "address"}
 )
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""
 
@@ -95,9 +98,8 @@ def main(flags: SweepFlags) -> int:
             options = _options(flags, settings, results, devices)
             chosen, notes = _pairs(flags, header.run, journal, settings)
             tasks, more = make_tasks(chosen, options.run, devices[0], settings, entry=flags.entry)
-            only = {Status(name) for name in flags.only or ()}
             kept = record.results if record is not None else {}
-            left, known = unfinished(tasks, kept, retry_failed=flags.retry_failed, only=only)
+            left, known = unfinished(tasks, kept, _retried(flags.retry or ()))
             sweep = Sweep(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record)
             code, error = _follow(sweep, options, make, output, [*notes, *more])
         summary, verdicts = sweep.summary(), sweep.verdicts
@@ -131,9 +133,8 @@ def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path,
     from kbench.engine.journal import Header
 
     if flags.resume is None:
-        if flags.retry_failed or flags.only:
-            what = "--retry-failed" if flags.retry_failed else "--only"
-            raise UsageError(f"`{what}` needs an earlier sweep", "name it: `--resume RUN`")
+        if flags.retry:
+            raise UsageError("`--retry` needs an earlier sweep", "name it: `--resume RUN`")
         if not flags.problem:
             raise UsageError("there is nothing to judge", "name problems: `kbench sweep FOLDER --self`")
         run = safe_stem(flags.name) if flags.name else default_stem("sweep", ())
@@ -147,10 +148,17 @@ def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path,
         return flags, header, path, None
     path, record = journal.find("sweep", flags.resume, results)
     flags = started_with(flags, record.header, record.header.run, RESUMING)
-    unknown = [name for name in flags.only or () if name not in {*Status}]
-    if unknown:
-        raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
+    _retried(flags.retry or ())
     return flags, record.header, path, record
+
+
+def _retried(names: Sequence[str]) -> set[Status]:
+    """Return the statuses to judge again. Raises UsageError for an unknown one."""
+    unknown = [name for name in names if name not in {FAILED, *Status}]
+    if unknown:
+        raise UsageError(f"`--retry {unknown[0]}`: no such status", f"one of {', '.join((FAILED, *Status))}")
+    failed = set(Status) - {Status.PASSED} if FAILED in names else set()
+    return failed | {Status(name) for name in names if name != FAILED}
 
 
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":

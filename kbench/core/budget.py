@@ -2,7 +2,7 @@
 
 import math
 
-DEFAULT_S = {"cuda": 20.0, "cpu": 20.0}
+DEFAULT_S = 20.0
 """Seconds to measure each solution and case. Chosen: how long a person waits for an answer."""
 WORTH_S = 600.0
 """Chosen. Above this need of time, a quieter device or a larger case helps more."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-UNWRITTEN = "unwritten"
+UNWRITTEN = "unwritten_output"
 """Code of the diagnosis that elements were never written, which needs no other evidence."""
 
 
@@ -11,7 +11,7 @@ class Diagnosis:
     """An explanation of wrong values that was tried and fits."""
 
     code: str
-    """A code of the kind `diagnosis` in `codes.json`."""
+    """A code that `kbench explain` knows."""
     sentence: str
     """The cause, as part of the reason: begins in lower case and has no full stop."""
     evidence: str

@@ -1,4 +1,4 @@
-"""Size of a case, known before anything is allocated, and the choice of sizes worth a warning."""
+"""Size of a case, known before anything is allocated: the sizes worth a warning, and the room that calls need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 LARGE_BYTES = {"cpu": 1 << 28, "cuda": 1 << 32}
 """Bytes of a call from which a case is large. Chosen: two busy processors verify 1 GB in over three minutes, a GPU in
 seconds."""
+CALL_FACTOR = 4
+"""Chosen. Calls whose steps lie on the device together: one of each worker, and the judge's fp64 model takes two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +33,11 @@ def large_forecasts(chosen: Sequence[Forecast], small: Forecast | None) -> tuple
     large = tuple(one for one in chosen if one.is_large)
     offered = large and small is not None and not small.is_large and small.case not in {one.case for one in chosen}
     return large, small if offered else None
+
+
+def steps_take_most(between_bytes: int, memory_bytes: int | None) -> bool:
+    """Return whether the steps of calls take more than half of a device's memory: the judge must then release its own.
+
+    Otherwise an H100 has 8 of 80 GB left for `eager` of KernelBench 3/31, which takes 17.
+    """
+    return memory_bytes is not None and CALL_FACTOR * between_bytes > memory_bytes / 2

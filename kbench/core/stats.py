@@ -30,13 +30,12 @@ DRIFT_SHARE = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A confidence interval over `processes`; its `basis` is `samples` if it comes from single times."""
+    """A confidence interval over `processes`."""
 
     low: float
     centre: float
     high: float
     processes: int
-    basis: str = "processes"
 
     def as_speedup(self) -> "Interval":
         """Turn log(t_candidate / t_reference) into t_reference / t_candidate; the ends change places."""
@@ -167,7 +166,7 @@ def median_interval(values: Sequence[float]) -> Interval | None:
     if rank is None:
         return None
     low, high = float(ordered[rank - 1]), float(ordered[count - rank])
-    return Interval(low=low, centre=float(np.median(ordered)), high=high, processes=1, basis="samples")
+    return Interval(low=low, centre=float(np.median(ordered)), high=high, processes=1)
 
 
 def median_half_width(values: Sequence[float]) -> float:

@@ -54,7 +54,7 @@ class Conditions:
     """The code `clocks_locked_MHZ` if they were locked, else empty."""
     tf32: bool
     evaluates: bool
-    """True if `--eval` was given."""
+    """True if both sides ran in eval mode."""
     oracle_factor: float | None
     trusted: bool
     torch: str
@@ -237,7 +237,7 @@ def _obstacles(old: Measurement, new: Measurement) -> Iterator[Verdict]:
         ("other_l2", "L2 treatment", was.l2, now.l2),
         ("other_clocks", "lock of the clocks", was.clocks or "none", now.clocks or "none"),
         ("other_tf32", "TF32 setting", was.tf32, now.tf32),
-        ("other_eval", "`--eval`", was.evaluates, now.evaluates),
+        ("other_eval", "eval mode", was.evaluates, now.evaluates),
         ("other_tolerance", "oracle factor", was.oracle_factor, now.oracle_factor),
         ("other_isolation", "trust in the solution", was.trusted, now.trusted),
         # The reference runs on torch: another torch moves every ratio.

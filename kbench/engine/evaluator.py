@@ -30,7 +30,6 @@ from kbench.process.options import encode_options
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 
-EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
 MOST_ATTEMPTS = 3
 MOST_UNITS = 64
 """Chosen. Units of one problem that a judge serves before a fresh one replaces it."""
@@ -196,7 +195,10 @@ class Evaluator:
         self._look_after(outcome)
         self._present.units += 1
         if not isinstance(outcome, Failed):
-            modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
+            modes = []
+            if found.eval_mode:
+                why = "`--eval` asks for it" if unit.options.eval_mode else "the reference is random in training mode"
+                modes = [Finding.note(rowmaker.EVAL_MODE, f"both sides ran in eval mode: {why}")]
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
         result = self._result(outcome, found, stage_s, answer.weights)
         return replace(result, source_sha256=identity)

@@ -18,27 +18,22 @@ BATCH = 8
 
 
 def unfinished(
-    tasks: Sequence[Task],
-    known: Mapping[str, Sequence[UnitResult]],
-    *,
-    retry_failed: bool = False,
-    only: Collection[Status] = (),
+    tasks: Sequence[Task], known: Mapping[str, Sequence[UnitResult]], again: Collection[Status] = ()
 ) -> tuple[list[Task], dict[str, tuple[UnitResult, ...]]]:
     """Return the tasks that are left to do, and by key the results that are kept.
 
-    Judged again are failures of kbench itself, or tasks with a status of `only`, or all that did not pass.
+    Failures of kbench itself are judged again, and what has a status of `again`.
     """
     left: list[Task] = []
     kept: dict[str, tuple[UnitResult, ...]] = {}
-    wanted = only or (set(Status) - {Status.PASSED} if retry_failed else {Status.HARNESS_ERROR})
     for task in tasks:
         results = tuple(known.get(task.key, ()))
         results = results if all(is_of(result, task.problem, task.solution) for result in results) else ()
         done = TaskVerdict(task=task, results=results).is_done
-        again = done and results[-1].status in wanted
-        if again or not (done or only):
+        retried = done and results[-1].status in {Status.HARNESS_ERROR, *again}
+        if retried or not done:
             left.append(task)
-        kept[task.key] = () if again else results
+        kept[task.key] = () if retried else results
     return left, kept
 
 

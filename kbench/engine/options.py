@@ -35,7 +35,7 @@ def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
         raise UsageError("`--mode graph` records forward passes only", "leave it out, or time no backward pass")
     if options.mode == "graph" and not backend(device.kind).replays_graphs:
         raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
-    return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S[device.kind])
+    return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S)
 
 
 def choose_solutions(

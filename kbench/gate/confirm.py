@@ -3,11 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from kbench.catalog import case_selection, registry
 from kbench.compare import measurements
-from kbench.core.errors import MachineError, ResultsError
+from kbench.core.errors import MachineError
 from kbench.core.events import Event
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
@@ -15,8 +14,8 @@ from kbench.core.verdict import Measurement
 from kbench.engine import run as session
 from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm
-from kbench.storage.results import CaseKey, Run, case_key
-from kbench.storage.rows import clocks_locked, constants_of, evaluates
+from kbench.storage.results import CaseKey, Run, case_key, constants_of
+from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
 
 
@@ -50,7 +49,7 @@ def _measure(
         settings,
         device=first.device,
         cases=(first.case,),
-        overrides=case_selection.set_by_hand(problem, first.case, _constants(first)),
+        overrides=case_selection.set_by_hand(problem, first.case, constants_of(first.overrides)),
         processes=processes,
         max_processes=processes,
         mode=first.mode,
@@ -74,11 +73,3 @@ def locked_clock_mhz(row: ResultRow) -> int | None:
     """Return the clock that was locked while a row was measured; the second measurement locks it again."""
     mhz = clocks_locked(row).rpartition("_")[2]
     return int(mhz) if re.fullmatch(r"[0-9]{1,6}", mhz) else None
-
-
-def _constants(row: ResultRow) -> dict[str, Any]:
-    found = constants_of(row.overrides)
-    if found is None:
-        what = f"the constants of {row.problem}/{row.solution}/{row.case} are not a JSON object: {row.overrides[:40]}"
-        raise ResultsError(what, "gate without `--confirm`, or measure again")
-    return found

@@ -114,19 +114,28 @@ class Arena:
 
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
         """Put fresh arguments for a slot where no worker sees them, until `reveal`."""
-        if self._staging is None:
-            self._staging = staging = self._block.bytes.new_zeros(self.input_bytes(self.queue))
-            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
+        self.stage_again()
         for leaf, place in zip(tensors(arguments), self._staged[slot], strict=True):
             place.copy_(leaf)
         if self.lends:
             self._prints = [elements.fingerprint(place) for place in self._staged[slot]]
 
+    def stage_again(self) -> None:
+        """Stage what the slots hold, unless something is staged: then `reveal` can be timed alone."""
+        if self._staging is None:
+            self._staging = staging = self._block.bytes[: self.input_bytes(self.queue)].clone()
+            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
+
     def reveal(self, slots: int) -> None:
-        """Show the worker the staged inputs of the first `slots` slots, in one step; once more, to time that alone."""
+        """Show the worker the staged inputs of the first `slots` slots, in one step.
+
+        Large inputs are not kept aside after that, because checking the results needs the room.
+        """
         end = self.input_bytes(slots)
         if self._staging is not None:
             self._block.bytes[:end].copy_(self._staging[:end])
+        if self.lends:
+            self._staging, self._staged = None, []
 
     def input_bytes(self, slots: int) -> int:
         """Return the size of the inputs of the first `slots` slots."""

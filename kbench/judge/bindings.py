@@ -14,8 +14,7 @@ from kbench.judge.state import JudgeState
 from kbench.judge.why import explain
 
 HARMLESS = {
-    *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),
-    *(Status.WRONG_TYPE, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
+    *(Status.WRONG_VALUE, Status.WRONG_OUTPUT, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
 }
 """Failures that do no harm to the process or its device context."""
 

@@ -245,7 +245,7 @@ class Candidate(WorkerLink):
         if asked is not None and asked.parameters and self.weights == "seed":
             reason = "parameters match the reference's by seed only, so their gradients have no names: use its names"
             # After calls at another shape, it is a lack of this one.
-            raise RefusalError(Status.WRONG_STRUCTURE if self.calls else Status.NOT_VERIFIED, reason, self.log)
+            raise RefusalError(Status.WRONG_OUTPUT if self.calls else Status.NOT_VERIFIED, reason, self.log)
         if asked is None:
             return None
         return asdict(

@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
+from kbench.core.forecast import steps_take_most
 from kbench.core.model import Status
 from kbench.core.values import MAX_BOUNDARY_SHARE, Ratios, Ruling, may_be_chance, rule, rule_all
 from kbench.devices.backend import backend

@@ -246,7 +246,7 @@ def check_description(
     if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
         raise WireError("a description of outputs has six fields per output")
     if len(described) != len(expected.leaves):
-        return Status.WRONG_STRUCTURE, _counted([str(leaf[0]) for leaf in described], expected)[:LONGEST_REASON]
+        return Status.WRONG_OUTPUT, _counted([str(leaf[0]) for leaf in described], expected)[:LONGEST_REASON]
     for description, (path, want) in zip(described, expected.leaves, strict=True):
         if (found := _check_leaf(description, path, want, device)) is not None:
             status, text = found
@@ -272,7 +272,7 @@ def _counted(given: Sequence[str], expected: Expected) -> str:
 def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tuple[Status, str] | None:
     where, kind, dtype, shape, place, _aliased = description
     if where != path:
-        return Status.WRONG_STRUCTURE, f"an output at `{where}`, expected `{path}`"
+        return Status.WRONG_OUTPUT, f"an output at `{where}`, expected `{path}`"
     if not hasattr(want, "untyped_storage"):
         fraction = isinstance(want, float | complex) and _is_number(dtype, want)
         if kind == type(want).__name__ and (fraction or dtype == as_text(want)):
@@ -280,15 +280,15 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
         if kind != type(want).__name__:
             shown = f"a tensor of {dtype}" if kind == "tensor" else f"{dtype} ({kind})"
             wanted = "None" if want is None else f"{want!r} ({type(want).__name__})"
-            return Status.WRONG_TYPE, f"{path} is {shown}, expected {wanted}"
+            return Status.WRONG_OUTPUT, f"{path} is {shown}, expected {wanted}"
         return Status.WRONG_VALUE, f"{path} is {dtype}, expected {want!r}"
     faults = (
-        (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain torch.Tensor"),
-        (shape != list(want.shape), Status.WRONG_SHAPE, f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),
-        (dtype != str(want.dtype), Status.WRONG_DTYPE, f"has dtype {dtype}, expected {want.dtype}"),
-        (place != device, Status.WRONG_DEVICE, f"is on {place}, expected {device}"),
+        (kind != "tensor", f"is a {kind}, expected a plain torch.Tensor"),
+        (shape != list(want.shape), f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),
+        (dtype != str(want.dtype), f"has dtype {dtype}, expected {want.dtype}"),
+        (place != device, f"is on {place}, expected {device}"),
     )
-    return next(((status, f"{path} {text}") for wrong, status, text in faults if wrong), None)
+    return next(((Status.WRONG_OUTPUT, f"{path} {text}") for wrong, text in faults if wrong), None)
 
 
 def scalar_outputs(described: Any, expected: Expected) -> tuple[Any, ...]:

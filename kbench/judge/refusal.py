@@ -79,8 +79,7 @@ class WrongError(RefusalError):
 def default_dtype(refusal: RefusalError) -> str:
     """Return advice for a refusal about dtypes, if the problem has set torch's default dtype; else an empty text."""
     default = torch.get_default_dtype()
-    about = refusal.status is Status.WRONG_DTYPE or DTYPE_WORDS.search(refusal.reason)
-    if default is torch.float32 or not about:
+    if default is torch.float32 or not DTYPE_WORDS.search(refusal.reason):
         return ""
     return (
         f"; the problem sets torch's default dtype to {default}, and a solution has a process of its own, where it is "

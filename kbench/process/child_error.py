@@ -84,7 +84,7 @@ def classify(stage: str, kind: str, message: str) -> Status:
         return Status.BUILD_FAILED
     if LAUNCH_FAILED.search(f"{kind} {message}"):
         return Status.LAUNCH_FAILED
-    by_stage = {"import": Status.IMPORT_FAILED, "init": Status.INIT_FAILED, "output": Status.WRONG_STRUCTURE}
+    by_stage = {"import": Status.IMPORT_FAILED, "init": Status.INIT_FAILED, "output": Status.WRONG_OUTPUT}
     return by_stage.get(stage, Status.RAISED)
 
 

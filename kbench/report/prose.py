@@ -4,12 +4,11 @@ import re
 import textwrap
 
 LEAST_WIDTH = 32
-"""Least width of a text column of a table, and of a sentence; with less room the text goes below its row."""
-LEAST_ROOM = 40
+"""Least width of a text column of a table; with less room the text goes below its row."""
 NARROWEST = 40
 """Narrower terminals break lines themselves."""
-LEAST_BLANKS = 4
-"""A cell with fewer blanks is a name or a number and is not broken."""
+CELLS = " " * 4
+"""Indent of what does not fit in a line of cells, which have two blanks between them."""
 
 _KEPT = re.compile(r"`[^`\n]*`|\d (?:%|[mµn]?s|[kKMGT]?i?B)(?!\w)|± \S")
 _LABEL = re.compile(r"\w+: ")
@@ -35,11 +34,7 @@ def broken(text: str, width: int, *, start: str = "", indent: str = "") -> list[
 
 
 def fit(text: str, width: int) -> str:
-    """Break the long lines of a text for a terminal.
-
-    A line of cells (two blanks between them) keeps its cells; a sentence behind them is broken below its beginning.
-    Tables have been fitted before, and lines of logs (`| ...`) keep the columns that a compiler marks.
-    """
+    """Break the long lines of a text for a terminal; lines of logs (`| ...`) keep the columns that a compiler marks."""
     if width < NARROWEST:
         return text
     return "\n".join(fitted for line in text.split("\n") for fitted in _fit_line(line, width))
@@ -47,28 +42,8 @@ def fit(text: str, width: int) -> str:
 
 def _fit_line(line: str, width: int) -> list[str]:
     bare = line.lstrip(" ")
-    indent = line[: len(line) - len(bare)]
     if len(line) <= width or bare.startswith("|"):
         return [line]
-    cells = re.split(r"( {2,})", bare)
-    if len(cells) == 1:
-        return broken(bare, width, start=indent, indent=indent + ("  " if _LABEL.match(bare) else ""))
-    first = next((i for i in range(2, len(cells), 2) if _is_sentence(cells[i])), None)
-    if first is None:
-        return [line]
-    head, texts = indent + "".join(cells[:first]), [cells[first]]
-    for gap, cell in zip(cells[first + 1 :: 2], cells[first + 2 :: 2], strict=True):
-        if _is_sentence(cell):
-            texts.append(cell)
-        else:
-            texts[-1] += gap + cell
-    below = width - len(head) < LEAST_ROOM
-    lines = [head.rstrip()] if below else []
-    hanging = indent + "    " if below else " " * len(head)
-    for text in texts:
-        lines += broken(text, width, start=hanging if lines else head, indent=hanging)
-    return lines
-
-
-def _is_sentence(cell: str) -> bool:
-    return len(cell) > LEAST_WIDTH and cell.count(" ") >= LEAST_BLANKS
+    indent = line[: len(line) - len(bare)]
+    hanging = CELLS if "  " in bare else "  " if _LABEL.match(bare) else ""
+    return broken(bare, width, start=indent, indent=indent + hanging)

@@ -20,8 +20,8 @@ from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.results import Run
-from kbench.storage.rows import constants_of, evaluates
+from kbench.storage.results import Run, constants_of
+from kbench.storage.rows import evaluates
 from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
 
@@ -154,7 +154,7 @@ def set_options(problem: str, case: str, overrides: str, settings: Settings) -> 
     """Return `--set NAME=VALUE` for the constants that the case does not set; empty if the problem is not available."""
     try:
         entry = registry.find_problem(problem, settings)
-        by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides) or {})
+        by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides))
     except (KbenchError, OSError):
         return []
     return [word for name, value in by_hand.items() for word in ("--set", f"{name}={text_of(value)}")]

@@ -11,7 +11,7 @@ from kbench.core.timed import BACKWARD, FORWARD
 from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
+from kbench.report.summary import HOST_BOUND, ONE_PROCESS, CaseSummary, RunSummary
 from kbench.report.table import one_line
 from kbench.report.units import TimeUnit
 from kbench.storage.runfiles import LATEST
@@ -21,6 +21,8 @@ WORST_FIRST = (
     *("interference", "attestation_weak", "throttled", "unstable"),
 )
 """Flags by how much they change the use of a result; others come last."""
+IMPRECISE = "imprecise"
+"""A finding of this code says all that the flag does, and what to type."""
 MOST_CONSTANTS = 3
 """Cases whose constants stand above a result; `-v`, `--json` and `kbench list --cases` have all."""
 MOST_NAMED = 5
@@ -73,7 +75,7 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
         if not walls_apart:
             time += f", wall {cells['wall']}" if HOST_BOUND in case.flags and case.wall_ns is not None else ""
             # most code does not call a reference as a graph
-            is_replayed = "reference_replayed" in case.flags and case.ref_wall_ns is not None
+            is_replayed = "replayed" in case.flags and case.ref_wall_ns is not None
             reference += f", wall {cells['reference_wall']}" if is_replayed else ""
         problem = {"problem": case.problem} if several else {}
         rows.append(
@@ -160,6 +162,7 @@ class Note:
 
     kind: str
     text: str
+    code: str = ""
 
     @property
     def line(self) -> str:
@@ -172,35 +175,49 @@ def notes_of_run(run: RunSummary, verbosity: int = 0) -> list[Note]:
     if verbosity > 0:
         found: dict[Note, list[tuple[str, str]]] = {}
         for case, name in zip(run.cases, run.names, strict=True):
-            for note in notes_of_case(case, with_lacks=True):
+            for note in _notes_of_case(case):
                 found.setdefault(note, []).append((name, case.case))
-        lines = [replace(note, text=f"{_where(cases, None)}: {note.text}") for note, cases in found.items()]
+        lines = [replace(one, text=f"{_where(cases, None)}: {one.text} [{one.code}]") for one, cases in found.items()]
         return lines + _hints(run)
     return _warnings(run) + ([] if run.failing else _hints(run)[:1])
 
 
-def _hints(run: RunSummary) -> list[Note]:
-    return [Note(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in _advice(run, run.cases).items()]
+def _notes_of_case(case: CaseSummary) -> list[Note]:
+    """Return the findings and flags of a case, but for the finding that is the failure itself."""
+    findings = [
+        Note(kind=finding.kind.value, code=finding.code, text=one_line(finding.message))
+        for finding in case.findings
+        if case.passed or not finding.fatal or finding.kind is FindingKind.LEVEL
+    ]
+    elsewhere = {HOST_BOUND, ONE_PROCESS, *(IMPRECISE for finding in case.findings if finding.code == IMPRECISE)}
+    flags = sorted((flag for flag in case.flags if flag not in elsewhere), key=_rank)
+    return findings + [Note(kind="warning", code=flag, text=flag_text(flag)) for flag in flags]
+
+
+def warnings_of(case: CaseSummary) -> dict[str, Note]:
+    """Return by code what changes the use of a result: neither a note, nor what its level's column names."""
+    return {one.code: one for one in _notes_of_case(case) if one.kind != "note" and one.code not in case.lacks}
 
 
 def _warnings(run: RunSummary) -> list[Note]:
     """Say the worst of each solution in words and the rest by code; solutions with the same worst share a line."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    found: dict[str, list[Note]] = {}
     for case, name in zip(run.cases, run.names, strict=True):
-        found.setdefault(name, []).extend(dict(_warned(case)).items())
-    alike: dict[tuple[str, str], list[str]] = {}
+        found.setdefault(name, []).extend(warnings_of(case).values())
+    alike: dict[Note, list[str]] = {}
     for name, warned in found.items():
         if warned:
-            alike.setdefault(min(warned, key=lambda one: _rank(one[0])), []).append(name)
+            alike.setdefault(min(warned, key=lambda one: _rank(one.code)), []).append(name)
     lines = []
-    for (code, text), names in alike.items():
-        counts = Counter(other for name in names for other, _ in found[name])
+    for worst, names in alike.items():
+        counts = Counter(other.code for name in names for other in found[name])
         of = sum(name in names for name in run.names)
-        count = counts.pop(code)
-        first = f"{code}, {count} of {of} results" if of > 1 else code
+        count = counts.pop(worst.code)
+        first = f"{worst.code}, {count} of {of} results" if of > 1 else worst.code
         more = [f"{other} ({count})" if of > 1 else other for other, count in counts.most_common()]
         also = f"; also {', '.join(more)}" if more else ""
-        lines.append(Note(kind="warning", text=f"{_joined(names, MOST_NAMED)}: {text} [{first}]{also}"))
+        text = f"{_joined(names, MOST_NAMED)}: {worst.text} [{first}]{also}"
+        lines.append(Note(kind="warning", text=text))
     return lines
 
 
@@ -208,27 +225,17 @@ def _rank(code: str) -> int:
     return WORST_FIRST.index(code) if code in WORST_FIRST else len(WORST_FIRST)
 
 
-def _warned(case: CaseSummary) -> list[tuple[str, str]]:
-    """Return codes and texts of what changes the use of a result, the worst first."""
-    findings = [
-        (finding.code, one_line(finding.message))
-        for finding in case.findings
-        if finding.kind is not FindingKind.NOTE and finding.code not in case.lacks and not finding.fatal
-    ]
-    return [*findings, *((flag, flag_text(flag)) for flag in sorted(case.warnings, key=_rank))]
-
-
-def _advice(run: RunSummary, cases: Sequence[CaseSummary]) -> dict[str, list[str]]:
-    """Return what to do about the codes of these cases, with the codes, but for those of a failure itself."""
-    advised: dict[str, list[str]] = {}
-    for case in cases:
-        failure = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
-        codes = [code for code in case.advice if code not in failure]
-        for code in (code for code in codes if CAUSES.get(code, frozenset()).isdisjoint(codes)):
+def _hints(run: RunSummary) -> list[Note]:
+    """Say once what to do about the warnings, with their codes; a finding `imprecise` says it itself."""
+    advised: dict[str, dict[str, None]] = {}
+    for case in run.cases:
+        found = warnings_of(case)
+        for code, one in found.items():
             known = explain(code)
-            named = advised.setdefault(_typed(known.fix, run), []) if known is not None else []
-            named += [code] if code not in named else []
-    return advised
+            is_said = one.kind != "warning" and code == IMPRECISE
+            if known is not None and not is_said and CAUSES.get(code, frozenset()).isdisjoint(found):
+                advised.setdefault(_typed(known.fix, run), {})[code] = None
+    return [Note(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in advised.items()]
 
 
 def _typed(fix: str, run: RunSummary) -> str:
@@ -236,22 +243,6 @@ def _typed(fix: str, run: RunSummary) -> str:
     if run.csv_path is None and run.typed == LATEST:
         fix = fix.partition(f"; `kbench report {LATEST}")[0].rstrip(".") + "."
     return fix.replace(LATEST, run.typed)
-
-
-def notes_of_case(case: CaseSummary, *, with_lacks: bool = False) -> list[Note]:
-    """Return the findings and flags of a case, `with_lacks` also those that its level's column names."""
-    found = []
-    for finding in case.findings:
-        if finding.fatal and not case.passed and finding.kind is not FindingKind.LEVEL:
-            continue  # the failure itself is this finding
-        if finding.code in case.lacks and not finding.fatal and not with_lacks:
-            continue
-        found.append(Note(kind=finding.kind.value, text=f"{one_line(finding.message)} [{finding.code}]"))
-    by_advice: dict[str, list[str]] = {}
-    for flag in case.warnings:
-        known = explain(flag)
-        by_advice.setdefault(known.fix if known is not None else flag, []).append(f"{flag_text(flag)} [{flag}]")
-    return found + [Note(kind="warning", text="; ".join(texts)) for texts in by_advice.values()]
 
 
 def _where(cases: Sequence[tuple[str, str]], most: int | None) -> str:

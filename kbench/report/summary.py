@@ -9,21 +9,18 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
-from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
+from kbench.core.model import Correctness, Environment, Failed, Finding, Passed, Peaks, ResultRow, Status
 from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios, weighted_mean
 from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.report import units
-from kbench.storage.results import CaseKey
-from kbench.storage.rows import constants_of
+from kbench.storage.results import CaseKey, constants_of
 from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 """Not a warning: the wall time is printed beside the device time."""
 ONE_PROCESS = "one_process"
 """Not a warning: the heading says it."""
-IMPRECISE = "imprecise"
-"""The finding says all that the flag does, and what to type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,24 +130,6 @@ class CaseSummary:
         if not self.alone or self.speedup is None or self.noise is None:
             return self.speedup_low, self.speedup_high
         return self.speedup * (1 - self.noise), self.speedup * (1 + self.noise)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The flags that are warnings, and that neither a finding nor the heading expresses better."""
-        elsewhere = {HOST_BOUND, ONE_PROCESS, *(IMPRECISE for finding in self.findings if finding.code == IMPRECISE)}
-        return tuple(flag for flag in self.flags if flag not in elsewhere)
-
-    @property
-    def advice(self) -> tuple[str, ...]:
-        """Codes that `kbench explain` knows and that a reader of this result should see, worst first."""
-        codes = [] if self.passed else [self.status.value]
-        codes += [
-            finding.code
-            for finding in self.findings
-            if finding.fatal or (finding.kind is not FindingKind.NOTE and finding.code not in self.lacks)
-        ]
-        codes = [code for code in codes if code != IMPRECISE]  # such a finding says what to type
-        return tuple(dict.fromkeys((*codes, *self.warnings)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +250,7 @@ class RunSummary:
 
 def constants_in(overrides: str) -> str:
     """Write the constants of a row or measurement, which are JSON; empty if there are none."""
-    return constants_text(constants_of(overrides) or {})
+    return constants_text(constants_of(overrides))
 
 
 def constants_text(constants: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ also after a crash. A row holds the hash of its sample lines: an edited or mixed
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -54,9 +55,24 @@ def require_ranges(path: Path, number: int, values: Mapping[str, Any], ranges: R
             raise csvfile.refuse(path, f"has {str(value)[:40]} as `{column}` in line {number}")
 
 
+def constants_of(overrides: str) -> dict[str, Any]:
+    """Read the constants of a row. Raises ValueError or TypeError unless they are a JSON object."""
+    try:
+        found = json.loads(overrides)
+    except RecursionError as error:
+        raise ValueError("too deep") from error
+    if not isinstance(found, dict):
+        raise TypeError("no object")
+    return found
+
+
 def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
-    """Check one row: ranges, level and codes, lengths. Raises ResultsError naming line and column."""
+    """Check one row: ranges, constants, level and codes, lengths. Raises ResultsError naming line and column."""
     require_ranges(path, number, values, ROW_RANGES)
+    try:
+        constants_of(values["overrides"])
+    except (ValueError, TypeError):
+        raise csvfile.refuse(path, f"has no JSON object as `overrides` in line {number}") from None
     for level, codes in (("level", "lacks"), ("required_level", "accepted")):
         word = unknown_word(values[level], values[codes])
         if word is not None:

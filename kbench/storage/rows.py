@@ -1,6 +1,5 @@
 """The figures of rows of a results file: from samples, over processes, and against what the samples say."""
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
@@ -9,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kbench.core.model import Finding, ResultRow, Sample, Timing
+from kbench.core.model import ResultRow, Sample, Timing
 from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timings_interval
 
 CLOCKS_LOCKED = "clocks_locked"
 """Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
-EVAL_ASKED = Finding.note("eval_asked", "both sides ran in eval mode, as `--eval` asks")
+EVAL_MODE = "eval_mode"
+"""Code of the finding that both sides ran in eval mode."""
 
 
 def clocks_locked(row: ResultRow) -> str:
@@ -23,17 +23,8 @@ def clocks_locked(row: ResultRow) -> str:
 
 
 def evaluates(row: ResultRow) -> bool:
-    """Return whether both sides ran in eval mode because `--eval` asked for it."""
-    return EVAL_ASKED.code in row.findings.split()
-
-
-def constants_of(overrides: str) -> dict[str, Any] | None:
-    """Read the constants of a row; None unless they are a JSON object, since the file may come from another author."""
-    try:
-        found = json.loads(overrides)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    """Return whether both sides ran in eval mode."""
+    return EVAL_MODE in row.findings.split()
 
 
 def timed_by(row: ResultRow) -> str:

@@ -168,13 +168,6 @@ def test_a_copy_that_cannot_be_made_is_an_error(tmp_path) -> None:
         entry.copy_to(tmp_path / "file" / "copy")
 
 
-def test_a_broken_record_is_no_rehearsal(tmp_path) -> None:
-    entry = CacheEntry(folder=tmp_path)
-    for text in ("", "[]", "{}", '{"rehearsed":'):
-        (tmp_path / "built.json").write_text(text)
-        assert entry.rehearsed() == set()
-
-
 # --- what needs a compiler -----------------------------------------------------
 
 

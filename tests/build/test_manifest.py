@@ -159,25 +159,6 @@ def test_a_damaged_record_is_none(tmp_path, text):
     assert len(json.loads(kept.read_text())["manifests"]) == 1
 
 
-def test_the_number_of_manifests_of_one_wrapper_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(manifest, "MAX_KNOWN", 3)
-    path = lay_out(tmp_path / "one")
-    for number in range(5):
-        (path.parent / "helper.py").write_text(f"x = {number}\n")
-        manifest.record(path, "", observed(path.parent, "helper.py"), [])
-    (kept,) = (tmp_path / "cache" / manifest.FOLDER).iterdir()
-    assert len(json.loads(kept.read_text())["manifests"]) == 3
-    assert set(manifest.current(path).files) == {"helper.py"}
-
-
-def test_without_a_cache_folder_nothing_is_kept_and_nothing_fails(tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "file" / "below"))
-    path = lay_out(tmp_path / "one")
-    assert manifest.record(path, "", observed(path.parent), []).files
-    assert manifest.current(path) == manifest.NOTHING
-
-
 def test_a_lost_file_is_said(tmp_path):
     assert manifest.identity(tmp_path / "gone.py") == ""
     with pytest.raises(OSError, match="cannot be read"):

@@ -63,17 +63,11 @@ KINDS = ("files", "folders")
         ("import beside", {"beside.py"}),
         ("import pack", {"pack/__init__.py", "pack/inner.py"}),
         ("(here / 'csrc' / 'k.cpp').read_text()", {"csrc/k.cpp"}),
-        ("open(os.path.join(here, 'pack', '..', 'csrc', 'k.cpp')).read()", {"csrc/k.cpp"}),
-        ("open(bytes(here / 'csrc' / 'k.cpp')).read()", {"csrc/k.cpp"}),
-        ("os.close(os.open(here / 'csrc' / 'k.cpp', os.O_RDONLY))", {"csrc/k.cpp"}),
+        ("os.close(os.open(bytes(here / 'pack' / '..' / 'csrc' / 'k.cpp'), os.O_RDONLY))", {"csrc/k.cpp"}),
         ("os.chdir(here); open('list.json').read()", {"list.json"}),
-        (
-            "import json\nfor name in json.load(open(here / 'list.json')): open(here / name)",
-            {"list.json", "csrc/k.cpp"},
-        ),
         ("try: open(here / 'tuned.json')\nexcept OSError: pass", {"tuned.json"}),
         ("open(here / 'made', 'w').write('1'); open(here / 'made').read()", set()),
-        ("import json, torch.version", set()),
+        ("import json, numpy.version", set()),
         ("open('/proc/self/maps').read(); open('/dev/null').read()", set()),
         ("open(here.parent / 'scratch' / 'x', 'w').close(); open(here.parent / 'scratch' / 'x')", set()),
     ],
@@ -88,7 +82,6 @@ def test_what_is_read(tmp_path, code, files):
     ("code", "folders"),
     [
         ("os.listdir(here / 'csrc')", {"csrc"}),
-        ("sorted((here / 'csrc').glob('*.cpp'))", {"csrc"}),
         ("import glob; glob.glob(str(here / 'csrc' / '*'))", {"csrc"}),
         ("list(os.scandir(here / 'csrc'))", {"csrc"}),
         ("import beside, pack", set()),
@@ -103,8 +96,6 @@ def test_what_is_listed(tmp_path, code, folders):
     [
         ("subprocess.run(['true', 'csrc/k.cpp'], cwd=here)", {"csrc/k.cpp", "csrc/tile.h"}),
         ("subprocess.run(['true', f'-I{here}/include'])", {"include/deep.h"}),
-        ("subprocess.run(['true', '-include', f'{here}/include/deep.h'])", {"include/deep.h"}),
-        ("subprocess.run(f'true {here}/csrc/k.cpp', shell=True)", {"csrc/k.cpp", "csrc/tile.h"}),
         ("os.system(f'true {here}/csrc/k.cpp')", {"csrc/k.cpp", "csrc/tile.h"}),
         ("os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ), 0)", set()),
         ("os.fork() or os._exit(0); os.wait()", set()),
@@ -112,13 +103,18 @@ def test_what_is_listed(tmp_path, code, folders):
         ("import ctypes; ctypes.CDLL(None).system(b'true')", set()),
     ],
 )
-@pytest.mark.parametrize("may_start", [True, False])
-def test_what_is_started(tmp_path, code, named, may_start):
-    found = observe(tmp_path / "own", code, may_start=may_start)
+def test_what_is_started(tmp_path, code, named):
+    found = observe(tmp_path / "own", code, may_start=False)
     assert found["started"], "the kernel counts the children that no audit event names"
     assert named <= found["files"]
     silent = "ctypes" in code or "multiprocessing" in code
-    assert bool(found.get("needs")) == (not may_start and not silent)
+    assert bool(found.get("needs")) != silent
+
+
+def test_what_may_be_started_is_no_need(tmp_path):
+    found = observe(tmp_path / "own", "subprocess.run(['true'])")
+    assert found["started"]
+    assert not found.get("needs")
 
 
 def test_a_denied_call_is_a_need_whoever_made_it(tmp_path):

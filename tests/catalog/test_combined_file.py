@@ -10,6 +10,7 @@ from verdicts import verdicts
 
 from kbench.catalog import problem, registry
 from kbench.catalog.combined_file import holds_a_solution, problem_part
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Outcome, Passed
 from kbench.storage.settings import Settings
 
@@ -110,7 +111,8 @@ def test_the_judge_runs_nothing_of_the_solution(tmp_path):
 def outcome_of(solution: str | Path, problem: Path) -> Outcome:
     task = registry.find_problem(problem, Settings())
     entry = registry.find_solution(task, solution, Settings())
-    return verdicts(task, [entry], results_dir=problem.parent / "results")[entry.name].outcome
+    judged = verdicts(task, [entry], level=Level.TASK, results_dir=problem.parent / "results")
+    return judged[entry.name].outcome
 
 
 @pytest.mark.slow

@@ -259,15 +259,6 @@ def test_a_broken_file_stays_in_the_listing_and_says_so(tmp_path):
     assert [(e.name, e.summary) for e in mine] == [("broken", "unusable: line 1: invalid syntax")]
 
 
-def test_completion_parses_nothing(tmp_path):
-    write(tmp_path / "broken.py", "def f(:\n")
-    write(tmp_path / "broken" / "also.py", "def f(:\n")
-    settings = Settings(paths=(tmp_path,))
-    assert "broken" in places.problem_names(settings)
-    assert places.solution_names("broken", settings)[0] == "also"
-    assert places.solution_names("unheard-of", settings) == tuple(places.BUILTINS)
-
-
 def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
     text = (
         "import torch\nbatch = 16\nwide = batch * 2**10 // 3\nshape = (batch, [wide, -1.5], {'k': None})\n"
@@ -342,10 +333,10 @@ def test_what_is_folded_is_bounded(tmp_path, text, constants):
 
 
 def test_many_constants_are_folded_in_no_time(tmp_path):
-    text = "".join(f"a{n} = {n}\n" for n in range(50_000)) + "DEVICES = 'cpu'\n"
+    text = "".join(f"a{n} = {n}\n" for n in range(10_000)) + "DEVICES = 'cpu'\n"
     parsed = source.parse(write(tmp_path / "c.py", text))
     assert parsed.devices == ("cpu",)
-    assert len(parsed.constants()) == 50_000
+    assert len(parsed.constants()) == 10_000
 
 
 UNUSABLE = {

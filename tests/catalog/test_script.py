@@ -251,8 +251,3 @@ def test_no_installed_package_finds_a_candidate_or_any_neighbour(tmp_path, calle
     finally:
         script.leave()
         sys.path.remove(str(tmp_path / "installed"))
-
-
-def test_the_files_folder_is_the_first_of_the_path(tmp_path):
-    path = write(tmp_path, above="import sys", value="sys.path[0]")
-    assert value(path) == str(tmp_path)

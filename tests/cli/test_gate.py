@@ -70,15 +70,14 @@ def test_machine_formats(kbench, regressed, golden):
 
 def test_junit_annotations_and_summary(kbench, regressed, golden, monkeypatch, tmp_path):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
-    Path("summary.md").write_text("before\n")
-    done = kbench("gate", "pr-42", "--github", "--junit", "out/gate.xml", "--summary", "summary.md")
+    Path("step.md").write_text("before\n")
+    done = kbench("gate", "pr-42", "--github", "--junit", "out/gate.xml")
     assert done.code == 1
     golden("gate_annotations.txt", done.err.rstrip("\n"))
     golden("gate_junit.xml", Path("out/gate.xml").read_text().rstrip("\n"))
     suite = Xml.parse("out/gate.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("5", "2")
-    assert Path("step.md").read_text().startswith("### GATE FAILED")
-    assert Path("summary.md").read_text() == "before\n" + Path("step.md").read_text(), "it is appended"
+    assert Path("step.md").read_text().startswith("before\n### GATE FAILED"), "it is appended"
 
 
 def test_a_margin_forgives_and_an_override_forgives_one_case(kbench, regressed, tmp_path):

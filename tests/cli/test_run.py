@@ -165,7 +165,7 @@ def test_wall_time_stands_beside_device_time_where_the_host_binds(kbench, fake_r
 
 
 def test_wall_time_stands_beside_that_of_a_reference_which_is_timed_as_a_graph(kbench, fake_run):
-    replayed = {"flags": "reference_replayed", "wall_ns": 530_000, "ref_wall_ns": 2_700_000}
+    replayed = {"flags": "replayed", "wall_ns": 530_000, "ref_wall_ns": 2_700_000}
     fake_run(*fakes.events(fakes.passed(**replayed), fakes.passed(case="ragged")))
     text = kbench("run", "group_norm", "eager").out
     assert "611.0, wall 2,700" in text

@@ -135,6 +135,15 @@ def test_all_supervisors_judge_and_every_unit_is_written_once() -> None:
     assert stage.cluster.reason == ""
 
 
+def test_where_no_cluster_answers_it_says_how_to_start_one() -> None:
+    with (
+        pytest.raises(MachineError, match=r"no Ray cluster answers at 127\.0\.0\.1:1: ") as refused,
+        executor.connected("127.0.0.1:1", "cpu"),
+    ):
+        pass
+    assert "ray start --head" in refused.value.hint
+
+
 def test_units_that_are_known_are_not_judged_again() -> None:
     stage = Stage({})
     stage.run(TASKS[0], known={"k1": (passed(timed=False),)})

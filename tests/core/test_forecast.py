@@ -2,7 +2,7 @@
 
 import pytest
 
-from kbench.core.forecast import Forecast, large_forecasts
+from kbench.core.forecast import Forecast, large_forecasts, steps_take_most
 
 GB = 10**9
 FULL = Forecast(device="cpu", case="full", call_bytes=7 * GB)
@@ -25,3 +25,16 @@ EXAMPLES = [
 )
 def test_what_is_told(chosen, small, expected):
     assert large_forecasts(chosen, small) == expected
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("between_bytes", "memory_bytes", "expected"),
+    [(11 * GIB, 80 * GIB, True), (10 * GIB, 80 * GIB, False), (11 * GIB, None, False)],
+)
+def test_steps_take_most_of_a_device_when_four_calls_together_need_more_than_half(
+    between_bytes: int, memory_bytes: int | None, expected: bool
+) -> None:
+    assert steps_take_most(between_bytes, memory_bytes) is expected

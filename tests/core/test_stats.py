@@ -167,7 +167,7 @@ def test_timings_interval_over_processes() -> None:
     timings = [timing(process=p, ratio=r, wobble=0) for p, r in enumerate([0.5, 0.51, 0.49])]
     interval = stats.timings_interval(timings)
     assert interval is not None
-    assert (interval.basis, interval.processes) == ("processes", 3)
+    assert interval.processes == 3
     speedup = interval.as_speedup()
     assert speedup.low < 2.0 < speedup.high
     assert speedup.centre == pytest.approx((0.5 * 0.51 * 0.49) ** (-1 / 3), rel=1e-4)

@@ -103,7 +103,7 @@ EXAMPLES = [
     (BASE, around(0.0, l2="warm"), "not_comparable", "other_l2", "L2 treatment differs"),
     (BASE, around(0.0, device="cpu"), "not_comparable", "other_device", "device differs (cuda, cpu)"),
     (BASE, around(0.0, tf32=True), "not_comparable", "other_tf32", "TF32 setting differs"),
-    (BASE, around(0.0, evaluates=True), "not_comparable", "other_eval", "`--eval` differs"),
+    (BASE, around(0.0, evaluates=True), "not_comparable", "other_eval", "eval mode differs"),
     (
         BASE,
         around(0.0, oracle_factor=16.0),

@@ -1,7 +1,5 @@
 """Admission to a device, with real processes that wait, use it, die and leave files behind."""
 
-import contextlib
-import errno
 import itertools
 import os
 import re
@@ -230,20 +228,6 @@ def test_a_signal_that_raises_ends_a_wait(device, actor):
     assert not device.is_wanted()
 
 
-def test_a_child_that_has_a_copy_of_the_file_keeps_nothing(device, actor):
-    with device.exclusive(NOT_AT_ALL):
-        reader, writer = os.pipe()
-        if (child := os.fork()) == 0:
-            with contextlib.suppress(BaseException):
-                os.read(reader, 1)
-            os._exit(0)
-    assert actor("other").ask("time") == "time", "although the child lives"
-    os.write(writer, b".")
-    assert os.waitpid(child, 0)[1] == 0
-    os.close(reader)
-    os.close(writer)
-
-
 # What others leave behind, and what the machine does.
 
 
@@ -253,15 +237,6 @@ def test_a_holder_s_name_is_cleaned(device, actor, name, shown):
     holder = busy(device.shared)
     assert holder.startswith(shown or "another kbench process, for ")
     assert len(holder) < 140
-
-
-def test_without_room_for_a_name_the_lock_holds_all_the_same(device, actor, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "no space left")
-
-    monkeypatch.setattr(admission.os, "pwrite", full)
-    with device.exclusive(NOT_AT_ALL):
-        assert actor("other").ask("verify").startswith("waits for another kbench process")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\x00\x1b[31m" * 1000])
@@ -303,19 +278,6 @@ def test_a_link_in_place_of_a_file_is_the_machine_s_fault(device, folder, target
     with pytest.raises(MachineError, match="cannot be used"):
         device.shared().__enter__()
     assert not device.is_in_use()
-
-
-@pytest.mark.parametrize(
-    ("number", "hint"), [(errno.ENOSPC, "df -i"), (errno.EROFS, "ls -ld"), (errno.EACCES, "chmod")]
-)
-def test_a_folder_that_takes_no_files_is_the_machine_s_fault(device, monkeypatch, number, hint):
-    def fail(*_):
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(admission.io, "FileIO", fail)
-    with pytest.raises(MachineError, match=os.strerror(number)) as caught:
-        device.shared().__enter__()
-    assert hint in caught.value.hint
 
 
 def test_the_locks_are_open_to_every_user(device, folder):

@@ -20,8 +20,16 @@ def used_heap(numel: int) -> None:
     del used[::2]
 
 
-@pytest.mark.parametrize("numel", [1024, 4096, 100_000, 1_000_000])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64])
+@pytest.mark.parametrize(
+    ("numel", "dtype"),
+    [
+        (1024, torch.float16),
+        (1024, torch.complex64),
+        (100_000, torch.bfloat16),
+        (100_000, torch.float64),
+        (1_000_000, torch.float32),
+    ],
+)
 def test_allocated_memory_is_poison(numel, dtype) -> None:
     used_heap(numel)
     with Cpu().filled():
@@ -35,10 +43,6 @@ def test_memory_is_as_it_was_afterwards() -> None:
         raise ValueError("the call failed")
     larger_than_what_was_filled = torch.empty(20_000_000)
     assert not is_poison(larger_than_what_was_filled).all()
-
-
-def test_a_whole_number_is_no_poison_of_the_host() -> None:
-    assert not is_poison(torch.full((100,), -1, dtype=torch.int32)).any()
 
 
 FIRST_CALLS = """

@@ -9,7 +9,7 @@ from verdicts import verdicts, written
 from kbench.core.events import Judged
 from kbench.core.model import Failed, Passed, Status
 
-pytestmark = pytest.mark.slow(seconds=45)
+pytestmark = pytest.mark.slow(seconds=30)
 
 
 def model(body: str, *, init: str = "", takes: str = "x") -> str:
@@ -31,7 +31,6 @@ IDS = "torch.randint(0, 60, (n, 12))"
 
 GIVEN = {
     "returned": problem(f"r.add_(x); return {NORM.format('r')}, r", PAIR, takes=TAKES),
-    "silent": problem(f"r.add_(x); return {NORM.format('r')}", PAIR, takes=TAKES),
     "statistics": problem(
         "self.calls += 1; self.mean.data.mul_(0.9).add_(0.1 * x.mean(0)); return x * self.w",
         "torch.randn(n, 64)",
@@ -39,7 +38,6 @@ GIVEN = {
     ),
     "shapes": problem("return x.unsqueeze_(1) * 2 + 1", "torch.randn(n, 64)"),
     "ids": problem("return self.table[x].sum(1)", IDS, init=TABLE),
-    "embedded": problem("return nn.functional.embedding(x.view(-1), self.table)", IDS, init=TABLE),
     "labels": problem("return torch.randn(60, 8, generator=torch.manual_seed(1))[x].sum(1)", IDS),
     "rows": problem("return torch.relu(x) * 2", "torch.randn(n, 64)"),
 }
@@ -49,9 +47,8 @@ SOLUTIONS = {
     # problem/solution: (source, status at `module`, what it lacks)
     "returned/updates": (model(IN_PLACE, takes=TAKES), None, set()),
     "returned/never_updates": (model(ADDED, takes=TAKES), Status.WRONG_VALUE, set()),
-    "silent/never_updates": (model(ADDED.replace(", s", ""), takes=TAKES), Status.WRONG_VALUE, set()),
-    "silent/updates_other_rows": (
-        model(f"s = r + x; r[1:] = s[1:]; return {NORM.format('s')}", takes=TAKES),
+    "returned/updates_other_rows": (
+        model(f"s = r + x; r[1:] = s[1:]; return {NORM.format('s')}, s", takes=TAKES),
         Status.WRONG_VALUE,
         set(),
     ),
@@ -78,11 +75,6 @@ SOLUTIONS = {
     ),
     "ids/says_so": (
         model("assert x.max() < 60, 'ids below 60'; return self.table[x].sum(1)", init=TABLE),
-        None,
-        {"unseen_integers"},
-    ),
-    "embedded/a_tenth": (
-        model("return self.table[:60][x.view(-1).clamp(max=59)]", init=TABLE),
         None,
         {"unseen_integers"},
     ),

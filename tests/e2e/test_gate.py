@@ -18,7 +18,7 @@ import pytest
 import tiny_corpus
 from repositories import git, new_repository
 
-pytestmark = pytest.mark.slow(seconds=45)
+pytestmark = pytest.mark.slow(seconds=40)
 
 TIMEOUT_S = 900
 HEAD = """import time
@@ -46,7 +46,10 @@ SETTINGS = """[tool.kbench.run]
 pairs = 10
 max_processes = 3
 """
-BUSY_SETTINGS = """[tool.kbench.run]
+BUSY_SETTINGS = """[tool.kbench]
+level = "task"
+
+[tool.kbench.run]
 pairs = 4
 processes = 3
 max_processes = 3

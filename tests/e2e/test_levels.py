@@ -11,7 +11,7 @@ from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
 from kbench.storage.results import read_run
 
-pytestmark = pytest.mark.slow(seconds=28)
+pytestmark = pytest.mark.slow(seconds=20)
 
 LAYERS = "self.conv = nn.Conv2d(channels, channels, 1); self.scale = nn.Parameter(torch.randn(channels, 1, 1))"
 PLAIN = "return self.conv(x) * self.scale"
@@ -54,12 +54,6 @@ UNMATCHED = same(
 )
 SWAPPED = same(PLAIN, layers="; ".join(reversed(LAYERS.split("; "))))
 LATER_WRONG = "self.n = getattr(self, 'n', 0) + 1; y = self.conv(x) * self.scale; return y if self.n < 14 else y + 1"
-LATE_IN_ITS_PROCESS = """COUNT[0] += 1
-        return self.conv(x) * self.scale + (COUNT[0] > 44)"""
-SPOILED = "self.n = getattr(self, 'n', 0) + (not x.is_contiguous()); y = self.conv(x) * self.scale; return y + self.n"
-FOLDS = """if not hasattr(self, "is_folded"):
-            self.scale.data, self.is_folded = 2 * self.scale.data, True
-        return 0.5 * self.conv(x) * self.scale"""
 ONE_BUFFER = """kept = self.__dict__.setdefault("kept", {})
         y = kept.setdefault(x.shape, torch.empty_like(x, memory_format=torch.contiguous_format))
         return y.copy_(self.conv(x) * self.scale)"""
@@ -67,19 +61,11 @@ NUDGES = SWAPPED.replace("return", "self.scale.data *= 1.0000001; return")
 SOLUTIONS = {
     # name: (source, status at the default level, level, lacks)
     "plain": (same(PLAIN), None, "general", set()),
-    "draws_in_another_order": (SWAPPED, None, "general", set()),
     "frozen": (FROZEN, Status.BELOW_LEVEL, "task", {"frozen_weights"}),
     "unmatched": (UNMATCHED, Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
-    "folds": (same(FOLDS), Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
     "nudges": (NUDGES, Status.PARAMETER_MUTATED, "", set()),
     "contiguous_only": (
         same("return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
-        None,
-        "module",
-        {"channels_last", "strides"},
-    ),
-    "asks_for_contiguous": (
-        same("assert x.is_contiguous(), 'contiguous inputs only'; " + PLAIN),
         None,
         "module",
         {"channels_last", "strides"},
@@ -100,8 +86,6 @@ SOLUTIONS = {
     "wrong": (same("return self.conv(x)"), Status.WRONG_VALUE, "", set()),
     "remembers": (same(REMEMBERS), Status.WRONG_VALUE, "", set()),
     "wrong_later": (same(LATER_WRONG), Status.WRONG_VALUE, "", set()),
-    "late_in_its_process": (same(LATE_IN_ITS_PROCESS, head="COUNT = [0]"), Status.WRONG_VALUE, "", set()),
-    "spoiled_by_strides": (same(SPOILED), None, "module", {"channels_last", "strides"}),
 }
 
 
@@ -137,43 +121,35 @@ def test_a_value_that_is_wrong_after_some_calls_is_said_to_be_right_before(judge
     assert judged["wrong_later"].outcome.reason.count("right in its first calls, wrong after") == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "lacks"),
-    [("frozen", {"level": Level.TASK}, ""), ("unmatched", {"accept": ("unmatched_weights",)}, "unmatched_weights")],
-)
-def test_what_is_enough_passes_and_is_timed(folder: Path, name: str, options: dict, lacks: str) -> None:
+def test_what_is_accepted_passes_and_is_timed(folder: Path) -> None:
     """Every process is timed with the weights of its constructor, which never change; the row says what was asked."""
     timed = {"verify_only": False, "processes": 1, "max_processes": 1, "pairs": 4, "precision": 0.9, "save": True}
-    outcome = judge(folder, name, **timed, **options, name=name)[name].outcome
+    outcome = judge(folder, "unmatched", **timed, accept=("unmatched_weights",), name="one")["unmatched"].outcome
     assert isinstance(outcome, Passed), outcome
-    assert (outcome.level, " ".join(outcome.lacks), len(outcome.timings)) == (Level.TASK, lacks, 1)
-    (row,) = read_run(folder / f"{name}.csv").rows
-    assert (row.required_level, row.accepted, row.level) == (str(options.get("level", "module")), lacks, "task")
+    assert (outcome.level, outcome.lacks, len(outcome.timings)) == (Level.TASK, ("unmatched_weights",), 1)
+    (row,) = read_run(folder / "one.csv").rows
+    assert (row.required_level, row.accepted, row.level) == ("module", "unmatched_weights", "task")
     assert row.time_ns_median is not None
 
 
-@pytest.mark.parametrize(("case", "told"), [("default", False), ("small", True)])
-def test_a_task_is_called_trivial_by_its_own_shape_alone(tmp_path: Path, case: str, told: bool) -> None:
+def test_a_task_is_called_trivial_by_its_own_shape_alone(tmp_path: Path) -> None:
     """The other case is verified as well, and zeros would do there."""
     constants = 'n = 32\nfactor = 2.0\nCASES = {"default": {}, "small": {"n": 4, "factor": 0.0}}'
     (tmp_path / "problem.py").write_text(
         tiny_corpus.problem("x * factor", given="torch.randn(n, 64)", constants=constants)
     )
-    found = verdicts(*entries(tmp_path / "problem.py", "eager"), results_dir=tmp_path, cases=(case,))["eager"]
-    codes = {finding.code for finding in found.outcome.findings}
-    assert ("trivial_passes" in codes) is told
+    found = verdicts(*entries(tmp_path / "problem.py", "eager"), results_dir=tmp_path, cases=("default",))["eager"]
+    assert "trivial_passes" not in {finding.code for finding in found.outcome.findings}
 
 
 ANGLES = "angles = torch.outer(torch.arange(16.0), torch.exp(-torch.arange(16.0)))"
 ROTATION = tiny_corpus.problem(
     "(x * self.cos + x.roll(1, -1) * self.sin) * self.w",
     given="torch.randn(8, 16, 16)",
-    constants="weighted = WEIGHTED",
     layers=f"""{ANGLES}
         self.register_buffer("cos", angles.cos())
         self.register_buffer("sin", angles.sin())
-        self.w = nn.Parameter(torch.randn(16)) if weighted else 1.0""",
-    takes="weighted",
+        self.w = nn.Parameter(torch.randn(16))""",
 )
 TABLES = {
     "none": f"""{ANGLES}
@@ -188,18 +164,15 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_solution_may_make_a_table_of_constants_in_its_own_way(tmp_path: Path, weighted: bool) -> None:
-    (tmp_path / "problem.py").write_text(ROTATION.replace("WEIGHTED", str(weighted)))
-    tables = TABLES if weighted else {"none": TABLES["none"]}
-    for name, made in tables.items():
+def test_a_solution_may_make_a_table_of_constants_in_its_own_way(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(ROTATION)
+    for name, made in TABLES.items():
         flip = ".flip(0)" if name == "other_layout" else ""
         source = tiny_corpus.solution(
             f"return (x * self.cos{flip} + x.roll(1, -1) * self.sin{flip}) * self.w",
-            layers=f"self.w = nn.Parameter(torch.randn(16)) if weighted else 1.0\n        {made}",
-            takes="weighted",
+            layers=f"self.w = nn.Parameter(torch.randn(16))\n        {made}",
         )
         (tmp_path / f"{name}.py").write_text(source)
-    for name, one in judge(tmp_path, *tables).items():
+    for name, one in judge(tmp_path, *TABLES).items():
         assert isinstance(one.outcome, Passed), (name, one.outcome)
         assert one.outcome.level is Level.GENERAL, (name, one.outcome)

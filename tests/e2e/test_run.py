@@ -8,7 +8,6 @@ import pandas
 import pytest
 import tiny_corpus
 
-import kbench
 from kbench.catalog import registry
 from kbench.core.errors import MachineError
 from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
@@ -136,7 +135,7 @@ def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
 WRONG = {
     "ignores_scale": ("return x.tanh()", Status.BELOW_LEVEL),
     "wrong": ("return x.sin() * self.scale", Status.WRONG_VALUE),
-    "wrong_shape": ("return (x.tanh() * self.scale).unsqueeze(0)", Status.WRONG_SHAPE),
+    "wrong_shape": ("return (x.tanh() * self.scale).unsqueeze(0)", Status.WRONG_OUTPUT),
     "mutates": ("return x.tanh_() * self.scale", Status.INPUT_MUTATED),
     "raises": ("raise ValueError('mine \\ud800, \\x00 and\\nmore')", Status.RAISED),
 }
@@ -183,7 +182,7 @@ def test_structures_and_integers_are_compared_exactly(tmp_path) -> None:
             assert isinstance(outcome, Passed), outcome
             continue
         assert isinstance(outcome, Failed), name
-        assert outcome.status in {Status.WRONG_VALUE, Status.WRONG_STRUCTURE, Status.WRONG_DTYPE}, outcome.reason
+        assert outcome.status in {Status.WRONG_VALUE, Status.WRONG_OUTPUT}, outcome.reason
         assert complaint in outcome.reason, name
         assert len(outcome.reason) < 2000, name
     assert {row.solution for row in read_run(csv_of(tmp_path)).rows} == set(results)
@@ -209,34 +208,17 @@ def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
     assert "some_problem.py" in last.outcome.log
 
 
-ODD_GRADIENTS = {
-    "a float without gradients comes first": "return (x > 0).float(), torch.tanh(x) * self.scale",
-    "changed in place": "return torch.tanh_(x) * self.scale",
-    "nothing to differentiate": "return x.argsort(-1), (x * self.scale > 0)",
-}
-
-
-@pytest.mark.slow(seconds=15)
-@pytest.mark.parametrize("body", ODD_GRADIENTS.values(), ids=ODD_GRADIENTS)
-def test_gradients_of_what_has_few(tmp_path, body) -> None:
-    problem = SCALE.replace("return torch.tanh(x) * self.scale", body)
-    solutions = {"right": scaled(body)}
-    (event,) = judged(list(begin(tmp_path, problem, solutions, cases=("small+backward",), verify_only=True))).values()
-    assert isinstance(event.outcome, Passed), event.outcome
-
-
 @pytest.mark.slow(seconds=15)
 def test_every_case_of_a_run_has_the_same_identity_of_the_problem(tmp_path) -> None:
     """A judge lists folders for a worker's sandbox between two cases: the problem did not read those."""
     solutions = {"right": scaled("return torch.tanh(x) * self.scale")}
-    list(begin(tmp_path, SCALE, solutions, cases=("small",), level=Level.TASK, backward=True, max_processes=1, pairs=4))
+    list(begin(tmp_path, SCALE, solutions, cases=("small",), level=Level.TASK, backward=True, verify_only=True))
     rows = read_run(csv_of(tmp_path)).rows
     assert [(row.case, row.timed, row.status) for row in rows] == [
         ("small", "forward", "passed"),
         ("small+backward", "forward+backward", "passed"),
     ]
     assert len({row.problem_sha256 for row in rows}) == 1
-    assert all(row.speedup is not None for row in rows)
 
 
 def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
@@ -265,14 +247,6 @@ def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_pa
     assert "negative dimension -7" in event.outcome.log
 
 
-def test_containers_that_mount_one_folder_take_turns_there(tmp_path, monkeypatch) -> None:
-    queues = tmp_path / "queues"
-    monkeypatch.setenv("KBENCH_LEASES", str(queues))
-    (event,) = judged(list(begin(tmp_path, SCALE, {"one": RIGHT}, verify_only=True))).values()
-    assert isinstance(event.outcome, Passed)
-    assert any(queues.iterdir()), "the judge queued there"
-
-
 def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
     """A generator that is closed, as Ctrl-C does it: the second solution has no row, the first one's is whole."""
     events = begin(tmp_path, SCALE, {"first": RIGHT, "second": RIGHT}, verify_only=True)
@@ -283,14 +257,6 @@ def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
     (row,) = read_run(csv_of(tmp_path)).rows
     assert (row.solution, row.status) == ("first", "passed")
     assert not list(tmp_path.glob("results/.*")), "no leftovers of files that were being written"
-
-
-def test_evaluate_as_its_docstring_says(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases=("small",), verify_only=True, level="task")
-    assert isinstance(found.outcome, Passed)
-    assert found.outcome.correctness.contract_ratio <= 1
-    assert {path.name for path in tmp_path.iterdir()} <= {"cache"}, "nothing is written unless it is asked for"
 
 
 @pytest.mark.slow(seconds=6)

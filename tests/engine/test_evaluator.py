@@ -250,7 +250,8 @@ HANGS = {
     ),
     "its `Model` was not constructed within 5 s; `--import-timeout 2` gives it 10 s": PROBLEM.replace(
         "    def forward",
-        "    def __init__(self):\n        super().__init__()\n        while n == 16: pass\n\n    def forward",
+        "    def __init__(self):\n        super().__init__()\n        import time; time.sleep(60 * (n == 16))\n\n"
+        "    def forward",
     ),
 }
 
@@ -277,15 +278,6 @@ def test_examining_a_problem_that_hangs_is_given_up_too(tmp_path, lane) -> None:
     one = begin(evaluator, tmp_path, "hangs", text, options=hurried)
     assert evaluator.derive([], one.case).reason == f"the problem could not be examined: {told}"
     assert finish(evaluator, one).outcome.reason == f"the problem fails: {told}"
-
-
-def test_steps_that_go_on_are_no_hang(tmp_path, lane) -> None:
-    """Import and construction take as long as the limit of the import each: together longer."""
-    evaluator = lane
-    text = PROBLEM.replace("import torch", "import time\n\nimport torch\n\ntime.sleep(0.7)")
-    text = text.replace("def get_init_inputs():", "def get_init_inputs():\n    time.sleep(1.2)")
-    one = begin(evaluator, tmp_path, "slow", text, options=replace(CPU, limits=TimeLimits(import_s=1.0)))
-    assert evaluator.why_not(one.case, []) is None
 
 
 def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lane) -> None:

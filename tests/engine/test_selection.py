@@ -1,10 +1,8 @@
 """What a sweep is asked to judge: places, pairs, manifests and tasks."""
 
-import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from sweeping import OPTIONS, PROBLEM
@@ -12,9 +10,8 @@ from sweeping import OPTIONS, PROBLEM
 from kbench.core.errors import NothingSelectedError, UsageError
 from kbench.core.model import Status
 from kbench.devices import selection as devices
-from kbench.engine import selection
 from kbench.engine.plan import make_tasks
-from kbench.engine.selection import SolutionPair, expand, natural, owner_of, pairs, read_manifest
+from kbench.engine.selection import SolutionPair, expand, owner_of, pairs, read_manifest
 from kbench.storage.settings import Settings
 
 SOLUTION = "class ModelNew: ...\n"
@@ -42,12 +39,6 @@ def test_a_manifest_names_functions_of_files_beside_it(tmp_path) -> None:
     pairs = read_manifest("".join(line % name for name in named), "pairs.jsonl", tmp_path, tmp_path)
     beside = [f"{tmp_path}/kernels.py:a", f"{tmp_path}/fast.py"]
     assert [pair.solution for pair in pairs] == [*beside, "mykernels.ops:a", "eager"]
-
-
-def test_people_count_two_before_ten() -> None:
-    names = ["level2/1_a.py", "level1/10_a.py", "level1/2_a.py", "level10/1_a.py"]
-    order = [str(path) for path in sorted(map(Path, names), key=natural)]
-    assert order == ["level1/2_a.py", "level1/10_a.py", "level2/1_a.py", "level10/1_a.py"]
 
 
 @pytest.fixture
@@ -174,17 +165,6 @@ def test_a_wrong_line_is_named(corpus, text, match) -> None:
     assert wrong.value.hint
 
 
-def test_a_cell_that_no_csv_has_is_named(corpus) -> None:
-    with pytest.raises(UsageError, match="line 2 is not CSV"):
-        read_manifest(f"problem,solution\np,{'s' * 200_000}\n", "m.csv", corpus, corpus)
-
-
-def test_a_name_of_any_length_names_a_file(corpus) -> None:
-    text = json.dumps({"problem": "p", "name": "\U0001d400" * 80, "source": SOLUTION})
-    (found,) = read_manifest(text, "m.jsonl", corpus, corpus / "sources")
-    assert Path(found.solution).read_text() == SOLUTION
-
-
 def tasks_of(corpus: Path, found: list[SolutionPair], **options):
     return make_tasks(found, replace(OPTIONS, **options), devices.cpu(), Settings())
 
@@ -227,16 +207,6 @@ def test_solutions_that_name_each_other_have_a_verdict_each(corpus) -> None:
     tasks, notes = tasks_of(corpus, found)
     assert [(task.solution.name, task.also) for task in tasks] == [("right", ()), ("wrong", ())]
     assert notes == []
-
-
-def test_two_texts_with_one_beginning_of_a_hash_are_two_files(corpus, monkeypatch) -> None:
-    honest = hashlib.sha256
-    beginning = "0" * 12
-    fake = lambda data: SimpleNamespace(hexdigest=lambda: beginning + honest(data).hexdigest()[12:])
-    monkeypatch.setattr(selection.hashlib, "sha256", fake)
-    kept = [selection.keep_text(text, "name", corpus) for text in ("right\n", "wrong\n", "right\n", "wrong\n")]
-    assert [Path(path).read_text() for path in kept] == ["right\n", "wrong\n", "right\n", "wrong\n"]
-    assert len(set(kept)) == 2
 
 
 def test_what_cannot_be_read_is_refused_and_does_not_end_the_sweep(corpus) -> None:

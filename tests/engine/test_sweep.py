@@ -13,7 +13,7 @@ from waiting import wait_until
 from kbench.cli.output import Output
 from kbench.cli.progress import SweepProgress, shown
 from kbench.core.errors import MachineError
-from kbench.core.events import StageFinished, TimeLimits, Waiting
+from kbench.core.events import TimeLimits
 from kbench.core.model import Case, Failed, Status
 from kbench.devices import selection
 from kbench.devices.admission import signature
@@ -23,7 +23,7 @@ from kbench.engine import lane as lanes
 from kbench.engine.crew import Crew, SweepOptions
 from kbench.engine.dispatch import MOST_BATCHES, Dispatcher
 from kbench.engine.journal import Header
-from kbench.engine.ladder import next_batch, unfinished
+from kbench.engine.ladder import unfinished
 from kbench.engine.sweep import Sweep
 from kbench.engine.task import Budgets, DeviceState, Finished, Retried, SweepEvent, SweepPlanned, Task
 from kbench.host import health
@@ -150,14 +150,6 @@ def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_
     assert told == [f"  waiting for {CPU.name}, in use by pid 7 (ann): kbench run gelu"]
 
 
-def test_the_live_line_names_the_holder_while_it_is_waited_for() -> None:
-    pace = SweepProgress()
-    pace.take(Waiting(device="H200", holder="pid 7"))
-    assert pace.live[""].endswith("waiting for H200, in use by pid 7")
-    pace.take(StageFinished(stage="wait", solution="s", case="c", process=0, ok=True, elapsed_s=1, detail=""))
-    assert "waiting" not in pace.live[""]
-
-
 def test_what_refuses_to_parse_never_meets_a_judge(stage) -> None:
     refused = Failed(status=S.IMPORT_FAILED, reason="no ModelNew")
     events = list(stage.run([task(0, stage.folder, refused=refused), task(1, stage.folder)]))
@@ -208,7 +200,7 @@ def test_failures_end_a_sweep_and_resume_does_the_rest(stage) -> None:
     assert len(statuses(events)) == 6
     assert {name for name, _ in stage.judged[before:]} == {"s2", "s3", "s4", "s5"}, "what is done is not repeated"
     before = len(stage.judged)
-    events = list(stage.run(tasks, resume=True, retry_failed=True))
+    events = list(stage.run(tasks, resume=True, again=set(S) - {S.PASSED}))
     assert statuses(events)["k2"] == "passed"
     assert {name for name, _ in stage.judged[before:]} == {"s1", "s2"}
     assert statuses(list(stage.run(tasks, resume=True))) == {
@@ -258,7 +250,7 @@ def test_an_interrupted_retry_keeps_the_verdicts_that_it_did_not_reach(stage) ->
     tasks = [task(number, stage.folder) for number in range(4)]
     list(stage.run(tasks))
     stage.script, stage.hangs = {}, {"s1"}
-    events = stage.run(tasks, resume=True, retry_failed=True)
+    events = stage.run(tasks, resume=True, again=set(S) - {S.PASSED})
     assert next(event for event in events if isinstance(event, Finished) and not event.verdict.resumed)
     events.close()
     rows = {row.solution: row.status for row in read_run(stage.folder / "one.csv").rows}
@@ -367,12 +359,6 @@ def test_a_problem_does_not_wait_for_ever_while_another_one_goes_on(tmp_path) ->
     assert taken == ["a"] * (MOST_BATCHES + 1) + ["b"]
 
 
-def test_a_batch_has_equal_options(tmp_path) -> None:
-    timed = replace(OPTIONS, verify_only=False)
-    ready = [task(0, tmp_path), task(1, tmp_path, options=timed), task(2, tmp_path)]
-    assert [one.key for one in next_batch(ready, "", 1)] == ["k0", "k2"]
-
-
 @pytest.fixture
 def disk(monkeypatch) -> dict[str, int]:
     """The bytes that are free, and how often anybody looked."""
@@ -404,18 +390,8 @@ def test_a_full_disk_is_the_machines_failure(stage, disk, result, status) -> Non
     assert found.outcome.reason.endswith(result.outcome.reason)
 
 
-def test_a_build_without_room_is_the_machines_failure_too(stage, disk) -> None:
-    events = list(stage.run([task(0, stage.folder, refused=Failed(status=S.BUILD_FAILED, reason="cannot copy"))]))
-    assert statuses(events) == {"k0": "harness_error"}
-
-
 def test_a_disk_that_the_solution_filled_itself_is_its_own_failure(stage, disk, monkeypatch) -> None:
     """What its workers wrote goes when they do."""
     monkeypatch.setattr(FakeJudge, "close", lambda _self: disk.update(free=1 << 40))
     stage.script = {"s0": [failed(S.RAISED, "OSError: [Errno 28]")]}
     assert statuses(list(stage.run(many(stage.folder, 1)))) == {"k0": "raised"}
-
-
-def test_room_is_looked_at_only_after_a_failure(stage, disk) -> None:
-    assert statuses(list(stage.run(many(stage.folder, 2)))) == {"k0": "passed", "k1": "passed"}
-    assert disk["looks"] == 0

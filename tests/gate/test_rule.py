@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from records import FIVE, acceptance, make_row, make_run, times
+from records import FIVE, acceptance, make_run, times
 
 from kbench.calibrate import AgainstItself, Calibration
 from kbench.compare import measurements
-from kbench.core.errors import ExitCode, ResultsError, UsageError
+from kbench.core.errors import ExitCode, UsageError
 from kbench.core.verdict import Answer, Measurement
-from kbench.gate.confirm import _constants
 from kbench.gate.rule import Contest, GateOutcome, GateReport, decide, gate, report
 from kbench.storage.baselines import Acceptance
 from kbench.storage.results import CaseKey, Run
@@ -278,12 +277,6 @@ def test_beyond_its_bound_or_date_it_does_not(main: Run, tmp_path: Path, offered
 def test_a_wrong_result_cannot_be_accepted(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": [], "b": FIVE})
     assert gate(run, main, accepted=[acceptance()], today=TODAY).exit_code == ExitCode.NEGATIVE
-
-
-@pytest.mark.parametrize("text", ["", "{", "[1]", "nan"])
-def test_edited_constants_are_not_measured_again(text: str) -> None:
-    with pytest.raises(ResultsError, match="the constants of group_norm/fast/small are not a JSON object"):
-        _constants(make_row(overrides=text))
 
 
 # --- calibration ---------------------------------------------------------------

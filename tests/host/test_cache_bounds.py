@@ -65,8 +65,3 @@ def test_a_folder_that_nests_without_end_is_removed(tmp_path):
     os.utime(deep, (1, 1))
     cache_bounds.trim(tmp_path)
     assert not deep.exists()
-
-
-def test_without_a_cache_there_is_nothing_to_do(tmp_path):
-    cache_bounds.trim_now_and_then(tmp_path / "none")
-    assert cache_bounds.clear(tmp_path / "none") == cache_bounds.CacheUse(entries=0, size_bytes=0)

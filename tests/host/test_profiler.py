@@ -21,7 +21,7 @@ from kbench.core.trace import LONGEST_NAME, MOST_LAUNCHES, MOST_NAMES, CallTrace
 from kbench.devices import selection
 from kbench.host import profiler
 from kbench.host.context import RunContext
-from kbench.host.profiler import Counted, Profiler, kept, ncu_command, validated, why_none
+from kbench.host.profiler import Counted, Profiler, kept, validated, why_none
 from kbench.profile import Explained, profile
 from kbench.sandbox import rung_probe
 from kbench.storage.settings import cache_dir
@@ -253,12 +253,6 @@ def test_counters_are_read_within_the_walls_and_the_report_is_kept(tmp_path):
     assert keep.read_bytes() == b"report"
 
 
-@pytest.mark.slow
-def test_a_solution_that_raises_below_the_tool_is_named(tmp_path):
-    found = counted(tmp_path, "", "raise ValueError('not here')")
-    assert "not here" in found.reason
-
-
 @pytest.mark.parametrize(
     ("text", "complaint", "said"),
     [
@@ -284,12 +278,3 @@ def test_only_a_plain_report_of_a_fair_size_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(profiler, "MOST_REPORT_BYTES", 10)
     assert "larger" in kept(report, target)
     assert not target.exists()
-
-
-def test_the_command_line_of_ncu():
-    command = ncu_command(Path("/usr/bin/ncu"), Path("/home/page.csv"), Path("/home/r.ncu-rep"))
-    assert command[0] == "/usr/bin/ncu"
-    assert command[command.index("--profile-from-start") + 1] == "off"
-    assert command[command.index("--log-file") + 1] == "/home/page.csv"
-    assert command[-3:] == ["--export", "/home/r.ncu-rep", "--force-overwrite"]
-    assert "--export" not in ncu_command(Path("/usr/bin/ncu"), Path("/home/page.csv"), None)

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,14 +58,3 @@ def test_the_next_command_removes_the_folder_of_a_killed_one_and_no_other(place:
     alive.wait()
     remove_abandoned()
     assert {path.name for path in place.iterdir()} == {"kbench-results", f"{PREFIX}link"}
-
-
-def test_many_commands_that_begin_at_once_leave_each_other_their_folders() -> None:
-    def command(number: int) -> bool:
-        with work_folder() as folder:
-            (folder / "own").write_text(str(number))
-            remove_abandoned()
-            return (folder / "own").read_text() == str(number)
-
-    with ThreadPoolExecutor(16) as threads:
-        assert all(threads.map(command, range(64)))

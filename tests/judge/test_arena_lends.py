@@ -38,10 +38,7 @@ def get_init_inputs():
 """
 
 SOLUTIONS = {
-    "right": ("return x.abs()", Status.PASSED),
-    "changes_an_input": ("y = x.abs(); x[-1] += 1; return y", Status.INPUT_MUTATED),
     "last_element_off": ("y = x.abs(); y[-1] += 1; return y", Status.WRONG_VALUE),
-    "former_result": ("self.y = getattr(self, 'y', x.abs()); return self.y", Status.WRONG_VALUE),
     "static_buffer": (
         "self.y = getattr(self, 'y', torch.empty_like(x)); return torch.abs(x, out=self.y)",
         Status.PASSED,

@@ -15,7 +15,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.tally import Tally
 from kbench.numerics import codes
 
-DRAWS = 50
+DRAWS = 12
 
 HELPERS = """
 def rows(middles, top):

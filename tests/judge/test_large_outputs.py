@@ -86,7 +86,7 @@ def ruling_of(trial: Any, seed: int, solution) -> Any:
     return trial.compare([solution(*[a.clone() for a in expected.arguments])], expected, truth)[0]
 
 
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if name != "short sums"])
+@pytest.mark.parametrize("name", ["einsum", "bmm", "long sums"])
 def test_fp32_products_are_right_at_any_size_and_shorter_types_and_wrong_tails_are_not(tmp_path, name) -> None:
     trial = trial_of(tmp_path, name, oracle_elements=1 << 12)
     for seed in range(DRAWS):

@@ -194,19 +194,19 @@ def described(number: int, position: int, value) -> list[list]:
 
 
 WRONG = [
-    (described(0, 0, "output['z']"), Status.WRONG_STRUCTURE),
-    (described(0, 1, "my.Subclass"), Status.WRONG_TYPE),
-    (described(0, 2, "torch.float16"), Status.WRONG_DTYPE),
-    (described(0, 3, [2, 1]), Status.WRONG_SHAPE),
-    (described(0, 3, "forged"), Status.WRONG_SHAPE),
-    (described(0, 4, "cuda"), Status.WRONG_DEVICE),
+    (described(0, 0, "output['z']"), Status.WRONG_OUTPUT),
+    (described(0, 1, "my.Subclass"), Status.WRONG_OUTPUT),
+    (described(0, 2, "torch.float16"), Status.WRONG_OUTPUT),
+    (described(0, 3, [2, 1]), Status.WRONG_OUTPUT),
+    (described(0, 3, "forged"), Status.WRONG_OUTPUT),
+    (described(0, 4, "cuda"), Status.WRONG_OUTPUT),
     (described(0, 5, True), Status.OUTPUT_ALIASED),
     (described(1, 2, "8"), Status.WRONG_VALUE),
-    (described(1, 1, "float"), Status.WRONG_TYPE),
-    (described(1, 1, "tensor"), Status.WRONG_TYPE),
-    (GOOD[:1], Status.WRONG_STRUCTURE),
-    ([*GOOD, GOOD[1]], Status.WRONG_STRUCTURE),
-    (GOOD[::-1], Status.WRONG_STRUCTURE),
+    (described(1, 1, "float"), Status.WRONG_OUTPUT),
+    (described(1, 1, "tensor"), Status.WRONG_OUTPUT),
+    (GOOD[:1], Status.WRONG_OUTPUT),
+    ([*GOOD, GOOD[1]], Status.WRONG_OUTPUT),
+    (GOOD[::-1], Status.WRONG_OUTPUT),
 ]
 
 

@@ -49,10 +49,10 @@ def test_where_the_reference_is_not_finite_itself_the_message_says_so(value):
     [
         (torch.float64, Status.RAISED, "mat1 and mat2 must have the same dtype, but got Double and Float", True),
         (torch.float64, Status.RAISED, "expected scalar type Double but found Float", True),
-        (torch.bfloat16, Status.WRONG_DTYPE, "output has dtype torch.float32, expected torch.bfloat16", True),
+        (torch.bfloat16, Status.WRONG_OUTPUT, "output has dtype torch.float32, expected torch.bfloat16", True),
         (torch.float64, Status.RAISED, "index out of range", False),
         (torch.float64, Status.WRONG_VALUE, "output[0]: got 1, want 2", False),
-        (torch.float32, Status.WRONG_DTYPE, "output has dtype torch.float32, expected torch.float64", False),
+        (torch.float32, Status.WRONG_OUTPUT, "output has dtype torch.float32, expected torch.float64", False),
     ],
 )
 def test_a_default_dtype_that_the_problem_sets_explains_errors_about_dtypes(default, status, reason, told):

@@ -52,9 +52,9 @@ def test_zeros_are_no_earlier_answer_that_is_returned(
 @pytest.mark.parametrize(
     ("returned", "ended", "asked", "code"),
     [
-        ("stale", False, 1, "unwritten"),
+        ("stale", False, 1, "unwritten_output"),
         ("stale", True, 0, None),
-        ("poison", False, 0, "unwritten"),
+        ("poison", False, 0, "unwritten_output"),
     ],
 )
 def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 import tiny_corpus
-from mcp import Client, StdioServerParameters
 
 
 def told(result) -> str:
@@ -16,6 +15,8 @@ def told(result) -> str:
 
 @pytest.mark.slow
 def test_an_agent_lists_verifies_and_asks(tmp_path) -> None:
+    from mcp import Client, StdioServerParameters  # takes two seconds, which only who runs this test needs to spend
+
     server = StdioServerParameters(
         command=sys.executable, args=["-m", "kbench", "mcp", "--device", "cpu"], env=dict(os.environ), cwd=tmp_path
     )

@@ -96,10 +96,6 @@ def test_it_is_closed_until_it_is_opened(gate: Gate) -> None:
     assert (worker.words[OPEN], worker.words[DONE]) == (1, 0)
 
 
-def test_the_flags_lie_in_cache_lines_of_their_own() -> None:
-    assert abs(OPEN - DONE) * 4 >= 64
-
-
 @pytest.mark.parametrize("nbytes", [0, 1, PAGE_BYTES - 1, 2 * PAGE_BYTES])
 def test_a_worker_cannot_resize_the_page(gate: Gate, nbytes: int) -> None:
     """A judge that reads a page which is gone is killed by SIGBUS."""

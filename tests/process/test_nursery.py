@@ -14,12 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import tiny_corpus
 from require import require_rung, rung_works
-from verdicts import verdicts
+from verdicts import verdicts, written
 from waiting import PATIENCE_S, wait_until
 
-from kbench.catalog import registry
 from kbench.core.events import RunOptions
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.process import child as processes
 from kbench.process import nursery as nurseries
@@ -30,7 +31,6 @@ from kbench.process.forked import BIRTH_TIMEOUT_S, NOBODY
 from kbench.process.worker_start import WorkerConfig, WorkerProcess, hidden, start_nursery, worker_environment
 from kbench.sandbox import process_table, process_tree
 from kbench.sandbox.rungs import Rung
-from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow(seconds=25)  # all together
 
@@ -126,22 +126,17 @@ def state_of(pid: int) -> str:
 
 
 @RUNGS
-def test_a_fork_holds_its_own_descriptors_and_no_others(worker: WorkerProcess) -> None:
-    """The nursery's, or the supervisor's, would let it forge an end or reach another worker."""
-    worker.wait(PATIENCE_S)
-    *above, own = [held_by(pid) for pid in family_of(worker)]
-    landlocks = [name for name in own if name.endswith("/task")]
-    assert own == sorted(["/dev/null", "pipe", "pipe", "socket", *landlocks])
-    assert not any("socket" in held for held in above), "an open copy of the link would hide the worker's end"
-
-
-@RUNGS
-def test_a_fork_starts_with_one_thread_in_a_session_of_its_own(worker: WorkerProcess) -> None:
+def test_a_fork_has_its_own_descriptors_one_thread_and_a_session(worker: WorkerProcess) -> None:
+    """Descriptors of the nursery or the supervisor would let it forge an end or reach another worker."""
     worker.wait(PATIENCE_S)
     pid = last_of(worker)
     assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
     assert os.getsid(pid) == worker.pid
     assert Path(f"/proc/{pid}/cwd").readlink() == worker.scratch
+    *above, own = [held_by(pid) for pid in family_of(worker)]
+    landlocks = [name for name in own if name.endswith("/task")]
+    assert own == sorted(["/dev/null", "pipe", "pipe", "socket", *landlocks])
+    assert not any("socket" in held for held in above), "an open copy of the link would hide the worker's end"
 
 
 @UNSUPERVISED
@@ -217,7 +212,7 @@ def test_a_nursery_that_is_hung_up_on_ends_by_itself(mortal: Child) -> None:
 
 
 @RUNGS
-@pytest.mark.parametrize("compiler", ["", "programs", "kernels"])  # "graphs" imports for 10 s, and is alike
+@pytest.mark.parametrize("compiler", ["", "programs"])  # the other kinds are alike
 def test_a_worker_that_can_start_no_process_is_stopped_without_looking_for_more(
     nursery: Child, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rung: Rung, compiler: str
 ) -> None:
@@ -276,15 +271,6 @@ def test_a_machine_without_room_for_a_process_fails_one_birth(monkeypatch: pytes
     os.close(listener)
 
 
-@UNSUPERVISED
-def test_a_nursery_leaves_no_core(worker: WorkerProcess, nursery: Child) -> None:
-    """Its memory becomes every later worker's."""
-    worker.wait(PATIENCE_S)
-    limits = Path(f"/proc/{nursery.pid}/limits").read_text()
-    (core,) = [line.split()[4:6] for line in limits.splitlines() if line.startswith("Max core file size")]
-    assert core == ["0", "0"]
-
-
 @pytest.mark.parametrize(
     ("code", "expected", "said"), [(None, 0, ""), (3, 3, ""), (-1, 255, ""), (1 << 40, 0, ""), ("BYE", 1, "BYE\n")]
 )
@@ -324,10 +310,8 @@ class ModelNew: pass
 
 def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_CALLER", f"secret-{secrets.token_hex(16)}")
-    (tmp_path / "mine.py").write_text(SAYS_WHERE_IT_LIVES)
-    problem = registry.find_problem("group_norm", Settings())
-    entry = registry.find_solution(problem, tmp_path / "mine.py", Settings())
-    judged = verdicts(problem, [entry], cases=("small",), results_dir=tmp_path / "r")["mine"]
+    found = written(tmp_path, tiny_corpus.problem(), {"mine": SAYS_WHERE_IT_LIVES})
+    judged = verdicts(*found, level=Level.TASK, results_dir=tmp_path / "r")["mine"]
     assert isinstance(judged.outcome, Failed)
     assert judged.outcome.status is Status.IMPORT_FAILED, "an exit while it is imported has a line"
     assert "BYE" in judged.outcome.reason
@@ -339,19 +323,6 @@ def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest
     assert Path(told["HOME"]) == own / "cache" / "home"
     assert "SECRET_OF_THE_CALLER" not in told
     assert not told["secret"], "nor in what it inherited of the memory of others"
-
-
-@UNSUPERVISED
-def test_many_forks_are_with_unique_names(config: WorkerConfig, nursery: Child) -> None:
-    workers = [WorkerProcess(config, nursery, number, compiler="") for number in range(4)]
-    for worker in workers:
-        worker.wait(PATIENCE_S)
-    pids = [worker.pid for worker in workers]
-    assert len({*pids, nursery.pid}) == 5
-    workers[1].kill()
-    assert [worker._process.poll() for worker in workers] == [None, -signal.SIGKILL, None, None]
-    for worker in workers:
-        worker.kill()
 
 
 def test_folders_that_are_kept_from_workers(tmp_path: Path) -> None:

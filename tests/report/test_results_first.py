@@ -11,7 +11,7 @@ from kbench.report import terminal
 from kbench.report.prose import fit
 from kbench.report.summary import RunSummary, summarise
 
-NOISY = "attestation_weak bimodal drift not_settled outliers"
+NOISY = "attestation_weak bimodal drift outliers"
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
 ON_CPU = {"device": "cpu", "timer": "host", "gpu_name": "AMD EPYC", "l2": "none"}
 NOTES = (

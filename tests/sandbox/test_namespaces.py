@@ -16,6 +16,7 @@ from require import require_rung
 import kbench.engine.run
 from kbench.catalog import registry
 from kbench.core.events import Judged, RunOptions, StageFinished
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
 from kbench.sandbox import hidden_paths, namespaces, rungs
 from kbench.sandbox.rungs import Rung
@@ -44,7 +45,7 @@ def judge(path: Path, rung: Rung, monkeypatch, tmp_path) -> tuple[Judged, bool]:
     monkeypatch.setattr(kbench.engine.run, "sandbox_rung", lambda *_: int(rung))
     problem = registry.find_problem(SWISH, Settings())
     entry = registry.find_solution(problem, path, Settings())
-    options = RunOptions(device="cpu", verify_only=True, save=False, results_dir=tmp_path / "results")
+    options = RunOptions(device="cpu", verify_only=True, level=Level.TASK, save=False, results_dir=tmp_path / "results")
     events = list(kbench.engine.run.run(problem, [entry], options))
     built = any(isinstance(event, StageFinished) and event.stage == "build" for event in events)
     return next(event for event in events if isinstance(event, Judged)), built
@@ -106,14 +107,6 @@ def test_without_a_mount_namespace_the_reason_says_so(name, monkeypatch, tmp_pat
     assert judged.outcome.status is Status.IMPORT_FAILED
     assert "cannot give it a /tmp of its own" in judged.outcome.reason
     assert not (TMP / name).exists()
-
-
-def test_only_a_closed_tmp_is_explained_so():
-    denied = PermissionError(13, "Permission denied", "/tmp/cuda_extensions")
-    assert "doctor" in namespaces.why_closed(denied)
-    assert namespaces.why_closed(PermissionError(13, "Permission denied", "/etc/x")) == ""
-    assert namespaces.why_closed(FileNotFoundError(2, "No such file", "/tmp/x")) == ""
-    assert namespaces.why_closed(PermissionError("no")) == ""
 
 
 LOOKS_AROUND = """
@@ -233,12 +226,6 @@ def test_places_of_what_showed_through_are_cleared_and_nothing_else(tmp_path):
         "tmp/c/mine",
         "tmp/e",
     ]
-
-
-def test_surroundings_survive_the_way_to_the_supervisor():
-    around = namespaces.Surroundings(temporary="/x", own=("/tmp/a",), seen=("/tmp/b", "/tmp/c d"))
-    assert namespaces.Surroundings.from_json(around.to_json()) == around
-    assert namespaces.Surroundings.from_json("") is None
 
 
 def test_a_solution_right_in_tmp_shows_with_what_it_is_built_from_alone(name, tmp_path):

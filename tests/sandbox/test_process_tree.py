@@ -40,41 +40,6 @@ def test_unrelated_processes(parents, known, stranger) -> None:
     assert process_table._is_unrelated(31, table(**parents), known) is stranger
 
 
-def test_an_unrelated_process_that_ended_is_forgotten_and_its_pid_read_anew(monkeypatch) -> None:
-    process_table.processes()
-    (inode,) = (inode for pid, inode in process_table._unrelated if pid == "1")  # which does not end meanwhile
-    monkeypatch.setattr(process_table, "_unrelated", frozenset({("1", inode + 1), ("4194304", 7)}))
-    assert 1 in process_table.processes()
-    assert ("1", inode) in process_table._unrelated
-    assert {("1", inode + 1), ("4194304", 7)}.isdisjoint(process_table._unrelated)
-
-
-def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
-    process_table.processes()
-    read: list[int] = []
-    original = process_table.read_process
-    monkeypatch.setattr(process_table, "read_process", lambda pid: read.append(pid) or original(pid))
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        assert child.pid in process_table.processes()
-        assert child.pid in process_table.processes()
-        assert read.count(child.pid) == 2
-        assert 1 not in read
-    finally:
-        child.kill()
-        child.wait()
-
-
-def test_a_process_that_the_kernel_is_releasing_is_not_in_the_table(tmp_path, monkeypatch) -> None:
-    """It shows no parent any more, so its children would seem to descend from nobody, which is remembered."""
-    stat = tmp_path / "stat"
-    stat.write_text("31 (a (b) c) X 0 -1 -1 0 -1 " + " ".join(["0"] * 44))
-    fields = process_table._fields(str(stat))
-    monkeypatch.setattr(process_table, "_fields", lambda _: fields)
-    assert fields[0] == b"X"
-    assert process_table.read_process(31) is None
-
-
 FIRST_THREAD_ENDS = """
 import ctypes, os, threading
 held = bytearray(300 << 20)

@@ -335,17 +335,16 @@ class TestCorpus:
         names = [f.name for f in SHIPPED]
         assert len(names) == len(set(names))
 
-    @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.name)
-    def test_fixture_is_complete(self, one: Fixture) -> None:
-        assert (CORPUS / "problems" / f"{one.problem}.py").is_file()
-        assert one.summary
-        assert one.honest or one.catalogue
-        assert "harness_error" not in one.expect
-        kinds = {effect.split()[0] for effect in one.effects}
-        assert kinds <= {"file", "changed", "process", "tcp", "udp"}
-        # An attack that may pass is held by something else, or the passing of those after it is the proof.
-        held = one.speedup_below or one.findings or one.lacks or one.effects
-        assert one.honest or "passed" not in one.expect or held or one.category in {"escape", "patching"}
+    def test_every_fixture_is_complete(self) -> None:
+        for one in SHIPPED:
+            assert (CORPUS / "problems" / f"{one.problem}.py").is_file(), one.name
+            assert one.summary, one.name
+            assert one.honest or one.catalogue, one.name
+            assert "harness_error" not in one.expect, one.name
+            assert {effect.split()[0] for effect in one.effects} <= {"file", "changed", "process", "tcp", "udp"}, one
+            # An attack that may pass is held by something else, or the passing of those after it is the proof.
+            held = one.speedup_below or one.findings or one.lacks or one.effects
+            assert one.honest or "passed" not in one.expect or held or one.category in {"escape", "patching"}, one
 
     def test_catalogue_has_every_known_row(self) -> None:
         known = {f"harness {n}" for n in range(1, 31)} | {f"rigor {n}" for n in range(1, 23)}
@@ -438,12 +437,17 @@ def share_of(one: Fixture) -> str:
 
 
 def sample() -> list[Fixture]:
-    """Choose an attack and an honest solution of each kind, with few problems; `kbench selftest` runs all."""
+    """Choose an attack of each kind, with few problems, and an honest solution of each kind that these problems have.
+
+    `kbench selftest` runs all.
+    """
     fast = select(SHIPPED, device="cpu", fast=True)
     uses = Counter(one.problem for one in fast)
+    fast = sorted(fast, key=lambda one: (one.honest, -uses[one.problem]))
     kinds: dict[tuple[str, bool], Fixture] = {}
-    for one in sorted(fast, key=lambda one: -uses[one.problem]):
-        kinds.setdefault((one.category, one.honest), one)
+    for one in fast:
+        if not one.honest or one.problem in {attack.problem for attack in kinds.values() if not attack.honest}:
+            kinds.setdefault((one.category, one.honest), one)
     return [*kinds.values()]
 
 
@@ -451,11 +455,11 @@ def at(seconds: int, share: str):
     return pytest.param(share, marks=pytest.mark.slow(seconds=seconds))
 
 
-@pytest.mark.parametrize("share", [at(45, "a to k"), at(44, "l to z"), at(25, "time"), at(15, "effects")])
+@pytest.mark.parametrize("share", [at(35, "a to k"), at(15, "l to z"), at(25, "time"), at(15, "effects")])
 def test_attacks_are_caught_and_honest_solutions_pass(share: str) -> None:
-    """In parts, so that they run beside one another; two at a time where nothing is timed or left behind."""
+    """In parts, so that they run beside one another."""
     names = [one.name for one in sample() if share_of(one) == share]
-    *_, proof = selftest(devices="cpu", names=names, jobs=1 if share in {"time", "effects"} else 2)
+    *_, proof = selftest(devices="cpu", names=names, jobs=1)
     assert isinstance(proof, SelftestReport)
     assert sorted(one.name for one in proof.checks) == sorted(names)
     assert [(one.name, one.complaint, one.reason) for one in proof.misses] == []

@@ -60,14 +60,6 @@ def test_an_answer_has_kernelgyms_fields_and_what_was_not_measured_is_null(start
         assert (harness["retryable"], harness["rewards"]["correct"]) == (True, None)
 
 
-def test_times_are_milliseconds(start) -> None:
-    with start(pool_options={"verify_only": False, "processes": 2, "max_processes": 2}, lanes=1) as running:
-        answer = running.evaluate().json()
-    assert answer["kernel_runtime"] == pytest.approx(0.524)
-    assert answer["reference_runtime"] == pytest.approx(0.611)
-    assert answer["speedup_low"] <= answer["speedup"] == answer["rewards"]["speedup"]
-
-
 def test_a_full_disk_holds_the_queue_up_and_does_not_end_it(start, monkeypatch) -> None:
     """Every write is refused for a while: nothing is lost, health says so, and all goes on once there is room."""
     monkeypatch.setattr(services, "STORES_AGAIN_S", 0.05)
@@ -349,10 +341,10 @@ def test_the_document_names_every_field() -> None:
     assert unnamed == {"entry_point", "run_correctness", "not_used"}
 
 
-@pytest.mark.slow(seconds=17)
+@pytest.mark.slow(seconds=12)
 def test_many_clients_of_whom_a_fifth_is_hostile() -> None:
     """Real judges; `python tests/serve_load.py` is the same with 10,000 requests."""
-    load = [sys.executable, str(Path(serve_load.__file__)), "--requests", "60", "--clients", "10"]
+    load = [sys.executable, str(Path(serve_load.__file__)), "--requests", "40", "--clients", "10"]
     found = subprocess.run(
         [*load, "--judged", "0.06", "--hanging", "0.05"], check=False, capture_output=True, text=True, timeout=300
     )

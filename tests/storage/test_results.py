@@ -398,7 +398,7 @@ HARMLESS = r"a\x9b2J\x202eb\x0a::error::forged\x09c"
 
 
 def test_a_strangers_names_write_no_lines_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = dict.fromkeys(("problem", "solution", "case", "gpu_name", "torch", "overrides"), HOSTILE)
+    names = dict.fromkeys(("problem", "solution", "case", "gpu_name", "torch"), HOSTILE)
     with monkeypatch.context() as patch:
         patch.setattr(csvfile, "_clean", str)  # written by another program
         with RunWriter(tmp_path, "hostile") as writer:

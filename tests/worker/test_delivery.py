@@ -234,5 +234,5 @@ def test_what_is_not_dense_is_described_as_such(kind: str) -> None:
     assert target.tolist() == [[7.0] * 3] * 3
     expected = Expected(arguments=[x], leaves=[("output[0]", x), ("output[1]", x)])
     found = check_description(described, expected, "cpu")
-    assert found == (Status.WRONG_TYPE, f"output[0] is a {kind}, expected a plain torch.Tensor")
+    assert found == (Status.WRONG_OUTPUT, f"output[0] is a {kind}, expected a plain torch.Tensor")
     assert descriptions([("mask", leaf)])[0][1:3] == [f"{kind.removesuffix(' tensor')} {leaf.dtype}", []]

@@ -67,8 +67,6 @@ HOST_BOUND_ABOVE = 1.1
 UNQUEUED = {"candidate": "host_synchronising", "reference": "reference_unqueued"}
 """Flags, by the arm whose calls cannot be queued."""
 WHOSE = {"candidate": "the solution's", "reference": "the reference's"}
-REPLAYED = {"candidate": "replayed", "reference": "reference_replayed"}
-"""Flags, by the arm whose calls are queued as CUDA graphs."""
 
 
 class NotQueuedError(Exception):
@@ -236,7 +234,7 @@ class DeviceClock:
             raise NotQueuedError(arm, f"{WHOSE[arm]} graph was not queued in time") from error
         except RefusalError as error:
             raise NotQueuedError(arm, f"recording {WHOSE[arm]} calls failed: {error.reason}") from error
-        self.flags.add(REPLAYED[arm])
+        self.flags.add("replayed")
         return True
 
     def _size(self, arm: str) -> None:

@@ -172,7 +172,7 @@ class Pairing:
             if all(settled(values, within) for values in times.values()):
                 break
             if time.monotonic() > deadline:
-                self._flags.add("not_settled")
+                self._flags.add("drift")
                 kept = 0
                 break
         last = self._samples[len(self._samples) - len(ARMS) * kept :]

@@ -11,7 +11,7 @@ from kbench.report.html import page
 from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span
 from kbench.report.html.page import Section
 from kbench.report.html.speed import speed_chart
-from kbench.report.shown import MOST_CONSTANTS, Note, flag_text, rows_of, stack_line
+from kbench.report.shown import MOST_CONSTANTS, Note, flag_text, rows_of, stack_line, warnings_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, table
 from kbench.storage.results import CaseKey
@@ -42,10 +42,10 @@ def render_sweep(
             stage_s.update(line.result.stage_s)
     timed = sorted((case for case in run.cases if case.passed and case.speedup), key=lambda one: -(one.speedup or 0))
     failed = Counter(case.status.value for case in run.cases if not case.passed).most_common()
-    warned = Counter(code for case in run.cases for code in _warnings(case)).most_common()
+    warned = Counter(code for case in run.cases for code in warnings_of(case))
     counted = [
         Note(kind="warning", text=f"{code}, of {count} of {len(run.cases)}: {flag_text(code)}")
-        for code, count in warned
+        for code, count in warned.most_common()
     ]
     spent = [(stage, units.seconds(spent_s)) for stage, spent_s in stage_s.most_common()]
     constants = list(dict.fromkeys(f"case {case.case}: {case.constants}" for case in run.cases if case.constants))
@@ -74,10 +74,6 @@ def render_sweep(
         sections=sections,
         source=source,
     )
-
-
-def _warnings(case: CaseSummary) -> list[str]:
-    return [code for code in case.advice if code != case.status.value]
 
 
 def _scores(run: RunSummary) -> list[Score]:
@@ -155,7 +151,7 @@ def _table(run: RunSummary, claims: Mapping[CaseKey, float | None]) -> Table:
             "constants": case.constants,
             ">claimed": "" if (claim := claims.get(case.key)) is None else f"{claim:g}×",
             "reason": case.reason,
-            "warnings": ", ".join(_warnings(case)),
+            "warnings": ", ".join(warnings_of(case)),
         }
         for row, case in zip(rows_of(run, walls_apart=False), run.cases, strict=True)
     ]

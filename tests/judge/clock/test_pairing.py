@@ -306,7 +306,7 @@ def test_how_far_it_is_is_told_after_each_block():
 
 def test_what_never_comes_to_rest_and_what_is_too_short_to_resolve_is_flagged(monkeypatch):
     monkeypatch.setattr(pairing, "SETTLE_LIMIT_S", 0.0)
-    assert "not_settled" in run(Clock(), pairs=2).flags
+    assert "drift" in run(Clock(), pairs=2).flags
     monkeypatch.setitem(pairing.RESOLVED_FROM_NS, "cuda", 100_001)
     assert "resolution_limited" in run(Clock(), pairs=2).flags
 

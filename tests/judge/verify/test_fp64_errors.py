@@ -104,7 +104,7 @@ def is_right(got, want, exact, factor=16.0):
 def test_in_16_bits_another_split_of_the_sums_is_right_and_fewer_bits_are_wrong(rows, features, hidden) -> None:
     """Elements near zero lose all their digits in a split, and must not decide."""
     linear = torch.nn.functional.linear
-    for seed in range(300):
+    for seed in range(60):
         torch.manual_seed(seed)
         x, up, down = torch.randn(rows, features), torch.randn(hidden, features), torch.randn(features, hidden)
         x, up, down = x.bfloat16(), (up / features**0.5).bfloat16(), (down / hidden**0.5).bfloat16()
@@ -114,7 +114,7 @@ def test_in_16_bits_another_split_of_the_sums_is_right_and_fewer_bits_are_wrong(
         split = inside[:, :half] @ down[:, :half].T + inside[:, half:] @ down[:, half:].T
         eight = linear(inside.to(torch.float8_e4m3fn).bfloat16(), down)
         assert [is_right(got, want, exact) for got in (split, eight)] == [True, False]
-        if seed >= 100:
+        if seed >= 20:
             continue
         want, exact, half = linear(x, up), linear(x.double(), up.double()), features // 2
         split = x[:, :half] @ up[:, :half].T + x[:, half:] @ up[:, half:].T

@@ -40,9 +40,7 @@ def page():
     return of
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "spacing"), [*((name, 390, "1px") for name in PAGES), (next(iter(PAGES)), 1280, "0")]
-)
+@pytest.mark.parametrize(("name", "width", "spacing"), [(name, 390, "1px") for name in PAGES])
 def test_a_page_fits_the_screen(page, name, width, spacing):
     """A phone's font may be wider than the one that is installed here."""
     found = measure(page(name).replace("</style>", f"svg text {{ letter-spacing: {spacing} }}</style>"), width)
@@ -54,12 +52,11 @@ def test_a_page_fits_the_screen(page, name, width, spacing):
         assert text in found["text"], text
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_page_follows_the_colours_of_the_screen(page, tmp_path, dark):
+def test_a_page_follows_the_colours_of_the_screen(page, tmp_path):
     path, picture = tmp_path / "page.html", tmp_path / "page.png"
     path.write_text(page("results/h200/group_norm.csv"))
-    screenshot(path, picture, width=390, height=800, dark=dark)
-    assert all((channel < 60) is dark for channel in first_pixel(picture))
+    screenshot(path, picture, width=390, height=800, dark=True)
+    assert all(channel < 60 for channel in first_pixel(picture)), "a page is white where nobody asks"
     assert len(picture.read_bytes()) > 20_000, "an empty page takes a few hundred bytes"
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 PROBLEM = "sine_chain"
 CLASS = "deferred"
-EXPECT = ("tampered", "unfinished_output", "wrong_value", "unwritten_output", "nondeterministic", "wrong_type")
+EXPECT = ("tampered", "unfinished_output", "wrong_value", "unwritten_output", "nondeterministic", "wrong_output")
 CATALOGUE = "harness 3, 4; rigor 8, 11"
 SPEED = "fast"
 

@@ -22,7 +22,7 @@ class fake_tensor_class(nn.Module):
     """An object that claims to be a tensor and answers every method lazily."""
 
     PROBLEM = "gelu"
-    EXPECT = ("wrong_type", "wrong_structure")
+    EXPECT = ("wrong_output",)
     CATALOGUE = "harness 3; rigor 9"
 
     def forward(self, x):
@@ -33,7 +33,7 @@ class instance_override(nn.Module):
     """A real tensor of zeros whose methods, overridden on the instance, would compute the answer."""
 
     PROBLEM = "gelu"
-    EXPECT = ("wrong_value", "unwritten_output", "wrong_type")
+    EXPECT = ("wrong_value", "unwritten_output", "wrong_output")
     CATALOGUE = "harness 3; rigor 9"
 
     def forward(self, x):
@@ -67,7 +67,7 @@ class lazy_subclass(nn.Module):
     """A tensor subclass that computes when somebody looks, which is after the clock stopped."""
 
     PROBLEM = "sine_chain"
-    EXPECT = ("wrong_type",)
+    EXPECT = ("wrong_output",)
     CATALOGUE = "harness 3; rigor 9"
     SPEED = "fast"
 

@@ -10,7 +10,7 @@ class broadcastable_shape(nn.Module):
     """A shape that broadcasts to the right one."""
 
     PROBLEM = "row_statistics"
-    EXPECT = ("wrong_shape",)
+    EXPECT = ("wrong_output",)
     CATALOGUE = "rigor 9"
 
     def forward(self, x):
@@ -30,7 +30,7 @@ class endless_output(nn.Module):
     """A tuple that never stops yielding."""
 
     PROBLEM = "top_values"
-    EXPECT = ("wrong_structure", "wrong_type", "call_timeout", "out_of_memory")
+    EXPECT = ("wrong_output", "call_timeout", "out_of_memory")
     LIMITS = {"call_s": 6.0}
     CATALOGUE = "rigor 9"
 
@@ -46,7 +46,7 @@ class float64_output(nn.Module):
     """Double precision where single was asked for."""
 
     PROBLEM = "gelu"
-    EXPECT = ("wrong_dtype",)
+    EXPECT = ("wrong_output",)
     CATALOGUE = "rigor 9"
     SPEED = "fast"
 
@@ -58,7 +58,7 @@ class host_output(nn.Module):
     """A result that was left on the host."""
 
     PROBLEM = "gelu"
-    EXPECT = ("wrong_device",)
+    EXPECT = ("wrong_output",)
     DEVICES = ("cuda",)
     CATALOGUE = "rigor 9"
     SPEED = "fast"
@@ -71,7 +71,7 @@ class meta_output(nn.Module):
     """A tensor on the meta device: a shape and no data."""
 
     PROBLEM = "relu"
-    EXPECT = ("wrong_device", "wrong_type")
+    EXPECT = ("wrong_output",)
     CATALOGUE = "rigor 9"
 
     def forward(self, x):
@@ -82,7 +82,7 @@ class missing_key(nn.Module):
     """One of two outputs."""
 
     PROBLEM = "row_statistics"
-    EXPECT = ("wrong_structure",)
+    EXPECT = ("wrong_output",)
     CATALOGUE = "rigor 9"
     SPEED = "fast"
 
@@ -94,7 +94,7 @@ class sparse_output(nn.Module):
     """A sparse tensor."""
 
     PROBLEM = "relu"
-    EXPECT = ("wrong_type", "wrong_structure")
+    EXPECT = ("wrong_output",)
     CATALOGUE = "rigor 9"
 
     def forward(self, x):

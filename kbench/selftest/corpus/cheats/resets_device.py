@@ -16,7 +16,7 @@ EXPECT = (
     "unwritten_output",
     "wrong_value",
     "exited",
-    "wrong_structure",
+    "wrong_output",
 )
 DEVICES = ("cuda",)
 CATALOGUE = "rigor 16"

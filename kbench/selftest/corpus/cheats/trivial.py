@@ -68,7 +68,7 @@ class dataclass_corners_only(nn.Module):
     """Computes the six columns of the first row that a tensor's repr shows first."""
 
     PROBLEM = "normed_rows"
-    EXPECT = ("wrong_value", "wrong_type", "reference_failed", "not_verified")
+    EXPECT = ("wrong_value", "wrong_output", "reference_failed", "not_verified")
     CATALOGUE = "harness 23"
 
     def forward(self, x):
