@@ -201,8 +201,6 @@ def _pairs(flags: SweepFlags, run: str, journal: Path, settings: Settings) -> tu
         sources = journal.with_name(f"{run}.sources")
         folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
         return read_manifest(text, path.name, folder, sources), []
-    if flags.pair == "manifest":
-        raise UsageError(f"{flags.problem} is not a manifest", "its name ends in .csv or .jsonl")
     if flags.self_:  # a shell makes several arguments of a glob, and all are problems
         return pairs([flags.problem, *(flags.solutions or [])], ["eager"], flags.pair, settings)
     return pairs([flags.problem], list(flags.solutions or []), flags.pair, settings)
