@@ -49,7 +49,7 @@ def moved(value: Any, device: str) -> Any:
         if not isinstance(leaf, torch.Tensor | packed):
             return leaf
         if id(leaf) not in done:
-            alone = leaf.detach() if isinstance(leaf, torch.Tensor) and leaf.requires_grad else leaf
+            alone: Any = leaf.detach() if isinstance(leaf, torch.Tensor) and leaf.requires_grad else leaf
             done[id(leaf)] = alone.to(device)
         return done[id(leaf)]
 

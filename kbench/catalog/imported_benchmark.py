@@ -127,9 +127,6 @@ def _problem(name: str, origin: str, tree: ast.Module, group: Sequence[Workload]
     if fills and isinstance(verify[-1], ast.Return):
         verify[-1:] = ast.parse(f"out.copy_({ast.unparse(verify[-1].value or ast.Constant(None))})").body
     inputs = _sliced(setup, arguments)
-    unmade = sorted({"kernel", "self"} & {*_reads([*inputs, *verify])})
-    lost += [f"the benchmark's own `{each}`, which the file still names" for each in unmade]
-    patches = [one for one in tree.body if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Attribute)]
     assigned = [f"{each} = {values[0]}" for each, values in constants.items()]
     cases = "".join(f'    "{one.name}": {_case(number, constants)},\n' for number, one in enumerate(group))
     taken = ", ".join(arguments)
@@ -138,14 +135,14 @@ def _problem(name: str, origin: str, tree: ast.Module, group: Sequence[Workload]
         f"def get_inputs():\n{_indented(inputs, 4)}    return [{taken}]\n",
     ]
     body = ["\n".join([*assigned, "", f"CASES = {{\n{cases}}}"]), *functions]
-    dropped = re.compile(r"(from|import) kernels\b|class \w+\(.*Benchmark\)|[\"']")
-    kept = [one for one in tree.body if one not in patches and not dropped.match(ast.unparse(one))]
+    dropped = re.compile(r"(from|import) kernels\b|class \w+\(.*Benchmark\)|[\"']|torch\.\S+ =")
+    kept = [one for one in tree.body if not dropped.match(ast.unparse(one))]
     whole = problem_part(ast.Module([*kept, *ast.parse("\n".join(body)).body], []))
     before = [one for one in whole if one in kept]
     imports = [ast.unparse(one) for one in before if isinstance(one, ast.Import | ast.ImportFrom)]
     others = [text for one in before if (text := ast.unparse(one)) not in imports]
     lines = [f'"""{name}: made by `kbench import` from {origin}."""', "", *dict.fromkeys([*imports, "import torch"])]
-    notes = (*left_out, *lost, *(f"`{ast.unparse(one)}`" for one in patches))
+    notes = (*left_out, *lost)
     return Imported(name=name, text="\n\n\n".join(["\n".join(lines), *others, *body]), cases=len(group), left_out=notes)
 
 

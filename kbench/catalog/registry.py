@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import shlex
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,8 +37,6 @@ OTHER_ENTRIES = ("Model", "kernel_function")
 MOST_OFFERED = 3
 
 PROBLEM_NAMES = frozenset({"Model", "get_inputs"})
-GPU_MODE = frozenset({"ref_kernel", "generate_input"})
-"""Names that a problem of gpu-mode/reference-kernels defines in place of these."""
 _REQUIRED: dict[EntryKind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
 
 
@@ -86,6 +85,11 @@ class Entry:
         real = self.path.resolve()
         is_part = self.builtin is None and real.stem not in {self.name, "__init__"}
         return (*real.parts[1:-1], *([real.stem] if is_part else []))
+
+    @property
+    def identity(self) -> tuple[Path, str]:
+        """Its file and its part of that file, however it was named."""
+        return self.path.resolve(), self.variant.rpartition(":")[2]
 
     @property
     def variant(self) -> str:
@@ -182,39 +186,28 @@ def _provider(place: str, attribute: str, problem: Entry, settings: Settings) ->
     target = attribute if path is not None else f"{place}:{attribute}"
     path = path or module_file(place)
     if path is None:
-        raise UsageError(f"no module `{place}`", _nearest_module(place))
+        hint = "modules are looked for in the current folder and in installed packages; a path ends in `.py`"
+        raise UsageError(f"no module `{place}`", hint)
     found = _read_solution(path, "path", problem, settings, target)
     if attribute in {DEFAULT_ENTRY, *OTHER_ENTRIES}:
         attribute = found.name if attribute == DEFAULT_ENTRY else f"{found.name}.{attribute}"
     return replace(found, name=attribute)
 
 
-def _nearest_module(place: str) -> str:
-    """Return a hint for a module that is not there: one with a name like it, or where modules are looked for."""
-    parts, folder, known = place.split("."), Path.cwd(), list[str]()
-    while parts[len(known) + 1 :] and (package := module_file(".".join([*known, parts[len(known)]]))) is not None:
-        known, folder = [*known, parts[len(known)]], package.parent
-    beside = [file.stem for file in folder.glob("*.py")] + [file.parent.name for file in folder.glob("*/__init__.py")]
-    near = difflib.get_close_matches(parts[len(known)], beside, n=1)
-    if near:
-        return f"did you mean `{'.'.join([*known, near[0], *parts[len(known) + 1 :]])}`?"
-    return "modules are looked for in the current folder and in installed packages; a path ends in `.py`"
-
-
 def with_unique_names(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return each file once with a unique name: `a.my` and `b.my` for two `my`, with as many folders as needed."""
     unique: dict[tuple[Path, str], Entry] = {}
     for entry in entries:
-        unique.setdefault((entry.path.resolve(), entry.variant.rpartition(":")[2]), entry)
-    found = list(unique.values())
-    for number, entry in enumerate(unique.values()):
-        others = [other for other in unique.values() if other is not entry and other.name == entry.name]
-        dotted = [".".join((*other.owners, other.name)) for other in others]
-        folders = [*entry.owners]
-        name = entry.name
-        while folders and any(other.endswith(f".{name}") for other in dotted):
+        unique.setdefault(entry.identity, entry)
+    dotted: dict[str, list[str]] = defaultdict(list)
+    for entry in unique.values():
+        dotted[entry.name].append(".".join((*entry.owners, entry.name)))
+    found = []
+    for entry in unique.values():
+        folders, name = [*entry.owners], entry.name
+        while folders and sum(one.endswith(f".{name}") for one in dotted[entry.name]) > 1:
             name = f"{folders.pop()}.{name}"
-        found[number] = replace(entry, name=name)
+        found.append(replace(entry, name=name))
     return tuple(found)
 
 
@@ -310,11 +303,6 @@ def _read_problem(path: Path, origin: Origin) -> Entry:
             hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
         elif parsed.modules:
             hint = f"it has the class `{parsed.modules[-1]}`: rename it, or add `Model = {parsed.modules[-1]}`"
-        elif parsed.names >= GPU_MODE:
-            hint = "add `class Model(nn.Module)` with `forward(self, data)` that returns `ref_kernel(data)`, and"
-            hint += (
-                " `get_inputs()` that returns `[generate_input(...)]`; then `--entry custom_kernel` judges a submission"
-            )
         raise PluginError(f"{path} defines no class `Model`, so it is not a problem{swapped}", hint)
     missing = PROBLEM_NAMES - parsed.names
     if missing:

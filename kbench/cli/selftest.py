@@ -10,7 +10,7 @@ from pathlib import Path
 from kbench.cli import shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
+from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.devices.selection import choose_devices
 from kbench.report import selftest as rendering
 from kbench.report import units
@@ -89,10 +89,8 @@ def _follow(
     flags: _SelftestFlags, journal: SelftestJournal | None, output: Output
 ) -> tuple[SelftestReport, KbenchError | None]:
     from kbench.selftest import session as verb
-    from kbench.selftest.session import Started
 
-    started: Started | None = None
-    checks: list[Checked] = []
+    report: SelftestReport | None = None
     began = time.monotonic()
     try:
         with closing(
@@ -104,31 +102,27 @@ def _follow(
                 folder=flags.corpus or CORPUS,
                 journal=journal,
             )
-        ) as events:
-            for event in events:
-                match event:
-                    case Started(device=device, fixtures=fixtures, past=past):
-                        started, total, known = event, len(fixtures), len(past.checks)
-                        output.note(f"{total} fixtures on {device}" + (f", {known} of them kept" if known else ""))
-                        for why in past.again:
-                            output.note(f"note: {why}")
-                    case Checked():
-                        checks.append(event)
-                        count = known + len(checks)
-                        output.note(f"{count:>3}/{total}  {rendering.line(event)}")
-                        if count % TIME_LEFT_EVERY == 0 and count < total:
-                            left = units.time_left(len(checks), total - known, time.monotonic() - began)
-                            output.note(f"         {left}")
-                    case SelftestReport():
-                        return event, None
-        raise InternalError("the selftest ended without a report")
+        ) as reports:
+            for report in reports:
+                count, total = len(report.checks), report.fixtures
+                if report.latest is None:
+                    kept = f", {count} of them kept" if flags.resume else ""
+                    output.note(f"{total} fixtures on {report.device}{kept}")
+                    continue
+                output.note(f"{count:>3}/{total}  {rendering.line(report.latest)}")
+                if count % TIME_LEFT_EVERY == 0 and count < total:
+                    left = units.time_left(count - report.kept, total - report.kept, time.monotonic() - began)
+                    output.note(f"         {left}")
+        ended = None
     except KbenchError as error:
         ended = error
     except KeyboardInterrupt:
         ended = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
-    if started is None:
+    if ended is None:
+        assert report is not None, "a selftest begins with a report"
+        return report, None
+    if report is None:
         raise ended
-    report = started.report(checks, time.monotonic() - began)
     return report, _with_way_on(ended, report, journal, flags)
 
 

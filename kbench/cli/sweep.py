@@ -102,7 +102,7 @@ def main(flags: SweepFlags) -> int:
             left, known = unfinished(tasks, kept, _retried(flags.retry or ()))
             sweep = Sweep(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record)
             code, error = _follow(sweep, options, make, output, [*notes, *more])
-        summary, verdicts = sweep.summary(), [*sweep.verdicts.values()]
+        summary, verdicts = sweep.summary(), sweep.verdicts
         if code is ExitCode.OK:
             gone = summary.reason.startswith("no device is left")
             code = ExitCode.ENVIRONMENT if gone else code_of_statuses(summary.statuses)
@@ -201,8 +201,6 @@ def _pairs(flags: SweepFlags, run: str, journal: Path, settings: Settings) -> tu
         sources = journal.with_name(f"{run}.sources")
         folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
         return read_manifest(text, path.name, folder, sources), []
-    if flags.pair == "manifest":
-        raise UsageError(f"{flags.problem} is not a manifest", "its name ends in .csv or .jsonl")
     if flags.self_:  # a shell makes several arguments of a glob, and all are problems
         return pairs([flags.problem, *(flags.solutions or [])], ["eager"], flags.pair, settings)
     return pairs([flags.problem], list(flags.solutions or []), flags.pair, settings)

@@ -254,7 +254,7 @@ class Cluster(Crew):
                 yield Retried(task=task, attempt=len(hosts), reason=reason)
 
     def _record(self, task: Task, result: UnitResult, post: RemoteDevice) -> Iterator[Finished]:
-        verdict = self._dispatcher.record(task, result, post.member.name)
+        verdict = self._dispatcher.record(task, result)
         if verdict.is_done:
             post.flying.pop(task.key, None)
             yield Finished(verdict=verdict, elapsed_s=sum(verdict.stage_s.values()))

@@ -111,7 +111,7 @@ class Supervisor:
             self._crew.stop()
         self._closing.close()
 
-    def _write(self, verdict: TaskVerdict, _device: str) -> None:
+    def _write(self, verdict: TaskVerdict) -> None:
         self._news.put(UnitDone(key=verdict.task.key, result=verdict.last))
 
     def _follow(self, crew: Crew) -> None:

@@ -25,8 +25,7 @@ def backend_of(tensor: "Tensor") -> Backend:
 
 def attach(descriptor: dict[str, Any], fd: int | None) -> SharedMemory:
     """Map memory that another process allocated, on whatever device."""
-    owner = next(each for each in BACKENDS.values() if each.memory_kind == descriptor["kind"])
-    return owner.attach(descriptor, fd)
+    return BACKENDS[descriptor["kind"]].attach(descriptor, fd)
 
 
 def is_timed_by_host(device: str) -> bool:

@@ -32,7 +32,6 @@ class Cpu(Backend):
     """The backend of `cpu`."""
 
     kind = "cpu"
-    memory_kind = "memfd"
     has_own_memory = False
     queues_calls = False
     replays_graphs = False
@@ -91,7 +90,7 @@ class Cpu(Backend):
         fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, nbytes)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return self.attach({"kind": self.memory_kind, "nbytes": nbytes}, fd)
+        return self.attach({"kind": self.kind, "nbytes": nbytes}, fd)
 
     def attach(self, descriptor: dict[str, Any], fd: int | None) -> SharedMemory:
         """Map a file in memory."""

@@ -26,7 +26,6 @@ class Cuda(Backend):
     """The backend of `cuda`."""
 
     kind = "cuda"
-    memory_kind = "cuda"
     has_own_memory = True
     queues_calls = True
     replays_graphs = True
@@ -103,7 +102,7 @@ class Cuda(Backend):
         nbytes = -(-nbytes // IPC_GRANULE) * IPC_GRANULE
         pointer = driver.allocate(nbytes)
         handle = base64.b64encode(driver.export(pointer)).decode()
-        descriptor = {"kind": self.memory_kind, "nbytes": nbytes, "handle": handle}
+        descriptor = {"kind": self.kind, "nbytes": nbytes, "handle": handle}
         return self._shared(pointer, descriptor, driver.free)
 
     def attach(self, descriptor: dict[str, Any], fd: int | None) -> SharedMemory:  # noqa: ARG002

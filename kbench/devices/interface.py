@@ -30,8 +30,6 @@ class Backend:
 
     kind: str
     """`cuda` or `cpu`, the name in torch and in rows."""
-    memory_kind: str
-    """Name of its shared memory in a descriptor."""
     has_own_memory: bool
     """True if its memory is not the host's, so that it is reserved before use."""
     queues_calls: bool

@@ -9,8 +9,8 @@ from kbench.engine.unit import UnitResult
 
 MOST_BATCHES = 8
 """Chosen. Units of one open problem in a row while another problem waits: as many as a judge serves."""
-Write = Callable[[TaskVerdict, str], None]
-"""Writes a finished unit to the disk: the task with its results so far, the device."""
+Write = Callable[[TaskVerdict], None]
+"""Writes a finished unit to the disk: the task with its results so far."""
 
 
 class Dispatcher:
@@ -89,11 +89,11 @@ class Dispatcher:
         with self._news:
             return self._results[task.key]
 
-    def record(self, task: Task, result: UnitResult, device: str) -> TaskVerdict:
+    def record(self, task: Task, result: UnitResult) -> TaskVerdict:
         """Record the result of a unit, on the disk first; return what the task's units come to."""
         with self._news:
             verdict = TaskVerdict(task=task, results=(*self._results[task.key], result))
-            self._write(verdict, device)
+            self._write(verdict)
             if verdict.is_done:
                 del self._results[task.key]
                 self._failures += counts_as_failure(result)

@@ -201,7 +201,7 @@ class Evaluator:
                 modes = [Finding.note(rowmaker.EVAL_MODE, f"both sides ran in eval mode: {why}")]
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
         result = self._result(outcome, found, stage_s, answer.weights)
-        return replace(result, judge_raised=answer.has_raised, source_sha256=identity)
+        return replace(result, source_sha256=identity)
 
     def _judged(
         self,

@@ -1,9 +1,9 @@
-"""The journal of a run or sweep: its arguments, a line for each finished unit and for each command that resumes it."""
+"""The journal of a run or sweep: its arguments, and a line for each finished unit."""
 
 import contextlib
 import json
+import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,11 +12,9 @@ from kbench.core.version import __version__
 from kbench.engine.task import TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.storage import journal_file
-from kbench.storage.journal_file import JournalFile, now_utc, whole_lines
+from kbench.storage.journal_file import JournalFile, whole_lines
 from kbench.storage.json_values import plain, reader_of
 from kbench.storage.runfiles import LATEST
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +26,6 @@ class Header:
     arguments: dict[str, Any]
     command: str = "sweep"
     kbench_version: str = __version__
-    format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +38,8 @@ class JournalLine:
     solution: str
     case: str
     claim: float | None = None
-    device: str = ""
-    at_utc: str
+    elapsed_s: float
+    """Seconds that the command had taken by then, those of the commands that it resumes included."""
     result: UnitResult
 
 
@@ -54,34 +51,22 @@ class Record:
     results: dict[str, tuple[UnitResult, ...]]
     whole_bytes: int
     """Length of the file without an incomplete last line."""
-    commands: tuple[tuple[str, list[JournalLine]], ...]
-    """The start of every command, the one that began the sweep first, and the units that it judged."""
+    lines: tuple[JournalLine, ...]
 
     @property
-    def lines(self) -> list[JournalLine]:
-        """The units that all commands judged."""
-        return [line for _, lines in self.commands for line in lines]
-
-    @property
-    def fresh(self) -> set[str]:
-        """Keys of the tasks of which the last command judged a unit."""
-        return {line.key for line in self.commands[-1][1]}
+    def elapsed_s(self) -> float:
+        """Seconds from the start of each command to its last unit; pauses in between do not count."""
+        return self.lines[-1].elapsed_s if self.lines else 0.0
 
     @property
     def units_per_hour(self) -> float | None:
-        """All units by the time from the start of each command to its last unit; pauses in between do not count."""
-        try:
-            spans = [_time(lines[-1].at_utc) - _time(start_utc) for start_utc, lines in self.commands if lines]
-        except ValueError:
-            return None
-        spent_s = sum(span.total_seconds() for span in spans)
-        return 3600 * len(self.lines) / spent_s if spent_s > 0 else None
+        """Rate of all units of all commands; None without a unit."""
+        return per_hour(len(self.lines), self.elapsed_s)
 
 
-def _time(text: str) -> datetime:
-    """Read a time; one without an offset is UTC. Raises ValueError."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+def per_hour(units: int, elapsed_s: float) -> float | None:
+    """Return a rate; None without a unit."""
+    return 3600 * units / elapsed_s if elapsed_s > 0 else None
 
 
 class Journal(JournalFile):
@@ -91,6 +76,9 @@ class Journal(JournalFile):
         super().__init__(path, whole_bytes=resumed.whole_bytes if resumed is not None else None)
         self._header = header
         self._is_new = resumed is None
+        self.units, self.elapsed_s = (len(resumed.lines), resumed.elapsed_s) if resumed is not None else (0, 0.0)
+        """Number of the lines, and the seconds that the last one has."""
+        self._began = time.monotonic() - self.elapsed_s
 
     def __enter__(self) -> Self:
         try:
@@ -98,12 +86,13 @@ class Journal(JournalFile):
         except FileExistsError:
             hint = f"`--resume {self._header.run}` continues it, `--name` sets another name"
             raise UsageError(f"a {self._header.command} named `{self._header.run}` exists already", hint) from None
-        self.write({"sweep": asdict(self._header)} if self._is_new else {"resumed": {"at_utc": now_utc()}})
+        if self._is_new:
+            self.write({"sweep": asdict(self._header)})
         return self
 
-    def append(self, verdict: TaskVerdict, device: str) -> None:
+    def append(self, verdict: TaskVerdict) -> None:
         """Write the result of a task's last unit; it is on the disk when this returns. Raises MachineError."""
-        task = verdict.task
+        task, elapsed_s = verdict.task, time.monotonic() - self._began
         line = JournalLine(
             key=task.key,
             process=len(verdict.results) - 1,
@@ -111,11 +100,11 @@ class Journal(JournalFile):
             solution=task.solution.name,
             case=task.case.name,
             claim=task.claim,
-            device=device,
-            at_utc=now_utc(),
+            elapsed_s=elapsed_s,
             result=verdict.last,
         )
         self.write(plain(line))
+        self.units, self.elapsed_s = self.units + 1, elapsed_s
 
 
 def find(command: str, name: str, folder: Path) -> tuple[Path, Record]:
@@ -146,18 +135,15 @@ def read(path: Path) -> Record:
     lines, whole_bytes = whole_lines(path)
     header = _header(path, lines[0] if lines else b"")
     results: dict[str, tuple[UnitResult, ...]] = {}
-    commands: list[tuple[str, list[JournalLine]]] = [(header.started_utc, [])]
+    found: list[JournalLine] = []
     for number, line_text in enumerate(lines[1:], start=2):
         try:
-            if "resumed" in (values := json.loads(line_text)):
-                commands.append((str(values["resumed"]["at_utc"]), []))
-                continue
-            line = reader_of(JournalLine).validate_python(values)
+            line = reader_of(JournalLine).validate_json(line_text)
             results[line.key] = _follow(results.get(line.key, ()), line.process, line.result)
-            commands[-1][1].append(line)
-        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            found.append(line)
+        except ValueError as error:
             raise ResultsError(f"{path} is damaged in line {number}: {error}", "start it again") from error
-    return Record(header=header, results=results, whole_bytes=whole_bytes, commands=tuple(commands))
+    return Record(header=header, results=results, whole_bytes=whole_bytes, lines=tuple(found))
 
 
 def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) -> tuple[UnitResult, ...]:
@@ -173,8 +159,6 @@ def _header(path: Path, line: bytes) -> Header:
         raise ResultsError(
             f"{path} is not the journal of a run or sweep", "name one of `kbench run` or `kbench sweep`"
         ) from error
-    if header.format != FORMAT:
-        raise ResultsError(f"{path} has format {header.format}, not {FORMAT}", "start it again")
     if header.kbench_version != __version__:
         message = f"{path} was started by kbench {header.kbench_version}, and this is {__version__}"
         raise ResultsError(message, "verdicts of two versions are not mixed: start it again")

@@ -11,8 +11,6 @@ from kbench.process.child_error import KILLED, STARVED
 
 MOST_ATTEMPTS = 3
 """A unit that breaks its judge three times is the cause itself."""
-MOST_RAISED = 2
-"""Chosen. Attempts at a unit whose judge raised: a defect of kbench rarely passes by itself."""
 MOST_KILLED = 2
 """Attempts at a unit whose worker was killed or fell silent: the machine may do that once, a solution every time."""
 BATCH = 8
@@ -44,7 +42,7 @@ def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
     reason = result.outcome.reason if isinstance(result.outcome, Failed) else ""
     if result.status is Status.PROTOCOL_ERROR or KILLED in reason or reason == STARVED:
         return attempts < MOST_KILLED
-    if attempts >= (MOST_RAISED if result.judge_raised else MOST_ATTEMPTS) or result.status is Status.PASSED:
+    if attempts >= MOST_ATTEMPTS or result.status is Status.PASSED:
         return False
     return result.status is Status.HARNESS_ERROR or (device_sick and result.status in SHAKEN)
 

@@ -97,7 +97,7 @@ class Lane:
                 result = (yield from self._result(standing[task.key], following)) if self._goes_on() else None
                 if result is None:
                     return
-                verdict = standing[task.key] = self.dispatcher.record(task, result, self.guard.device.uuid)
+                verdict = standing[task.key] = self.dispatcher.record(task, result)
                 self._spent_s[task.key] = self._spent_s.get(task.key, 0.0) + time.monotonic() - began
                 if verdict.is_done:
                     yield Finished(verdict=verdict, elapsed_s=self._spent_s.pop(task.key))

@@ -1,8 +1,10 @@
 """From pairs to tasks: the first step of a sweep, which reads files and runs nothing."""
 
 import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from kbench.catalog import case_selection, registry
 from kbench.catalog.places import as_path
@@ -46,11 +48,16 @@ def make_tasks(
     problems = _problems(pairs, settings)
     cases = {name: _cases(found, options, device.kind, len(problems)) for name, found in problems.items()}
     tasks: dict[str, Task] = {}
-    names: dict[str, dict[str, Entry]] = {}
-    for pair in pairs:
-        problem, failed = problems[pair.problem]
-        solution, refused = _solution(problem, pair, settings, pair.entry or entry, failed)
-        solution = _named_apart(names.setdefault(str(problem.path), {}), solution)
+    solutions = [_solution(*problems[pair.problem], pair, settings, pair.entry or entry) for pair in pairs]
+    together: dict[Path, list[Entry]] = defaultdict(list)
+    for pair, (solution, _) in zip(pairs, solutions, strict=True):
+        together[problems[pair.problem][0].path].append(solution)
+    names = {
+        (path, one.identity): one.name for path, own in together.items() for one in registry.with_unique_names(own)
+    }
+    for pair, (found, refused) in zip(pairs, solutions, strict=True):
+        problem, _ = problems[pair.problem]
+        solution = replace(found, name=names[problem.path, found.identity])
         chosen, unfit = cases[pair.problem]
         for case in chosen:
             unit = Unit(problem=problem, solution=solution, case=case, process=0, options=options)
@@ -120,7 +127,7 @@ def _located(error: KbenchError, pair: SolutionPair) -> KbenchError:
 
 
 def _solution(
-    problem: Entry, pair: SolutionPair, settings: Settings, entry: str | None, failed: Failed | None
+    problem: Entry, failed: Failed | None, pair: SolutionPair, settings: Settings, entry: str | None
 ) -> tuple[Entry, Failed | None]:
     try:
         return registry.find_solution(problem, pair.solution, settings, entry=entry), failed
@@ -131,15 +138,3 @@ def _solution(
         typed = error.hint is not None and "`" in error.hint  # a command to type, not a file to correct
         reason = f"{error.message}: {error.hint}" if typed else error.message
         return broken, failed or Failed(status=Status.IMPORT_FAILED, reason=reason)
-
-
-def _named_apart(taken: dict[str, Entry], solution: Entry) -> Entry:
-    """Return a solution with a unique name in its problem: prefixed by its folder, else with a number."""
-    folders = [*solution.owners]
-    name, number = solution.name, 1
-    own = solution.path.resolve(), solution.variant
-    while name in taken and (taken[name].path.resolve(), taken[name].variant) != own:
-        number += not folders
-        name = f"{folders.pop()}.{name}" if folders else f"{solution.name}-{number}"
-    taken.setdefault(name, solution)
-    return replace(solution, name=name)

@@ -186,9 +186,9 @@ class RunFiles:
         self.environment: Environment | None = None
         self.peaks: Peaks | None = None
 
-    def write(self, verdict: TaskVerdict, device: str) -> None:
+    def write(self, verdict: TaskVerdict) -> None:
         """Write the last unit of a task. Raises MachineError."""
-        self._journal.append(verdict, device)
+        self._journal.append(verdict)
         self._put(verdict, from_process=len(verdict.results) - 1)
 
     def restore(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]]) -> list[TaskVerdict]:

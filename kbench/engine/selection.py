@@ -26,7 +26,7 @@ FIELDS = frozenset({"problem", "solution", "entry", "name", "claim", "tags", "pr
 LONGEST_SOURCE = 4 << 20
 PAIR_ALL = "`--pair all` judges every solution of every problem"
 MOST_OF_A_NAME = 60
-PairBy = Literal["name", "all", "manifest"]
+PairBy = Literal["name", "all"]
 """Which solutions belong to which problems. `name`: solutions whose file name is or begins with the problem's name, or
 whose folder has that name."""
 

@@ -20,7 +20,6 @@ FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
 TRIVIAL = "trivial_passes"
 """Code of the note that verification leaves, and of the flag in rows."""
 Z_95 = 1.959963984540054
-SLOWEST = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +70,6 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slow:
-    """One of the slowest verdicts."""
-
-    name: str
-    elapsed_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSummary:
     """Figures of a sweep. Seconds are of this command; everything else includes verdicts of the journal."""
 
@@ -104,7 +95,6 @@ class SweepSummary:
     """Rate of all units of the journal, over the time that its commands took."""
     stage_s: Mapping[str, float] = field(default_factory=dict)
     """Sum of the seconds of all lanes and builders, longest first."""
-    slowest: tuple[Slow, ...] = ()
     environment: Environment | None = None
     csv_path: str | None = None
     left: int = 0
@@ -195,10 +185,8 @@ def mean_speedup(scores: Sequence[Score]) -> Mean | None:
     return Mean(value=found.centre, low=found.low, high=found.high, count=len(speedups))
 
 
-def summarise(
-    run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, took_s: Mapping[str, float], **fields: Any
-) -> SweepSummary:
-    """Return the summary, with further `fields`; `took_s`: wall seconds of this command's verdicts by key."""
+def summarise(run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, **fields: Any) -> SweepSummary:
+    """Return the summary, with further `fields`."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
     levels = Counter(verdict.level or "none" for verdict in judged)
@@ -207,7 +195,6 @@ def summarise(
     stage_s: Counter[str] = Counter()
     for verdict in fresh:
         stage_s.update(verdict.stage_s)
-    slowest = sorted(fresh, key=lambda verdict: -took_s.get(verdict.task.key, 0.0))[:SLOWEST]
     return SweepSummary(
         run=run,
         tasks=tasks,
@@ -223,7 +210,6 @@ def summarise(
         not_judged=len(verdicts) - len(judged),
         retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
         stage_s=dict(stage_s.most_common()),
-        slowest=tuple(Slow(name=v.task.name, elapsed_s=took_s.get(v.task.key, 0.0)) for v in slowest),
         environment=next((v.last.environment for v in verdicts if v.last.environment is not None), None),
         left=tasks - len(verdicts),
         **fields,

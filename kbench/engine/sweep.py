@@ -1,6 +1,7 @@
 """One sweep: tasks for a crew, a journal, the files at the end, and the summary."""
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,10 +9,9 @@ from pathlib import Path
 
 from kbench.core.errors import KbenchError
 from kbench.devices import selection
-from kbench.engine import journal
 from kbench.engine.crew import Crew, SweepOptions, judged
 from kbench.engine.dispatch import Write
-from kbench.engine.journal import Header, Journal, Record
+from kbench.engine.journal import Header, Journal, Record, per_hour
 from kbench.engine.rows import rows_of
 from kbench.engine.summary import SweepSummary, summarise
 from kbench.engine.task import Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
@@ -39,13 +39,12 @@ class Sweep:
     header: Header
     journal: Path
     resumed: Record | None = None
-    verdicts: dict[str, TaskVerdict] = field(default_factory=dict)
-    """By the tasks' keys. At the end those of the journal, which may have more than the events."""
     reason: str = "interrupted"
     """Why it ended early; empty if it did not."""
     elapsed_s: float = 0.0
     units_per_hour: float | None = None
-    _took_s: dict[str, float] = field(default_factory=dict)
+    _verdicts: dict[str, TaskVerdict] = field(default_factory=dict)
+    """By the tasks' keys; a task that is judged again has its earlier verdict until then."""
 
     def judge(self, options: SweepOptions, make: MakeCrew = Crew) -> Generator[SweepEvent]:
         """Judge the tasks that are left, each on any free lane. A verdict is on the disk before it is yielded.
@@ -56,11 +55,12 @@ class Sweep:
         selection.require_alike(options.devices)
         for device in options.devices:
             quarantine.refuse(cache_dir(), device.uuid)
-        left = {task.key for task in self.left}
-        done = [task for task in self.tasks if task.key not in left and self.known.get(task.key)]
-        kept = [TaskVerdict(task=task, results=self.known[task.key], resumed=True) for task in done]
+        left, before = {task.key for task in self.left}, self.resumed.results if self.resumed is not None else {}
+        earlier = [TaskVerdict(task=task, results=before.get(task.key, ()), resumed=True) for task in self.tasks]
         with Journal(self.journal, self.header, resumed=self.resumed) as writer, work_folder() as scratch:
             began = written = time.monotonic()
+            self._verdicts = {one.task.key: one for one in earlier if one.is_done}
+            kept = [one for one in self.verdicts if one.task.key not in left]
             try:
                 yield SweepPlanned(
                     run=self.header.run,
@@ -70,12 +70,12 @@ class Sweep:
                     lanes=options.lanes,
                     jobs=options.jobs,
                 )
-                crew = make(options, scratch, writer.append)
+                crew = make(options, scratch, functools.partial(self._record, writer))
                 for verdict in kept:
-                    yield self._finished(Finished(verdict=verdict, elapsed_s=0.0))
+                    yield Finished(verdict=verdict, elapsed_s=0.0)
                 with contextlib.closing(judged(crew, longest_first(self.left), self.known)) as events:
                     for event in events:
-                        yield self._finished(event) if isinstance(event, Finished) else event
+                        yield event
                         if time.monotonic() - written > WRITE_EVERY_S:
                             self._write()
                             written = time.monotonic()
@@ -85,29 +85,24 @@ class Sweep:
                 raise
             finally:
                 writer.close()
-                self._recall()
                 self._write()
+                self.units_per_hour = per_hour(writer.units, writer.elapsed_s)
                 self.elapsed_s = time.monotonic() - began
 
-    def _finished(self, event: Finished) -> Finished:
-        self.verdicts[event.verdict.task.key] = event.verdict
-        self._took_s[event.verdict.task.key] = event.elapsed_s
-        return event
+    @property
+    def verdicts(self) -> list[TaskVerdict]:
+        """The verdicts so far, in the order of the tasks: also those that no event has reported."""
+        return [self._verdicts[task.key] for task in self.tasks if task.key in self._verdicts]
 
-    def _recall(self) -> None:
-        """Take the verdicts of the journal, once nothing more is written."""
-        record = journal.read(self.journal)
-        fresh, results, self.units_per_hour = record.fresh, record.results, record.units_per_hour
-        found = [
-            TaskVerdict(task=task, results=results.get(task.key, ()), resumed=task.key not in fresh)
-            for task in self.tasks
-        ]
-        self.verdicts = {verdict.task.key: verdict for verdict in found if verdict.is_done}
+    def _record(self, writer: Journal, verdict: TaskVerdict) -> None:
+        """Write a unit into the journal. Raises MachineError."""
+        writer.append(verdict)
+        if verdict.is_done:
+            self._verdicts[verdict.task.key] = verdict
 
     def _write(self) -> None:
         """Write the CSV and its samples beside the journal, in the order of the tasks. Raises MachineError."""
-        found = [self.verdicts[task.key] for task in self.tasks if task.key in self.verdicts]
-        if found:
+        if found := self.verdicts:
             header, writer = self.header, RunWriter(self.journal.parent, self.header.run)
             writer.replace_all(row for verdict in found for row in rows_of(verdict, header.run, header.started_utc))
 
@@ -116,9 +111,8 @@ class Sweep:
         written = self.journal.with_name(f"{self.header.run}.csv")
         return summarise(
             self.header.run,
-            [*self.verdicts.values()],
+            self.verdicts,
             tasks=len(self.tasks),
-            took_s=self._took_s,
             elapsed_s=self.elapsed_s,
             units_per_hour=self.units_per_hour,
             csv_path=str(written) if written.exists() else None,

@@ -113,8 +113,6 @@ class UnitResult(OutcomeProperties):
     """The case that was judged, if the requested one does not fit the device."""
     attempts: int = 1
     """Number of attempts; earlier ones failed because of kbench."""
-    judge_raised: bool = False
-    """The judge itself raised: a defect of kbench, which most likely fails every attempt."""
 
     @property
     def samples(self) -> tuple[Sample, ...]:

@@ -79,8 +79,6 @@ class Evaluated:
     """Words for what the solution tried that only a build may do; empty for nothing."""
     observed: Observed = field(default_factory=Observed)
     """Files that workers of the solution read."""
-    has_raised: bool = False
-    """True if the evaluation ended with an exception of the judge's own, other than a lack of memory."""
 
 
 Evaluating = Generator[tuple[str, bool, float | None], None, Evaluated]
@@ -375,6 +373,5 @@ def evaluated(answer: Message, log: str) -> Evaluated:
     elif OUT_OF_MEMORY.search(reason):
         status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
     trace = "\n".join(part for part in (log, raised["traceback"]) if part)
-    has_raised = status is Status.HARNESS_ERROR and bool(raised["type"])
     failed = Failed(status=status, reason=reason[:500], log=trace)
-    return Evaluated(outcome=failed, observed=observed, has_raised=has_raised)
+    return Evaluated(outcome=failed, observed=observed)

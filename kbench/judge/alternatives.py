@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.catalog.problem import STATISTICS
 from kbench.core.levels import PROPERTIES
 from kbench.judge.matching import listed
@@ -58,7 +58,7 @@ class Recomputing:
         """Weights of construction; nothing if they have not changed since."""
         self._arguments = list(arguments)
         self.state: dict[str, Tensor] = dict([*self.model.named_parameters(), *self.model.named_buffers()])
-        self.inputs = {f"input tensor {n}": tensor for n, tensor in enumerate(tensor_leaves(self._arguments))}
+        self.inputs = {f"input tensor {n}": tensor for n, tensor in enumerate(tensors(self._arguments))}
         self.operands = self.state | self.inputs
 
     def run(
@@ -78,7 +78,7 @@ class Recomputing:
         self.model.train(trains != flips_mode)
         try:
             with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), OperatorMode(change):
-                return [*map(result, tensor_leaves(torch.func.functional_call(self.model, state, arguments)))]
+                return [*map(result, tensors(torch.func.functional_call(self.model, state, arguments)))]
         finally:
             self.model.train(trains)
 

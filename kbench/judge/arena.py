@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.core.errors import PluginError
 from kbench.devices.backend import backend
 from kbench.devices.poison import poison
@@ -95,7 +95,7 @@ class Arena:
 
     def fill(self, slot: int, expected: Expected) -> None:
         """Copy fresh arguments into a slot, and poison its outputs, unless these are still to be lent."""
-        for leaf, mine in zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True):
+        for leaf, mine in zip(tensors(expected.arguments), self.inputs(slot), strict=True):
             mine.copy_(leaf)
         if self.lends:
             self._prints = [elements.fingerprint(view) for view in self.inputs(slot)]
@@ -115,7 +115,7 @@ class Arena:
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
         """Put fresh arguments for a slot where no worker sees them, until `reveal`."""
         self.stage_again()
-        for leaf, place in zip(tensor_leaves(arguments), self._staged[slot], strict=True):
+        for leaf, place in zip(tensors(arguments), self._staged[slot], strict=True):
             place.copy_(leaf)
         if self.lends:
             self._prints = [elements.fingerprint(place) for place in self._staged[slot]]
@@ -160,7 +160,7 @@ class Arena:
         views = [(number, view) for number, view in enumerate(self.inputs(slot)) if number not in but]
         if self.lends:
             return [number for number, view in views if self._prints[number] != elements.fingerprint(view)]
-        leaves = tensor_leaves(expected.arguments)
+        leaves = tensors(expected.arguments)
         return [number for number, view in views if not elements.same_bits(leaves[number], view)]
 
     def inputs(self, slot: int) -> list[Any]:
@@ -221,4 +221,4 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
 
 def slot_bytes(expected: Expected) -> int:
     """Return the size of the arguments and outputs of one call, in bytes."""
-    return lay_out([*tensor_leaves(expected.arguments), *expected.tensors])[1]
+    return lay_out([*tensors(expected.arguments), *expected.tensors])[1]

@@ -108,7 +108,8 @@ class Block:
     def attach_all(cls, descriptors: Iterable[dict[str, Any]], fds: Iterable[int]) -> "list[Block]":
         """Map a judge's blocks in the worker; files come in the order of the blocks that are some."""
         files = iter(fds)
-        return [cls(attach(each, next(files) if each["kind"] == "memfd" else None)) for each in descriptors]
+        memories = [attach(each, None if backend(each["kind"]).has_own_memory else next(files)) for each in descriptors]
+        return [cls(memory) for memory in memories]
 
     def close(self) -> None:
         """Free the memory, or end the mapping of a judge's; views of it must not be used afterwards."""

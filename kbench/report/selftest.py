@@ -58,7 +58,7 @@ def render_json(report: SelftestReport, error: KbenchError | None = None) -> str
         isolation=report.isolation,
         torch=report.torch,
         fixtures=report.fixtures,
-        sittings=report.sittings,
+        kept=report.kept,
         elapsed_s=report.elapsed_s,
         detection_rate=report.detection_rate,
         false_positive_rate=report.false_positive_rate,
@@ -86,8 +86,8 @@ def verdict(report: SelftestReport) -> str:
     word = "FAILED" if report.misses else "passed"
     if not report.is_complete:
         word, parts = "ended early", [f"{len(report.checks)} of {report.fixtures} fixtures judged", *parts]
-    sittings = f" over {report.sittings} sittings" if report.sittings > 1 else ""
-    return f"selftest {word}: {', '.join([*parts, f'in {units.seconds(report.elapsed_s)}'])}{sittings}"
+    kept = f", {report.kept} kept from earlier commands" if report.kept else ""
+    return f"selftest {word}: {', '.join([*parts, f'in {units.seconds(report.elapsed_s)}'])}{kept}"
 
 
 def line(check: Checked) -> str:

@@ -65,7 +65,6 @@ def figures(summary: SweepSummary) -> dict[str, str]:
         "retried": str(summary.retried) if summary.retried else "",
         "rate": f"{rate}{units.seconds(summary.elapsed_s)} in this command" if summary.elapsed_s > 0 else "",
         "time went": ", ".join(f"{stage} {units.seconds(spent_s)}" for stage, spent_s in summary.stage_s.items()),
-        "slowest": ", ".join(f"{one_line(slow.name)} {units.seconds(slow.elapsed_s)}" for slow in summary.slowest),
     }
     return {name: text for name, text in found.items() if text}
 

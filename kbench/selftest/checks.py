@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from kbench.core.errors import ExitCode
 
@@ -47,7 +48,7 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestReport:
-    """The proof: all checks of one selftest. `elapsed_s` is wall time, builds and judges' starts included."""
+    """The checks of one selftest so far: all of them are the proof."""
 
     device: str
     device_name: str
@@ -56,9 +57,17 @@ class SelftestReport:
     fixtures: int
     """Number of fixtures to judge; there are fewer checks if the selftest ended early."""
     checks: tuple[Checked, ...]
-    sittings: int
-    """Number of parts that it was done in, with `--resume`; `elapsed_s` is their sum."""
+    kept: int
+    """Number of checks that `--resume` took from earlier commands."""
     elapsed_s: float
+    """Wall time of all commands, builds and judges' starts included."""
+    latest: Checked | None = None
+    """The check that this report adds to the one before it; None in the first report."""
+
+    def with_check(self, check: Checked, elapsed_s: float) -> Self:
+        """Return the report with a further check, in the order of the corpus."""
+        checks = sorted((*self.checks, check), key=lambda one: (one.honest, one.name))
+        return replace(self, checks=tuple(checks), latest=check, elapsed_s=elapsed_s)
 
     @property
     def is_complete(self) -> bool:

@@ -19,6 +19,7 @@ from kbench.catalog.source import Source
 from kbench.core.errors import PluginError, UsageError, did_you_mean
 from kbench.core.levels import Level
 from kbench.core.model import Outcome, Status
+from kbench.selftest.checks import Checked
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
 FOLDERS = {"cheats": False, "honest": True}
@@ -140,31 +141,24 @@ def _fixture(name: str, entry: str, described: Source, values: Mapping[str, Any]
     return found
 
 
-def complain(
-    fixture: Fixture, status: str, seen: Sequence[str], speedup: float | None, escapes: Sequence[str]
-) -> str | None:
-    """Return what is wrong with a fixture's status; None if it is as expected."""
-    if escapes:
-        return f"not contained: {', '.join(escapes)}"
-    if status not in fixture.expect:
-        return f"{status}, expected {' or '.join(fixture.expect)}"
+def complaint_about(fixture: Fixture, check: Checked) -> str | None:
+    """Return what is wrong with what came of a fixture; None if it is as expected."""
+    if check.escapes:
+        return f"not contained: {', '.join(check.escapes)}"
+    if check.status not in fixture.expect:
+        return f"{check.status}, expected {' or '.join(fixture.expect)}"
     for pattern in fixture.findings:
-        if not fnmatch.filter(seen, pattern):
+        if not fnmatch.filter(check.findings, pattern):
             return f"no finding `{pattern}`"
-    limit = fixture.speedup_below
-    if status == Status.PASSED and limit is not None and speedup is not None and speedup >= limit:
-        return f"{TOO_FAST} {speedup:.2f}, must stay below {limit:g}"
-    return None
-
-
-def complain_of_level(fixture: Fixture, status: str, outcome: Outcome) -> str | None:
-    """Return what is wrong with the level of a fixture that did the task; None if it is as expected."""
-    if status not in {Status.PASSED, Status.BELOW_LEVEL}:
-        return None  # which the fixture expects, or there is a complaint already
-    if fixture.level and outcome.level != fixture.level:
-        return f"holds the level `{outcome.level}`, expected `{fixture.level}`"
+    passed, limit = check.status == Status.PASSED, fixture.speedup_below
+    if passed and limit is not None and check.speedup is not None and check.speedup >= limit:
+        return f"{TOO_FAST} {check.speedup:.2f}, must stay below {limit:g}"
+    if not passed and check.status != Status.BELOW_LEVEL:
+        return None
+    if fixture.level and check.level != fixture.level:
+        return f"holds the level `{check.level}`, expected `{fixture.level}`"
     for pattern in fixture.lacks:
-        if not fnmatch.filter(outcome.lacks, pattern):
+        if not fnmatch.filter(check.lacks, pattern):
             return f"does not lack `{pattern}`"
     return None
 

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +13,6 @@ from kbench.selftest.checks import Checked
 from kbench.storage.journal_file import SUFFIX, JournalFile, whole_lines
 from kbench.storage.json_values import plain, reader_of
 
-FORMAT = 1
-FIXTURE = "the fixture"
-"""Name of the hash of a fixture in what its verdict depends on."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestArguments:
@@ -28,7 +22,6 @@ class SelftestArguments:
     names: tuple[str, ...] = ()
     fast: bool = False
     corpus: Path | None = None
-    format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +29,10 @@ class KeptCheck:
     """One finished fixture."""
 
     check: Checked
-    basis: dict[str, str]
-    """Conditions that the verdict depends on, by their names in messages."""
-    sitting: int
-    """Number of the command that judged it, from 1."""
-    at_s: float
-    """Seconds since that command began."""
+    basis: str
+    """A hash of all that the verdict depends on."""
+    elapsed_s: float
+    """Seconds that the selftest had taken by then, those of earlier commands included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,16 +43,15 @@ class SelftestRecord:
     lines: tuple[KeptCheck, ...] = ()
     whole_bytes: int | None = None
 
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds that the selftest has taken so far."""
+        return self.lines[-1].elapsed_s if self.lines else 0.0
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """Checks of earlier sittings that still hold, and the number and seconds of those sittings."""
-
-    checks: tuple[Checked, ...] = ()
-    sittings: int = 0
-    elapsed_s: float = 0.0
-    again: tuple[str, ...] = ()
-    """Reasons for judging others again, a sentence each."""
+    def still_valid(self, bases: Mapping[str, str]) -> dict[str, Checked]:
+        """Return the checks by name whose basis is that of `bases`; kbench failed at none of them."""
+        known = (line for line in self.lines if bases.get(line.check.name) == line.basis)
+        return {line.check.name: line.check for line in known if line.check.status != Status.HARNESS_ERROR}
 
 
 class SelftestJournal(JournalFile):
@@ -70,8 +60,6 @@ class SelftestJournal(JournalFile):
     def __init__(self, path: Path, record: SelftestRecord):
         super().__init__(path, whole_bytes=record.whole_bytes, way_out="write elsewhere with `--save DIR`")
         self.record = record
-        self._sitting = max((line.sitting for line in record.lines), default=0) + 1
-        self._began = time.monotonic()
 
     def __enter__(self) -> Self:
         stem = self.path.name.removesuffix(SUFFIX)
@@ -85,50 +73,18 @@ class SelftestJournal(JournalFile):
             self.write({"selftest": plain(self.record.arguments)})
         return self
 
-    def append(self, check: Checked, basis: dict[str, str]) -> None:
+    def append(self, kept: KeptCheck) -> None:
         """Write a finished fixture; it is on the disk when this returns. Raises MachineError."""
-        at_s = time.monotonic() - self._began
-        self.write(plain(KeptCheck(check=check, basis=basis, sitting=self._sitting, at_s=at_s)))
-
-
-def still_holds(record: SelftestRecord, bases: Mapping[str, dict[str, str]]) -> Past:
-    """Choose the checks whose basis is the one in `bases`; a fixture that kbench failed at is judged again."""
-    kept: dict[str, KeptCheck] = {}
-    dropped: dict[str, str] = {}
-    for line in record.lines:
-        name = line.check.name
-        if name not in bases:
-            continue  # there is no such fixture any more
-        changes = [
-            f"{what} was {line.basis.get(what)} and is {now}" if what != FIXTURE else f"{what} has changed"
-            for what, now in bases[name].items()
-            if line.basis.get(what) != now
-        ]
-        if line.check.status == Status.HARNESS_ERROR:
-            changes.append(f"it was {line.check.status}")
-        if changes:
-            dropped[name] = ", ".join(changes)
-        else:
-            kept[name] = line
-    used = {line.sitting for line in kept.values()}
-    reasons = Counter(why for name, why in dropped.items() if name not in kept)
-    return Past(
-        checks=tuple(line.check for line in kept.values()),
-        sittings=len(used),
-        elapsed_s=sum(max(line.at_s for line in record.lines if line.sitting == one) for one in used),
-        again=tuple(f"{count} judged again: {why}" for why, count in reasons.items()),
-    )
+        self.write(plain(kept))
 
 
 def read(path: Path) -> SelftestRecord:
-    """Read a journal. Raises ResultsError for what is none or has another format, MachineError if it is unreadable."""
+    """Read a journal. Raises ResultsError for what is none, MachineError if it is unreadable."""
     written, whole_bytes = whole_lines(path)
     arguments: SelftestArguments | None = None
     lines: list[KeptCheck] = []
     try:
         arguments = reader_of(SelftestArguments).validate_python(json.loads(written[0])["selftest"])
-        if arguments.format != FORMAT:
-            raise ResultsError(f"{path} has format {arguments.format}, not {FORMAT}", "start the selftest again")
         for line in written[1:]:
             lines.append(reader_of(KeptCheck).validate_json(line))  # noqa: PERF401 - a message counts them
     except (ValueError, RecursionError, KeyError, TypeError, IndexError) as error:

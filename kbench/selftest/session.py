@@ -1,13 +1,14 @@
 """`selftest`: every attack of the shipped corpus must be caught, every honest look-alike must pass."""
 
 import contextlib
+import hashlib
 import shutil
 import sysconfig
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,48 +41,19 @@ from kbench.selftest.fixtures import (
     TIMED_PROBLEM,
     TOO_FAST,
     Fixture,
-    complain,
-    complain_of_level,
+    complaint_about,
     evidence,
     problem_path,
     read_corpus,
     select,
 )
-from kbench.selftest.journal import FIXTURE, Past, SelftestJournal, still_holds
+from kbench.selftest.journal import KeptCheck, SelftestJournal
 from kbench.storage.settings import Settings, cache_dir
 
 ANY_PRECISION = 0.99
 """For fixtures that are not about time: their timed calls are verified, how long these take is of no interest."""
 FIXTURE_FIELDS = ("name", "honest", "category", "problem", "catalogue")
 """Fields that a check has from its fixture."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """The selection is known, and what is kept of earlier sittings."""
-
-    device: str
-    conditions: dict[str, str]
-    """Conditions that all verdicts depend on, by their names in messages."""
-    fixtures: tuple[Fixture, ...]
-    past: Past
-
-    def report(self, checks: Sequence[Checked], elapsed_s: float) -> SelftestReport:
-        """Put the checks of this sitting, complete or not, and the kept ones together, in the order of the corpus."""
-        judged = {check.name: check for check in (*self.past.checks, *checks)}
-        return SelftestReport(
-            device=self.device,
-            device_name=self.conditions["device"],
-            isolation=self.conditions["isolation"],
-            torch=self.conditions["torch"],
-            fixtures=len(self.fixtures),
-            checks=tuple(judged[fixture.name] for fixture in self.fixtures if fixture.name in judged),
-            sittings=self.past.sittings + bool(checks),
-            elapsed_s=self.past.elapsed_s + elapsed_s,
-        )
-
-
-SelftestEvent = Started | Checked | SelftestReport
 
 
 def selftest(
@@ -92,60 +64,67 @@ def selftest(
     jobs: int = 3,
     folder: Path = CORPUS,
     journal: SelftestJournal | None = None,
-) -> Generator[SelftestEvent, None, None]:
-    """Judge the corpus in `folder` and yield what came of each fixture, then a report.
+) -> Generator[SelftestReport]:
+    """Judge the corpus in `folder`: yield a report of the checks that a journal has, then one with each further check.
 
     `jobs` fixtures run side by side on each device; those about time alone. So does the second look at those that time
     alone speaks against: such a miss must show twice. With a journal, each is on the disk before it is yielded, and
-    those that still hold are not judged. Raises UsageError, NothingSelectedError, MachineError.
+    those that are still valid are not judged. Raises UsageError, NothingSelectedError, MachineError.
     """
     chosen_devices = selection.choose_devices(devices)
     selection.require_alike(chosen_devices)
-    chosen_device = chosen_devices[0]
-    selected = select(read_corpus(folder), device=chosen_device.kind, fast=fast, names=names)
+    device = chosen_devices[0]
+    selected = select(read_corpus(folder), device=device.kind, fast=fast, names=names)
     if not selected:
-        raise NothingSelectedError(f"no fixture runs on {chosen_device.kind}")
+        raise NothingSelectedError(f"no fixture runs on {device.kind}")
     began = time.monotonic()
-    checks: list[Checked] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(nursery_process.kept())
         scratch = stack.enter_context(work_folder())
         staged = scratch / "corpus"
         shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))
-        conditions, bases, past = conditions_on(chosen_device), dict[str, dict[str, str]](), Past()
+        conditions, bases, known = conditions_on(device), dict[str, str](), dict[str, Checked]()
         if journal is not None:
             stack.enter_context(journal)
-            bases = {one.name: conditions | {FIXTURE: source_of(one, staged)} for one in selected}
-            past = still_holds(journal.record, bases)
-        started = Started(device=chosen_device.kind, conditions=conditions, fixtures=selected, past=past)
-        yield started
-        kept = {check.name for check in past.checks}
-        left = [fixture for fixture in selected if fixture.name not in kept]
+            bases = {one.name: basis_of(one, staged, conditions) for one in selected}
+            known = journal.record.still_valid(bases)
+            began -= journal.record.elapsed_s
+        report = SelftestReport(
+            device=device.kind,
+            device_name=device.name,
+            isolation=conditions["isolation"],
+            torch=conditions["torch"],
+            fixtures=len(selected),
+            checks=tuple(known[fixture.name] for fixture in selected if fixture.name in known),
+            kept=len(known),
+            elapsed_s=time.monotonic() - began,
+        )
+        yield report
+        left = [fixture for fixture in selected if fixture.name not in known]
         effects = [effect for fixture in left for effect in fixture.effects]
         canaries = stack.enter_context(Canaries(effects, places(staged)))
         for check in judge_twice(FixtureRunner(staged, canaries, chosen_devices, scratch), left, jobs):
+            report = report.with_check(check, time.monotonic() - began)
             if journal is not None:
-                journal.append(check, bases[check.name])
-            checks.append(check)
-            yield check
-    yield started.report(checks, time.monotonic() - began)
+                journal.append(KeptCheck(check=check, basis=bases[check.name], elapsed_s=report.elapsed_s))
+            yield report
 
 
 def conditions_on(device: DeviceChoice) -> dict[str, str]:
-    """Return what all verdicts on a device depend on here, by its name in messages."""
+    """Return what all verdicts on a device depend on here."""
     return {
         "device": device.name,
         "isolation": Rung(sandbox_rung(RunOptions(), device.kind)).name.lower(),
         "torch": metadata.version("torch"),
-        "kbench's code": package_sha256(left_out=CORPUS)[:12],
+        "code": package_sha256(left_out=CORPUS),
     }
 
 
-def source_of(fixture: Fixture, staged: Path) -> str:
-    """Return a hash of a fixture's file, its helpers and its problem."""
+def basis_of(fixture: Fixture, staged: Path, conditions: Mapping[str, str]) -> str:
+    """Return a hash of the conditions and of a fixture's file, its helpers and its problem."""
     file = staged / fixture.source
     paths = [file, *sorted(file.parent.glob("_*.py")), problem_path(staged, fixture.problem)]
-    return "-".join(manifest.file_hash(path)[:12] for path in paths)
+    return hashlib.sha256(repr((conditions, [manifest.file_hash(path) for path in paths])).encode()).hexdigest()
 
 
 def judge_twice(bench: "FixtureRunner", fixtures: Sequence[Fixture], jobs: int) -> Iterator[Checked]:
@@ -240,20 +219,20 @@ class FixtureRunner:
         # A weak attestation says in the row that the claim is unproved: nothing was gained by it.
         proved = [row for row in judged.rows if row.attestation == "held"]
         speedups = [row.speedup for row in proved if row.speedup is not None]
-        seen, speedup = evidence(outcome), max(speedups, default=None)
-        return Checked(
+        check = Checked(
             **{name: getattr(fixture, name) for name in FIXTURE_FIELDS},
             expected=fixture.expect,
             status=status,
             reason=failed.reason if failed else "",
-            findings=seen,
+            findings=evidence(outcome),
             level=outcome.level or "",
             lacks=outcome.lacks,
-            speedup=speedup,
+            speedup=max(speedups, default=None),
             escapes=escapes,
             elapsed_s=sum(judged.stage_s.values()),
-            complaint=complain(fixture, status, seen, speedup, escapes) or complain_of_level(fixture, status, outcome),
+            complaint=None,
         )
+        return replace(check, complaint=complaint_about(fixture, check))
 
 
 def is_doubtful(check: Checked) -> bool:

@@ -8,7 +8,6 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -100,11 +99,6 @@ class JournalFile:
                 return
         name = self.path.name.removesuffix(SUFFIX)
         raise MachineError(f"another process has added to `{name}` since it was read", "type the command again")
-
-
-def now_utc() -> str:
-    """Return the time for a line."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _sync_folder(folder: Path) -> None:

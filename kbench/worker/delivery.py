@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.devices.backend import backend_of
 from kbench.process.channel import as_text, flatten
 from kbench.process.shared_memory import layout_of
@@ -19,7 +19,7 @@ def deliver(output: Any, targets: "Sequence[Tensor]", arguments: Sequence[Any]) 
     """
     import torch
 
-    inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
+    inputs = {leaf.untyped_storage().data_ptr() for leaf in tensors(arguments)}
     described, remaining = [], iter(targets)
     for path, leaf in flatten(output):
         if not isinstance(leaf, torch.Tensor):

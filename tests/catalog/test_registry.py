@@ -149,15 +149,11 @@ def test_a_file_that_is_no_problem_says_why(tmp_path, text, message):
         registry.find_problem(write(tmp_path / "p.py", text), NO_PATHS)
 
 
-GPU_MODE = "def ref_kernel(data): ...\ndef generate_input(size, seed): ...\n"
-
-
 @pytest.mark.parametrize(
     ("name", "text", "message", "hint"),
     [
         ("task.yml", "lang: py\nfiles:\n  - {a: b}\n", "is not Python source", "beside it"),
         ("kernel.cu", "__global__ void f(float* x) {}", "is not Python source", "kbench new solution"),
-        ("reference.py", GPU_MODE, "no class `Model`", "custom_kernel"),
     ],
 )
 def test_a_file_of_another_format_is_told_what_to_do(tmp_path, name, text, message, hint):

@@ -15,7 +15,7 @@ from kbench.selftest import session
 from kbench.selftest.checks import Checked
 
 NAMES = ("assumes_contiguous_gelu", "broadcastable_shape", "drops_ragged_tail", "gelu_by_erf")
-CONDITIONS = {"device": "a CPU", "isolation": "full", "torch": "2.13.0", "kbench's code": "abc"}
+CONDITIONS = {"device": "a CPU", "isolation": "full", "torch": "2.13.0", "code": "abc"}
 
 
 def checked(fixture) -> Checked:
@@ -71,16 +71,16 @@ def test_what_is_done_is_kept_and_the_command_that_is_told_goes_on(kbench, judgi
     assert rest.code == 0, rest.err
     assert (len(judged), sorted(judged + again)) == (3, sorted(NAMES))
     assert "4 fixtures on cpu, 3 of them kept" in rest.err
-    assert re.search(r"selftest passed: .* over 2 sittings", rest.out)
+    assert re.search("selftest passed: .* 3 kept from earlier commands", rest.out)
     table, document = saved()
     assert table.name == journal.name.replace(".journal.jsonl", ".csv")
     told = json.loads(document.read_text())
-    assert (told["fixtures"], told["sittings"], len(told["results"])) == (4, 2, 4)
+    assert (told["fixtures"], told["kept"], len(told["results"])) == (4, 3, 4)
     with table.open() as lines:
         assert [one["name"] for one in csv.DictReader(lines)] == list(NAMES), "in the order of the corpus"
 
 
-def test_files_of_two_sittings_are_those_of_one(kbench, judging) -> None:
+def test_files_of_a_resumed_selftest_are_those_of_one_that_was_not(kbench, judging) -> None:
     judging()
     assert kbench(*NEW).code == 0
     table, document = saved()
@@ -94,7 +94,7 @@ def test_files_of_two_sittings_are_those_of_one(kbench, judging) -> None:
     table, document = saved()
     told = json.loads(document.read_text())
     assert table.read_text() == whole[0]
-    assert told | {"sittings": 1, "elapsed_s": 0, "reason": ""} == whole[1] | {"elapsed_s": 0, "reason": ""}
+    assert told | {"kept": 0, "elapsed_s": 0, "reason": ""} == whole[1] | {"elapsed_s": 0, "reason": ""}
 
 
 def test_an_error_keeps_what_is_done_too_and_ends_with_its_own_code(kbench, judging) -> None:
@@ -115,15 +115,15 @@ def test_without_save_a_summary_is_printed_and_how_to_keep_more_is_told(kbench, 
     assert "hint: `--save DIR` keeps what is done" in done.err
 
 
-def test_what_holds_no_longer_is_said_and_judged_again(kbench, judging, monkeypatch) -> None:
+def test_a_verdict_of_another_torch_is_judged_again(kbench, judging, monkeypatch) -> None:
     judging(KeyboardInterrupt(), after=2)
     done = kbench(*NEW)
     again = judging()
     monkeypatch.setattr(session, "conditions_on", lambda _device: CONDITIONS | {"torch": "2.14.0"})
     rest = kbench(*hinted(done.err))
-    assert "note: 2 judged again: torch was 2.13.0 and is 2.14.0" in rest.err
+    assert "4 fixtures on cpu, 0 of them kept" in rest.err
     assert (rest.code, sorted(again)) == (0, sorted(NAMES))
-    assert json.loads(saved()[1].read_text())["sittings"] == 1
+    assert json.loads(saved()[1].read_text())["kept"] == 0
 
 
 @pytest.mark.parametrize(

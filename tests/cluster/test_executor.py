@@ -97,7 +97,7 @@ class Stage:
         news = self.cluster._inbox
         self.cluster._inbox = SimpleNamespace(get=self._next, put=news.put)
 
-    def _write(self, verdict: TaskVerdict, _device: str) -> None:
+    def _write(self, verdict: TaskVerdict) -> None:
         self.written.append((verdict.task.key, len(verdict.results) - 1, verdict.last.status))
 
     def _next(self) -> tuple[RemoteDevice, object]:

@@ -7,7 +7,7 @@ from sweeping import OPTIONS, failed, passed, task
 
 from kbench.core.model import Failed, Status
 from kbench.engine import ladder
-from kbench.engine.ladder import BATCH, MOST_ATTEMPTS, MOST_RAISED
+from kbench.engine.ladder import BATCH, MOST_ATTEMPTS
 from kbench.engine.task import Budgets, TaskVerdict
 from kbench.process.child_error import KILLED, STARVED
 
@@ -79,13 +79,6 @@ RETRY = [
 def test_what_is_tried_again(status, attempts, sick, again) -> None:
     result = passed() if status is S.PASSED else failed(status)
     assert ladder.may_retry(result, attempts, device_sick=sick) is again
-
-
-@pytest.mark.parametrize("sick", [False, True])
-def test_a_judge_that_raised_is_tried_once_more(sick) -> None:
-    result = failed(S.HARNESS_ERROR, judge_raised=True)
-    assert ladder.may_retry(result, 1, device_sick=sick)
-    assert not ladder.may_retry(result, MOST_RAISED, device_sick=sick)
 
 
 def test_what_a_stage_may_take() -> None:

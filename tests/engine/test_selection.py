@@ -188,6 +188,16 @@ def test_equal_names_are_with_unique_names_and_equal_sources_judged_once(corpus)
     assert "2 solutions have the same source as another" in notes[0]
 
 
+def test_solutions_of_one_name_are_named_by_their_folders_as_in_a_run(corpus) -> None:
+    for folder in ("here", "there"):
+        (corpus / folder).mkdir()
+        (corpus / folder / "my.py").write_text(f"{SOLUTION}\nFOLDER = {folder!r}\n")
+    problem = str(corpus / "level1/1_a.py")
+    found = [SolutionPair(problem=problem, solution=str(corpus / folder / "my.py")) for folder in ("here", "there")]
+    tasks, _ = tasks_of(corpus, [*found, found[0]])
+    assert [task.solution.name for task in tasks] == ["here.my", "there.my"]
+
+
 def test_solutions_that_name_each_other_have_a_verdict_each(corpus) -> None:
     """They are made of the same two files, and the wrong one shared the verdict of the right one."""
     for name, other in (("right", "wrong"), ("wrong", "right")):

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,15 @@ from waiting import wait_until
 from kbench.core.errors import ExitCode, MachineError, PluginError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.levels import PROPERTIES, Level
-from kbench.core.model import Failed, Status
+from kbench.core.model import Status
 from kbench.devices import selection
 from kbench.engine.crew import Crew
 from kbench.engine.task import Task
 from kbench.report.selftest import line, render_selftest, verdict
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
-from kbench.selftest.fixtures import CORPUS, TIMED_PROBLEM, Fixture, complain_of_level, read_corpus, select
-from kbench.selftest.session import ANY_PRECISION, FixtureRunner, complain, is_doubtful, options_for, selftest
+from kbench.selftest.fixtures import CORPUS, TIMED_PROBLEM, Fixture, complaint_about, read_corpus, select
+from kbench.selftest.session import ANY_PRECISION, FixtureRunner, is_doubtful, options_for, selftest
 
 SHIPPED = read_corpus()
 
@@ -45,7 +46,7 @@ def fixture(**changes: object) -> Fixture:
     return Fixture(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def report(*checks: Checked, fixtures: int | None = None, sittings: int = 1) -> SelftestReport:
+def report(*checks: Checked, fixtures: int | None = None, kept: int = 0) -> SelftestReport:
     return SelftestReport(
         device="cpu",
         device_name="a CPU",
@@ -53,7 +54,7 @@ def report(*checks: Checked, fixtures: int | None = None, sittings: int = 1) -> 
         torch="2",
         fixtures=len(checks) if fixtures is None else fixtures,
         checks=tuple(checks),
-        sittings=sittings,
+        kept=kept,
         elapsed_s=10.0,
     )
 
@@ -80,7 +81,8 @@ def test_what_counts_as_a_miss(
     escapes: tuple[str, ...],
     wrong: str | None,
 ) -> None:
-    found = complain(fixture(**changes), status, seen, speedup, escapes)
+    check = make_check(status=status, findings=seen, speedup=speedup, escapes=escapes)
+    found = complaint_about(fixture(**changes), check)
     assert found is None if wrong is None else wrong in (found or "")
 
 
@@ -98,11 +100,11 @@ def test_rates_count_misses_of_each_kind() -> None:
     assert "66.7% of attacks caught" in text
 
 
-def test_a_part_is_no_proof_and_sittings_are_told() -> None:
+def test_a_part_is_no_proof_and_kept_verdicts_are_counted() -> None:
     part = report(make_check(), fixtures=3)
     assert (part.exit_code, report(make_check()).exit_code) == (ExitCode.INTERRUPTED, ExitCode.OK)
     assert verdict(part).startswith("selftest ended early: 1 of 3 fixtures judged, 100.0% of attacks")
-    assert verdict(report(make_check(), sittings=2)).endswith("in 10.0 s over 2 sittings")
+    assert verdict(report(make_check(), kept=1)).endswith("in 10.0 s, 1 kept from earlier commands")
 
 
 @pytest.mark.parametrize(
@@ -135,8 +137,8 @@ def test_no_attacks_give_no_rate() -> None:
     ],
 )
 def test_a_fixture_is_held_to_its_level(changes, status, level, lacks, wrong) -> None:
-    outcome = Failed(status=Status.BELOW_LEVEL, reason="", level=level, lacks=lacks)
-    assert complain_of_level(fixture(**changes), status, outcome) == wrong
+    check = make_check(status=status, level=level or "", lacks=lacks)
+    assert complaint_about(fixture(expect=(status,), **changes), check) == wrong
 
 
 def test_fixtures_that_are_judged_alone_queue_for_the_device(tmp_path: Path) -> None:
@@ -166,8 +168,8 @@ def test_fixtures_about_time_are_timed_as_a_quick_run_times_them(tmp_path: Path)
     ],
 )
 def test_what_gets_a_second_look(status: str, speedup: float | None, escapes: tuple[str, ...], doubtful: bool) -> None:
-    complaint = complain(fixture(), status, (), speedup, escapes)
-    assert is_doubtful(make_check(status=status, speedup=speedup, escapes=escapes, complaint=complaint)) is doubtful
+    check = make_check(status=status, speedup=speedup, escapes=escapes)
+    assert is_doubtful(replace(check, complaint=complaint_about(fixture(), check))) is doubtful
 
 
 @pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.61, must stay below 1.5"])

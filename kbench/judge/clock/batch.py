@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.catalog.problem import seed_torch
 from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial, secret_seed
@@ -114,11 +114,11 @@ class RecordedDraws:
         return recordable
 
     def _is_faithful(self) -> bool:
-        places = [torch.empty_like(leaf) for leaf in tensor_leaves(self._inputs.unseeded())]
-        draw = recorded(lambda: _copy(tensor_leaves(self._inputs.unseeded()), places))
+        places = [torch.empty_like(leaf) for leaf in tensors(self._inputs.unseeded())]
+        draw = recorded(lambda: _copy(tensors(self._inputs.unseeded()), places))
 
         def agrees(seed: int) -> bool:
-            wanted = tensor_leaves(self._inputs.draw(seed))
+            wanted = tensors(self._inputs.draw(seed))
             seed_torch(seed, self._device)
             draw()
             return all(map(elements.same_bits, wanted, places))

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.core.values import DRAWS
 from kbench.judge.reference.drawing import Arguments
 from kbench.numerics import elements
@@ -63,7 +63,7 @@ class Expected:
 
 def aliased_outputs(expected: Expected) -> frozenset[str]:
     """Return the paths of the outputs that lie in the memory of an argument."""
-    inputs = {t.untyped_storage().data_ptr() for t in tensor_leaves(expected.arguments)}
+    inputs = {t.untyped_storage().data_ptr() for t in tensors(expected.arguments)}
     return frozenset(path for path, leaf in expected.outputs if leaf.untyped_storage().data_ptr() in inputs)
 
 

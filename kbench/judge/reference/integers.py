@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.catalog.containers import leaves, over_leaves
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import leaves, over_leaves, tensors
 from kbench.judge.reference import structure
 from kbench.judge.reference.drawing import Inputs, is_integer, over_tensors
 from kbench.numerics.operators import OperatorMode
@@ -89,7 +88,7 @@ def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]
 
 def takes(model: nn.Module, arguments: Sequence[Any]) -> bool:
     """Return whether a model accepts arguments, tried on the host: on a GPU an index out of range ends the process."""
-    if sum(t.numel() for t in (*model.parameters(), *model.buffers(), *tensor_leaves(arguments))) > MOST_ELEMENTS:
+    if sum(t.numel() for t in (*model.parameters(), *model.buffers(), *tensors(arguments))) > MOST_ELEMENTS:
         return False
     try:
         with torch.no_grad():

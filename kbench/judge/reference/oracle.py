@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.core.traces import summary_of
 from kbench.judge.reference.drawing import fresh, over_tensors
 from kbench.judge.reference.expected import Expected, unlike
@@ -57,7 +57,7 @@ class Fp64Model:
         except Exception as error:  # noqa: BLE001 - its code may raise anything in a precision it was not written for
             self.failure = f"in fp64 the reference raises {summary_of(error)}"
             return None
-        after = tensor_leaves(given)
+        after = tensors(given)
         found = [*(leaf for _, leaf in leaves if isinstance(leaf, Tensor)), *(after[number] for number in changed)]
         found += numbers(leaves, torch.float64).values()
         if [t.shape for t in found] != [t.shape for t in like]:

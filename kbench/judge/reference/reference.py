@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.catalog import problem as problems
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.core.timed import FORWARD
@@ -171,9 +171,9 @@ class Reference:
         """
         try:
             held = self.consumable(arguments)
-            given, after = fresh(held), tensor_leaves(held)
+            given, after = fresh(held), tensors(held)
             leaves = flatten(self.call(given))
-            self.reshapes |= [*map(layout, tensor_leaves(given))] != [*map(layout, after)]
+            self.reshapes |= [*map(layout, tensors(given))] != [*map(layout, after)]
             require_supported(leaves, "of the reference")
             changed = tuple((f"input tensor {number} after the call", after[number]) for number in sorted(self.mutates))
             scalars = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
@@ -187,7 +187,7 @@ class Reference:
 
     def _require_layout(self, found: Expected) -> None:
         """Raise PluginError if an input or output has another shape than in the first call: memory is laid out once."""
-        layout = [list(t.shape) for t in (*tensor_leaves(found.arguments), *found.tensors)]
+        layout = [list(t.shape) for t in (*tensors(found.arguments), *found.tensors)]
         if self._layout is None:
             self._layout = layout
         elif layout != self._layout:
@@ -365,21 +365,21 @@ class Reference:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
         arguments = self.arguments(secrets.randbits(31))
         self.blank = [over_tensors(a, lambda t: t.to("meta")) for a in arguments]
-        versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
+        versions = [t._version for t in tensors(arguments)]  # noqa: SLF001 - torch's only count of changes
         expected, flops, self._types = counting.count(lambda: self.expect(arguments))
-        after = tensor_leaves(arguments)
+        after = tensors(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
         if self.reshapes and changed:  # a change of the shape alone counts as one, too
             again = self.arguments(secrets.randbits(31))
-            before = [t.clone() for t in tensor_leaves(again)]
+            before = [t.clone() for t in tensors(again)]
             self.call(fresh(again))
-            changed = [n for n in changed if not elements.same_bits(before[n], tensor_leaves(again)[n])]
+            changed = [n for n in changed if not elements.same_bits(before[n], tensors(again)[n])]
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
         self.aliased = aliased_outputs(expected)
-        self.tensors = f"{types_and_shapes(tensor_leaves(self.blank))} -> {types_and_shapes(expected.tensors)}"
-        tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
-        traffic = sum(t.numel() * t.element_size() for t in tensors)
+        self.tensors = f"{types_and_shapes(tensors(self.blank))} -> {types_and_shapes(expected.tensors)}"
+        touched = [*tensors(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
+        traffic = sum(t.numel() * t.element_size() for t in touched)
         counted = {"dram_bytes": traffic, "flops": sum(flops.values()), "flops_by_precision": flops}
         own = getattr(self.problem.module, "cost", lambda: counted)
         return Cost(**own()), FACTOR_PRODUCTS if flops else FACTOR

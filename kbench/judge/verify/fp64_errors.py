@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.catalog.containers import tensors as tensor_leaves
+from kbench.catalog.containers import tensors
 from kbench.core.model import Mismatch
 from kbench.core.values import Ratios
 from kbench.judge.reference.expected import Expected
@@ -89,7 +89,7 @@ def change_errors(
     |output|: the step of an optimiser is lost in the tolerance of its parameter.
     """
     worst = (0.0, 0.0)
-    for x in tensor_leaves(arguments):
+    for x in tensors(arguments):
         comparable = x.shape == want.shape and x.dtype == want.dtype and x.device == want.device
         if comparable and 0 < (apart := elements.rms_apart(want, x)) < SMALL_CHANGE:
             scale = min(1.0, apart * elements.rms(want))
