@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
@@ -60,6 +61,23 @@ class Launch:
         }
 
 
+class ChildState(StrEnum):
+    """States of a child."""
+
+    STARTING = "starting"
+    """It has not answered yet."""
+    READY = "ready"
+    STOPPED = "stopped"
+    """Its whole tree is kept stopped."""
+    GONE = "gone"
+    """This process has killed it."""
+
+
+STARTING, READY, STOPPED, GONE = ChildState
+NEXT = {STARTING: {READY, STOPPED, GONE}, READY: {STOPPED, GONE}, STOPPED: {STARTING, READY, GONE}, GONE: {GONE}}
+"""States that may follow a state. Another thread may have ended a child meanwhile: it stays GONE."""
+
+
 class Child:
     """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
 
@@ -68,7 +86,7 @@ class Child:
     """
 
     def __init__(self, launch: Launch, nursery: "Child | None" = None, begun: tuple[Fork, socket.socket] | None = None):
-        self._is_stopped = False
+        self.state = STARTING
         self._nursery = nursery
         self._forking = threading.Lock()
         self._process: subprocess.Popen[bytes] | Fork
@@ -183,6 +201,8 @@ class Child:
                     raise
         if field(answer, "n", int) != self._sequence:
             raise WireError("an answer to a request that was not made")
+        if self.state is STARTING:
+            self._become(READY)
         if "observed" in answer:
             self.observed.add(answer["observed"])
         return answer
@@ -230,6 +250,7 @@ class Child:
 
         One that is not born yet has heard of no solution, and ends by itself when it finds its channel closed.
         """
+        self._become(GONE)
         if not isinstance(self._process, Fork) or self._process.is_born:
             process_tree.kill_tree(self.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -245,8 +266,8 @@ class Child:
         against no limit.
         Raises ChildError where some of it cannot be stopped; where it ran all the same, it is killed.
         """
-        assert not self._is_stopped, "a tree is stopped once at a time"
-        tree, self._is_stopped = None, True
+        before, tree = self.state, None
+        self._become(STOPPED)
         self._excused_at = time.monotonic() if excused else None
         try:
             if (tree := process_tree.stop_tree(self.pid, self._closed)) is None:
@@ -256,10 +277,15 @@ class Child:
                 why = self._kill_because(*self._broken("its processes ran on while they were stopped"))
                 raise ChildError(*why, self.log)
         finally:
-            self._is_stopped = False
+            self._become(before)
             self._excused_before_s, self._excused_at = self._excused_s(), None
             if tree is not None:
                 self.woken_ns = tree.go_on()
+
+    def _become(self, state: ChildState) -> None:
+        if self.state is not GONE:
+            assert state in NEXT[self.state], f"a child that is {self.state} does not become {state}"
+            self.state = state
 
     def _broken(self, reason: str) -> tuple[Status, str]:
         """Return what is wrong with a tree that cannot be kept stopped: one that the system kills seems to run."""
@@ -277,7 +303,7 @@ class Child:
     def _watch_memory(self, limit_bytes: int) -> None:
         while self._process.poll() is None:
             # A stopped tree cannot grow, and another one is being timed meanwhile.
-            if not self._is_stopped and (excess := self._excess(limit_bytes)):
+            if self.state is not STOPPED and (excess := self._excess(limit_bytes)):
                 self._kill_because(Status.OUT_OF_MEMORY, f"the process {excess} and was killed")
                 return
             time.sleep(WATCHDOG_INTERVAL_S)

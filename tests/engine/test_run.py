@@ -52,7 +52,7 @@ class FakeJudge:
 
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
-        self.has_ended = self.closed = self.is_opened = False
+        self.has_ended = self.closed = False
         self.holder = self.stuck = ""
         self.observed = Observed()
         self.number = len(FakeJudge.every)
@@ -68,13 +68,11 @@ class FakeJudge:
         return Derived(cases=[{**overrides, "n": overrides.get("n", 4) - 1}])
 
     def call_bytes(self, _problem: Entry, case: Case, *, in_full: bool) -> tuple[int | None, int | None]:
-        assert not self.is_opened, "nothing is made yet"
         FakeJudge.sized = (*FakeJudge.sized, (case.name, in_full))
         return FakeJudge.sizes.get(case.name), 24 * 10**9
 
     def open(self, _problem: Entry, case: Case) -> OpenedCase:
         self.note("open", case.name)
-        self.is_opened = True
         if case.name == FakeJudge.refused:
             raise ChildError(Status.REFERENCE_FAILED, "no inputs today")
         return OpenedCase(environment=ENVIRONMENT, cost=Cost(dram_bytes=64, flops=8), eval_mode=False)
@@ -130,9 +128,13 @@ def judge(folder: Path, *names: str, **options: Any) -> list[Judged]:
 
 
 def told(folder: Path) -> list[LargeCases]:
-    """Return the large cases that a run of `eager` at the default case reports."""
-    events = begin(folder, "eager", cases=("default",), results_dir=folder)
-    return [event for event in events if isinstance(event, LargeCases)]
+    """Return what a run of `eager` at the default case tells before it begins."""
+    found: list[LargeCases] = []
+    for event in begin(folder, "eager", cases=("default",), results_dir=folder):
+        if isinstance(event, LargeCases):
+            assert not any(asked[0] == "open" for asked in FakeJudge.asked), "nothing is made yet"
+            found.append(event)
+    return found
 
 
 def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Path) -> None:

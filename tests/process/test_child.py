@@ -235,12 +235,20 @@ def test_a_kill_reaches_everything_that_was_started(start) -> None:
     child.kill()
 
 
-def test_a_child_is_stopped_once_at_a_time(start) -> None:
+def test_a_child_has_one_state_at_a_time(start) -> None:
     child = start("while True:\n    say(n=hear()['n'])\n")
-    with child.stopped(), pytest.raises(AssertionError, match="once at a time"), child.stopped():
-        pass
+    states = [child.state]
+    with child.stopped():
+        states.append(child.state)
+        with pytest.raises(AssertionError, match="stopped does not become stopped"), child.stopped():
+            pass
+    states.append(child.state)
+    child.request({}, timeout_s=PATIENCE_S)
+    states.append(child.state)
     with child.stopped():
         child.kill()
+    states.append(child.state)
+    assert states == ["starting", "stopped", "starting", "ready", "gone"]
 
 
 def test_a_stopped_child_answers_only_afterwards(start) -> None:
