@@ -52,7 +52,7 @@ class FakeJudge:
 
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
-        self.has_ended = self.closed = False
+        self.has_ended = self.closed = self.is_opened = False
         self.holder = self.stuck = ""
         self.observed = Observed()
         self.number = len(FakeJudge.every)
@@ -68,11 +68,13 @@ class FakeJudge:
         return Derived(cases=[{**overrides, "n": overrides.get("n", 4) - 1}])
 
     def call_bytes(self, _problem: Entry, case: Case, *, in_full: bool) -> tuple[int | None, int | None]:
+        assert not self.is_opened, "nothing is made yet"
         FakeJudge.sized = (*FakeJudge.sized, (case.name, in_full))
         return FakeJudge.sizes.get(case.name), 24 * 10**9
 
     def open(self, _problem: Entry, case: Case) -> OpenedCase:
         self.note("open", case.name)
+        self.is_opened = True
         if case.name == FakeJudge.refused:
             raise ChildError(Status.REFERENCE_FAILED, "no inputs today")
         return OpenedCase(environment=ENVIRONMENT, cost=Cost(dram_bytes=64, flops=8), eval_mode=False)
@@ -128,13 +130,9 @@ def judge(folder: Path, *names: str, **options: Any) -> list[Judged]:
 
 
 def told(folder: Path) -> list[LargeCases]:
-    """Return what a run of `eager` at the default case tells before it begins."""
-    found: list[LargeCases] = []
-    for event in begin(folder, "eager", cases=("default",), results_dir=folder):
-        if isinstance(event, LargeCases):
-            assert not any(asked[0] == "open" for asked in FakeJudge.asked), "nothing is made yet"
-            found.append(event)
-    return found
+    """Return the large cases that a run of `eager` at the default case reports."""
+    events = begin(folder, "eager", cases=("default",), results_dir=folder)
+    return [event for event in events if isinstance(event, LargeCases)]
 
 
 def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Path) -> None:
@@ -153,6 +151,13 @@ def test_the_time_left_counts_processes_that_are_due_beyond_the_budget(tmp_path:
     assert [event.left_s for event in events if isinstance(event, Estimated)] == [1.0, 0.5]
     events = list(begin(tmp_path, "b", processes=2, max_processes=9, budget_s=2.0))
     assert [event.left_s for event in events if isinstance(event, Estimated)] == [1.5, 1.0, 0.5]
+
+
+def test_nothing_is_told_of_cases_that_are_not_large_or_of_which_nothing_is_known(tmp_path: Path) -> None:
+    FakeJudge.sizes = {"default": 25_000_000}
+    assert told(tmp_path) == []
+    FakeJudge.sizes = {}
+    assert told(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -196,6 +201,14 @@ def test_solutions_take_turns_and_the_order_is_turned_about(tmp_path: Path) -> N
     assert turns() == [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]
     assert len(FakeJudge.every) == 1, "one judge for all of it"
     assert [asked for asked in FakeJudge.asked if asked[0] == "open"] == [("open", "small")], "and one opening"
+
+
+def test_it_says_who_comes_next(tmp_path: Path) -> None:
+    judge(tmp_path, "a", "b", processes=2, max_processes=2)
+    assert FakeJudge.every[0].expected == ["a", "b"]
+    first, second, *_ = [one["assignment"]["next_compilers"] for one in requests()]
+    assert first[0] == "b", "and then, in the next process"
+    assert second[:2] == ["b", "a"]
 
 
 def test_the_first_process_alone_sees_the_other_cases(tmp_path: Path) -> None:
@@ -273,6 +286,17 @@ def test_a_judge_that_ended_is_replaced_and_told_the_case_again(
     assert last.expected == ["b"]
     asked = [asked[:2] for asked in FakeJudge.asked]
     assert asked == [("open", "small"), ("a", 0)] * len(others) + [("open", "small"), ("b", 0)]
+
+
+def test_a_judge_that_was_killed_costs_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies_once(self: FakeJudge, _name: str, process: int) -> Outcome:
+        self.has_ended = self.number == 0
+        return Failed(status=Status.HARNESS_ERROR, reason="died") if self.number == 0 else passed(process)
+
+    monkeypatch.setattr(FakeJudge, "answer", dies_once)
+    (found,) = judge(tmp_path, "a", **TWO)
+    assert isinstance(found.outcome, Passed)
+    assert turns() == [("a", 0), ("a", 0), ("a", 1)]
 
 
 def test_a_case_that_cannot_be_opened_is_every_solutions_and_no_other_cases(
@@ -368,6 +392,13 @@ def test_no_worker_is_started_for_the_share_where_none_is_due(
     assert one.outcome.findings == ()
 
 
+def test_nothing_changes_on_a_processor(tmp_path: Path) -> None:
+    (one,) = judge(tmp_path, "a", **TWO)
+    assert ("a", "own share") not in turns()
+    assert {row.own_share for row in one.rows} == {None}
+    assert "profile" not in one.stage_s
+
+
 @pytest.mark.usefixtures("names_kernels")
 def test_a_share_that_the_judge_was_asked_for_stands_in_every_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -378,6 +409,14 @@ def test_a_share_that_the_judge_was_asked_for_stands_in_every_row(
     monkeypatch.setattr(FakeJudge, "answer", answer)
     (one,) = judge(tmp_path, "a", **TWO, require_custom=True)
     assert [row.own_share for row in one.rows] == [0.4, 0.4]
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_a_failed_solution_is_not_profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Failed(status=Status.WRONG_VALUE, reason="wrong")
+    monkeypatch.setattr(FakeJudge, "answer", lambda *_: wrong)
+    judge(tmp_path, "a", **TWO)
+    assert ("a", "own share") not in turns()
 
 
 def failing(error: Exception | None = None, told: OwnShare | None = None) -> Callable[[FakeJudge], OwnShare]:
@@ -442,6 +481,25 @@ def test_a_solution_that_does_not_run_its_own_kernels_is_flagged_in_its_file(
     assert [row.own_share for row in saved.rows] == [share, share]
     for row in saved.rows:
         assert [code for code in row.flags.split() if code in {"fallback", "library_time"}] == [flag][: bool(flag)]
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_a_built_in_solution_has_no_kernels_of_its_own(tmp_path: Path) -> None:
+    (one,) = judge(tmp_path, "eager", **TWO)
+    assert ("eager", "own share") not in turns()
+    assert {row.own_share for row in one.rows} == {0.0}
+    assert not {"fallback", "library_time"} & set(one.rows[0].flags.split())
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_the_time_of_a_profile_is_not_the_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(_self: FakeJudge) -> OwnShare:
+        time.sleep(0.3)
+        return OwnShare(share=1.0)
+
+    monkeypatch.setattr(FakeJudge, "told_share", slow)
+    judge(tmp_path, "a", cases=("*",), **TWO, limits=replace(RunOptions().limits, total_s=100.0))
+    assert [one["left_s"] for one in requests()] == [100.0, 99.5, 99.0, 98.5]
 
 
 @pytest.mark.parametrize(
