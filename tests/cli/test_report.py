@@ -136,7 +136,7 @@ def sweep(name: str, *verdicts: TaskVerdict) -> Path:
     path = RESULTS / f"{name}.journal.jsonl"
     with Journal(path, Header(run=name, started_utc="2020-01-01T00:00:00+00:00", arguments={})) as journal:
         for judged in verdicts:
-            journal.append(judged, "cpu")
+            journal.append(judged)
     return path
 
 
