@@ -57,7 +57,12 @@ class Gradients:
         with torch.enable_grad():
             returned = forward(*(over_leaves(value, copied) for value in inputs) if self.copies else inputs)
             floats = [t for _, t in flatten(returned) if isinstance(t, torch.Tensor) and t.is_floating_point()]
-            pairs = [pair for pair in zip(floats, seeds, strict=False) if pair[0].requires_grad]
+            # An output of another form has no gradient here: the comparison of outputs says what is wrong with it.
+            pairs = [
+                (output, seed)
+                for output, seed in zip(floats, seeds, strict=False)
+                if output.requires_grad and (output.shape, output.device) == (seed.shape, seed.device)
+            ]
             wanted = [leaf for leaf in leaves.values() if leaf.requires_grad] if pairs else []
             outputs, weights = zip(*pairs, strict=True) if wanted else ((), ())
             found = torch.autograd.grad(outputs, wanted, weights, allow_unused=True) if wanted else ()

@@ -81,3 +81,12 @@ def test_a_backward_pass_may_write_over_what_it_differentiates_and_over_gradient
     x = torch.zeros(2)
     known = {"x": x, "index": torch.arange(2), "pair": [torch.arange(2), (x,)], "flag": True, "seeds": [x]}
     assert Gradients(inputs=inputs).overwritable([known[name] for name in arguments]) == expected
+
+
+def test_an_output_of_another_form_has_no_gradient_and_is_returned(tmp_path):
+    problem, model, (x, index, y, [seed]) = made(tmp_path, "return x * y")
+    found = gradients_of(problem).call(
+        lambda x, index, y: (x * y)[:, :2], dict(model.named_parameters()), [x, index, y, [seed]]
+    )
+    assert found[OUTPUT].shape == (3, 2)
+    assert not found[INPUTS[0]].any()
