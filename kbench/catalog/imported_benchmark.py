@@ -1,7 +1,7 @@
 """Hugging Face `Benchmark` classes as problem files: `setup` makes the inputs, `verify` is the reference.
 
-Workloads that differ in literals only are cases of one problem, and the literals are its constants. A solution takes
-what the benchmark passes to the kernel.
+Workloads that differ in literals only are cases of one problem, and the literals are its constants. A solution has the
+arguments of the benchmark's kernel.
 """
 
 import ast

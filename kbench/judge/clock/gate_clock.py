@@ -315,7 +315,7 @@ class DeviceClock:
     def _singles_ns(self, usual: BaselineDelays) -> Iterator[float]:
         """Return times of single calls of the candidate, in full."""
         for _ in range(SINGLES):
-            self._rounds["candidate"].wake()  # else its tree goes on beside the judge's work in so short a round
+            self._rounds["candidate"].wake()  # its tree would wake up while the inputs are shown
             yield in_full_ns(self._round("candidate", 1).seen, self._constant, usual)
 
     def _shown_again(self) -> list[InputExposure]:

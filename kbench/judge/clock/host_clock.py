@@ -1,7 +1,7 @@
 """The clock on a CPU: the judge's own, around requests of calls in a row, less what surrounds the reference's.
 
-Both arms are called in workers of their own, by the same requests; each is stopped while the other is called. Results
-are read from the memory of a stopped worker: none is copied while the judge's clock runs.
+Each arm has a worker of its own and gets the same requests; while one is called, the other is stopped. The judge reads
+results from the memory of a stopped worker, so that no copy runs while its clock does.
 """
 
 import itertools

@@ -185,7 +185,7 @@ class Rounds:
         return ended - started
 
     def wake(self) -> None:
-        """Make an empty loop and leave the worker awake: a stopped tree of many threads takes 50 ms to run again."""
+        """Make an empty loop and leave the worker awake, so that no time of waking up counts as one of calls."""
         self._loop([], PLAIN_LOOP, rests=False)
 
     def _loop(
