@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("doctor.main", "Check GPU, compilers, sandbox and peaks; print fixes"),
     "calibrate": ("calibrate.main", "Measure how noisy this device is"),
     "selftest": ("selftest.main", "Prove that attacks are caught and honest solutions pass"),
-    "explain": ("explain.main", "Explain a status, finding, flag or verdict"),
+    "explain": ("explain.main", "Explain a code or a word of the output"),
     "config": ("config.main", "Print effective settings and where each came from"),
     "import": ("imports.main", "Turn benchmark files of other tools into problems"),
     "new": ("new.app", "Write a problem or a solution to start from"),

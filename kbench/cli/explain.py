@@ -1,4 +1,4 @@
-"""`kbench explain`: what a code means and what to do about it."""
+"""`kbench explain`: what a code or word means, and what to do about it."""
 
 from dataclasses import dataclass
 
@@ -9,29 +9,30 @@ from kbench.report.table import table
 
 
 def complete(incomplete: str) -> list[str]:
-    """Complete a code."""
+    """Complete a code or word."""
     return [one.code for code, one in EXPLANATIONS.items() if code.startswith(incomplete.lower())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ExplainFlags(OutputFlags):
-    code: str | None = argument("CODE", "Code to explain (default: list all)", default=None, autocompletion=complete)
+    code: str | None = argument(
+        "CODE", "Code or word of kbench's output (default: list all)", default=None, autocompletion=complete
+    )
 
 
 @command(_ExplainFlags)
 def main(flags: _ExplainFlags) -> int:
-    """Explain a status, finding, flag or verdict."""
+    """Explain a code or a word of the output."""
     output, code = flags.output(), flags.code
     one = explain(code) if code else None
     if code and one is None:
-        listing = "`kbench explain` lists all codes; other words are in docs/glossary.md"
-        hint = did_you_mean(code.lower(), sorted(EXPLANATIONS), listing=listing, cutoff=0.75)
-        raise UsageError(f"no code `{code}`", hint)
+        hint = did_you_mean(code.lower(), sorted(EXPLANATIONS), listing="`kbench explain` lists all", cutoff=0.75)
+        raise UsageError(f"no code or word `{code}`", hint)
     found = [one] if one is not None else [*EXPLANATIONS.values()]
     rows = [{"code": each.code, "kind": each.kind, "meaning": each.meaning} for each in found]
     whole = table([row | {"what to do": each.fix} for row, each in zip(rows, found, strict=True)])
     text = table(rows, wraps={"meaning"}).text(indent="", width=output.width)
     if one is not None:
-        text = f"{one.code}  ({one.kind})\n\n{one.meaning}\n\nhint: {one.fix}"
+        text = f"{one.code}  ({one.kind})\n\n{one.meaning}" + (f"\n\nhint: {one.fix}" if one.fix else "")
     output.records("explain", whole, found, lambda: text)
     return ExitCode.OK

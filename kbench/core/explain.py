@@ -1,16 +1,18 @@
-"""Meaning of every code that kbench prints, and what to do about it: the data of `kbench explain`."""
+"""Meaning of every code and word that kbench prints, and what to do about a code: the data of `kbench explain`."""
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from kbench.core.levels import PROPERTIES, TEXTS
 
-CodeKind = Literal["status", "diagnosis", "property", "finding", "flag", "verdict", "bottleneck"]
+CodeKind = Literal["status", "diagnosis", "property", "finding", "flag", "verdict", "bottleneck", "word"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One code: what it means, and what to type or change."""
+    """One code or word: what it means, and what to type or change; empty for a word."""
 
     code: str
     kind: CodeKind
@@ -19,10 +21,12 @@ class Explanation:
 
 
 _PROPERTIES = {code: (one.meaning, one.fix) for code, one in PROPERTIES.items()}
+_WORDS = json.loads(Path(__file__).with_name("words.json").read_text(encoding="utf-8"))
+_TEXTS = TEXTS | {"property": _PROPERTIES, "word": {word: (meaning, "") for word, meaning in _WORDS.items()}}
 EXPLANATIONS = {
-    code.lower(): Explanation(code=code, kind=kind, meaning=meaning, fix=fix)
+    code.lower().replace(" ", "_").replace("-", "_"): Explanation(code=code, kind=kind, meaning=meaning, fix=fix)
     for kind in get_args(CodeKind)
-    for code, (meaning, fix) in (_PROPERTIES if kind == "property" else TEXTS[kind]).items()
+    for code, (meaning, fix) in _TEXTS[kind].items()
 }
 """Explanations by code in small letters. For a code of two kinds, the later kind."""
 

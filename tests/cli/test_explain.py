@@ -14,6 +14,10 @@ from kbench.core.verdict import Answer
 from kbench.selftest.fixtures import CORPUS
 
 SOURCES = Path(package.__file__).parent
+GOLDEN = Path(__file__).parent.parent / "golden"
+HEAD = re.compile(r" +(solution|case|verdict|problem)  .*[a-z]$")
+RUN = re.compile(r"(main|pr-42|mine|eager|softmax_\w|.* and .*)( [nµm]?s)?$|[\d█·.]+")
+OF_AN_ARM = re.compile(r"^(reference|(95|99) %) (?=\w{3})| [nµm]?s$")
 
 
 def finding_codes() -> set[str]:
@@ -77,3 +81,24 @@ def test_spelling_and_parameters_do_not_matter(kbench, text):
 def test_without_a_code_all_are_listed(kbench):
     assert len(kbench("explain", "--json").document["results"]) == len(EXPLANATIONS)
     assert len(kbench("explain").out.splitlines()) == len(EXPLANATIONS) + 1
+
+
+def heads() -> set[str]:
+    """Return the heads of columns in the golden outputs, without units and names of runs."""
+    lines = [line for path in GOLDEN.glob("*.txt") for line in path.read_text().splitlines() if HEAD.match(line)]
+    cells = {cell for line in lines for cell in re.split(r"  +", line.strip()) if not RUN.match(cell)}
+    return {OF_AN_ARM.sub("", cell) for cell in cells}
+
+
+def test_the_head_of_every_column_is_explained() -> None:
+    found = heads()
+    assert {"bounds", "of limit", "q3", "worst error", "wall"} <= found
+    assert {word for word in found if explain(word) is None} == set()
+
+
+@pytest.mark.parametrize("word", ["module", "general", "weak", "host timer", "cold", "fast_p", "base", "Speed-up"])
+def test_a_word_of_the_output_is_explained(kbench, word) -> None:
+    done = kbench("explain", word)
+    assert done.code == 0
+    assert done.out.count(".") >= 1
+    assert "hint" not in done.out
