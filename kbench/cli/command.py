@@ -15,7 +15,10 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("until", "max_failures"),
         ("lanes", "jobs", "executor", "address", "verify_limit", "time_limit"),
     ),
-    "Is it right": (("level", "backward"), ("accept", "require_custom", "sanitize", "allow_tf32", "eval_mode")),
+    "Is it right": (
+        ("level", "backward"),
+        ("accept", "batch_invariant", "require_custom", "sanitize", "allow_tf32", "eval_mode"),
+    ),
     "How fast": (("quick", "precision", "budget"), ("baseline", "processes", "max_processes", "mode", "lock_clocks")),
     "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "trusted")),
     "Output": (

@@ -66,6 +66,7 @@ class VerifyFlags(OutputFlags):
         "--accept CODE", "Accept a solution that lacks this property; repeatable", autocompletion=completion.properties
     )
     backward: bool = switch("--backward", "Judge and time forward + backward as well, as the case `CASE+backward`")
+    batch_invariant: bool = switch("--batch-invariant", "Require that a row has the same bits in every batch")
     require_custom: bool = switch("--require-custom", "Fail a solution without a kernel of its own")
     sanitize: bool | None = option(
         "--sanitize/--no-sanitize", "Run memcheck first (default: only after an illegal access)"

@@ -71,6 +71,8 @@ class RunOptions(MeasuringOptions):
     """Codes of properties that a solution may lack."""
     backward: bool = False
     """Judge and time forward + backward as well, as a case of its own."""
+    batch_invariant: bool = False
+    """Require that a row has the same bits in every batch."""
     require_custom: bool = False
     """Fail a solution that launches no kernel of its own."""
     sanitize: bool | None = None

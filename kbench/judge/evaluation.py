@@ -121,7 +121,7 @@ class Evaluation:
             self._battery.note("shapes_not_derived", message)
         self._levels.note_unmatched()
         try:
-            self._levels.try_all(beyond_task())
+            self._levels.try_all(beyond_task(batch_invariant=assignment.options.batch_invariant))
         except RefusalError:
             self._level = None
             raise

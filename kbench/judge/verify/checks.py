@@ -15,6 +15,7 @@ from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import FATAL, STRAY_WRITES
+from kbench.judge.verify import batch_invariance
 from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.variations import (
     GLANCES,
@@ -113,8 +114,8 @@ def _few_places(draws: int, on: On) -> LevelCheck:
     return LevelCheck(lack="values", on=on, make=make, applies=lambda _, reference: few_places(reference.inputs))
 
 
-def beyond_task() -> list[LevelCheck]:
-    """Return the checks of the levels beyond `task`, in their order."""
+def beyond_task(*, batch_invariant: bool = False) -> list[LevelCheck]:
+    """Return the checks of the levels beyond `task`, in their order. Smaller batches are checked on request."""
 
     def follows(candidate: Candidate, _: Reference) -> bool:
         return candidate.follows
@@ -130,6 +131,12 @@ def beyond_task() -> list[LevelCheck]:
         LevelCheck(lack="values", on=On.OWN, make=lambda battery, trial: battery.vary(trial, MIXED), is_mixed=True),
         _few_places(GLANCES, On.OWN),
         of_values(secrets.choice(VALID), On.OWN_SHORT, if_mixed=True),
+        LevelCheck(
+            lack="batch_invariance",
+            on=On.OWN,
+            make=batch_invariance.batch_invariant,
+            applies=lambda *_: batch_invariant,
+        ),
         LevelCheck(lack="cases", on=On.CASES, make=Battery.essentials),
         LevelCheck(lack="shapes", on=On.DERIVED, make=Battery.essentials, fatal=FATAL - STRAY_WRITES),
         LevelCheck(lack="shapes", on=On.LARGER, make=Battery.right_once, fatal=FATAL - STRAY_WRITES),
