@@ -312,7 +312,7 @@ def test_another_device_goes_on(stage, monkeypatch) -> None:
                 self.guard.look(S.CRASHED)
                 yield from ()
                 return failed(S.CRASHED)
-            crashed.wait(10)
+            crashed.wait(60)
             judged.append(unit.solution.name)
             return (yield from super().evaluate(unit, following, left))
 
