@@ -3,12 +3,11 @@
 import contextlib
 import functools
 import gc
+import json
 import os
 import re
 import socket
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -18,7 +17,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import serve_load
 import tiny_corpus
 from pooling import CASES, solution
 from serving import HEADERS, TOKEN, Running, serving
@@ -344,14 +342,16 @@ def test_the_document_names_every_field() -> None:
     assert unnamed == {"entry_point", "run_correctness", "not_used"}
 
 
-@pytest.mark.slow(seconds=12)
-def test_many_clients_of_whom_a_fifth_is_hostile() -> None:
-    """Real judges; `python tests/serve_load.py` is the same with 10,000 requests."""
-    load = [sys.executable, str(Path(serve_load.__file__)), "--requests", "40", "--clients", "10"]
-    found = subprocess.run(
-        [*load, "--judged", "0.06", "--hanging", "0.05"], check=False, capture_output=True, text=True, timeout=300
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
+def test_a_client_that_goes_before_its_answer_finds_it_later(start) -> None:
+    body = json.dumps({"task_id": "one", "reference_code": CASES, "kernel_code": solution("waits")})
+    head = f"POST /evaluate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+    with start() as running:
+        with socket.create_connection(("127.0.0.1", running.port)) as stream:
+            stream.sendall(f"{head}{body}".encode())
+            wait_until(lambda: running.pool.judged)
+        running.pool.released.set()
+        wait_until(lambda: running.client.get("/results/one").json()["status"] == "completed")
 
 
 @pytest.mark.slow
@@ -360,9 +360,7 @@ def test_a_real_verdict_over_http(tmp_path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    candidate = tiny_corpus.solution("return x + 1")
-    problem = Path(tmp_path / "plus_one.py")
-    problem.write_text(serve_load.PROBLEM)
+    problem, candidate = tiny_corpus.problem("x + 1"), tiny_corpus.solution("return x + 1")
     with Judge(device="cpu", verify_only=True, require_sandbox=True) as judge:
         options = ServerOptions(token=TOKEN, port=port, state=tmp_path / "state", references=True)
         server, store = make_server(judge, options)
@@ -373,7 +371,7 @@ def test_a_real_verdict_over_http(tmp_path) -> None:
         try:
             verdicts = []
             for text in (candidate, candidate.replace("+ 1", "+ 2")):
-                body = {"reference_code": problem.read_text(), "kernel_code": text}
+                body = {"reference_code": problem, "kernel_code": text}
                 told = httpx.post(f"http://127.0.0.1:{port}/evaluate", json=body, headers=HEADERS, timeout=300).json()
                 verdicts.append(told["verdict"])
             assert verdicts == ["passed", "wrong_value"]
