@@ -25,6 +25,8 @@ MASKS = (
     (r"# [µmn]?s\b", "#"),
     (r"\b[µmn]?s\b(?= +(reference|speed-up|second|change))", "#"),  # the unit in a table's head
     (r"(?m)^fused is right.*", "fused is right"),  # how the sentence goes on depends on the interval
+    (r"(?ms)^GATE (PASSED|FAILED) .*", "GATE"),  # what is judged of two times depends on how steady the machine is
+    (r"(?ms)^ *verdict .* change .*", "verdicts"),
     (r"[ \t]+", " "),
 )
 
@@ -65,16 +67,14 @@ def test_the_tutorial_shows_what_its_commands_print(tmp_path, monkeypatch, own_c
             write(folder / title, language, body)
         if language != "console":
             continue
-        printed, told = "", ""
-        for line in re.findall(r"^\$ (.*)", body, re.M):
+        for line, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", body, re.M):
             program, *words = shlex.split(line)
             if [program, *words] == ["echo", "$?"]:
-                printed += f"{code}\n"
+                printed = f"{code}\n"
             else:
                 assert program == "kbench", f"a reader would type `{line}` into a shell, and this test cannot"
                 done = kbench(*words)
-                code, printed, told = done.code, printed + done.out, told + done.err
+                code, printed = done.code, done.out
+            assert masked(printed) == masked(shown), f"{line}\n{shown}\n{printed}\n{done.err}"
             ran += 1
-        shown = "\n".join(line for line in body.splitlines() if not line.startswith("$ "))
-        assert masked(printed) == masked(shown), f"{body}\n{printed}\n{told}"
     assert ran >= 12
