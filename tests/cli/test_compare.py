@@ -87,8 +87,6 @@ def test_wall_times_are_compared_when_asked_for(kbench):
     assert (row["verdict"], row["reason"], row["time"]) == ("not_comparable", "the old run has no wall times", "wall")
 
 
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -104,8 +102,6 @@ def test_errors(kbench, runs, arguments, code, message):
     assert done.code == code
     assert message in done.err
     assert kbench("compare", *arguments, "--json").document["reason"].count(message) == 1
-
-
 
 
 def test_one_solution_alone_is_nothing_to_compare(kbench):

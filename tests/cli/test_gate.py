@@ -35,8 +35,6 @@ def regressed(kbench):
     )
 
 
-
-
 def test_a_regression_fails_and_says_what_to_type(kbench, regressed, golden):
     done = kbench("gate", "pr-42")
     assert done.code == 1
@@ -73,8 +71,6 @@ def test_junit_annotations_and_summary(kbench, regressed, golden, monkeypatch, t
     suite = Xml.parse("out/gate.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("5", "2")
     assert Path("step.md").read_text().startswith("before\n### GATE FAILED"), "it is appended"
-
-
 
 
 def test_an_accepted_slow_down_passes_and_is_said(kbench):

@@ -154,8 +154,6 @@ def test_json_is_bounded_and_has_no_nan(kbench, found):
     assert result["counters"][0]["bank_conflict_percent"] is None
 
 
-
-
 def test_csv_has_a_line_a_kernel(kbench, found):
     found(told(TWO_KERNEL, "two_kernel"))
     rows = kbench("profile", "group_norm", "two_kernel", "--format", "csv").rows

@@ -174,8 +174,6 @@ def test_wall_time_stands_beside_that_of_a_reference_which_is_timed_as_a_graph(k
     assert "611.0, wall" not in kbench("run", "group_norm", "eager", "-v").out, "it has a column of its own"
 
 
-
-
 def test_cases_that_nobody_timed_have_no_mean(kbench, fake_run):
     untimed = {"time_ns_median": None, "ref_time_ns_median": None, "speedup": None}
     untimed |= {"speedup_low": None, "speedup_high": None, "wall_ns": None, "ref_wall_ns": None}
@@ -240,8 +238,6 @@ def test_json_is_one_document_with_all_that_was_measured(kbench, fake_run):
     assert len(first["rows"]) == 3
     assert second["time_ns"] is None
     assert document["csv"].endswith(".csv")
-
-
 
 
 def test_flags_win_over_settings_and_settings_over_defaults(kbench, fake_run, tmp_path):

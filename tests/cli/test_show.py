@@ -28,8 +28,6 @@ def test_the_latest_run_is_shown_by_default(kbench, golden):
     golden("show.txt", done.out.rstrip("\n"))
 
 
-
-
 def test_what_a_solution_printed_is_shown(kbench):
     """Also when it passed: a long log in part, and all of it with `-v`."""
     (path,) = RESULTS.glob("saved.csv")
@@ -43,8 +41,6 @@ def test_what_a_solution_printed_is_shown(kbench):
     assert "  | line 0\n" in kbench("show", "saved", "-v").out
 
 
-
-
 def test_whose_kernels_ran_is_told_in_every_report(kbench):
     make_run(RESULTS, "fell_back", {"fast": RATIOS}, own_share=0.0, flags="fallback", **INTERVAL)
     text = kbench("show", "fell_back", "-v").out
@@ -54,8 +50,6 @@ def test_whose_kernels_ran_is_told_in_every_report(kbench):
     assert "memory  in own kernels" in text
     (case,) = kbench("show", "fell_back", "--json").document["results"]
     assert (case["own_share"], {row["own_share"] for row in case["rows"]}) == (0.0, {0.0})
-
-
 
 
 def test_every_format_keeps_every_row(kbench):

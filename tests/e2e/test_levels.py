@@ -182,3 +182,10 @@ def test_a_solution_may_make_a_table_of_constants_in_its_own_way(tmp_path: Path)
     for name, one in judge(tmp_path, *TABLES).items():
         assert isinstance(one.outcome, Passed), (name, one.outcome)
         assert one.outcome.level is Level.GENERAL, (name, one.outcome)
+
+
+def test_a_problem_of_which_no_other_shape_can_be_made_says_so(tmp_path: Path) -> None:
+    literal = Path(__file__).parents[1] / "kernelbench" / "100_Literal.py"
+    found = verdicts(*entries(literal, "eager"), results_dir=tmp_path)["eager"].outcome
+    assert isinstance(found, Passed)
+    assert "shapes_not_derived" in {finding.code for finding in found.findings}

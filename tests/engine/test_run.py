@@ -233,10 +233,6 @@ def test_noise_asks_for_more_processes_up_to_a_limit(tmp_path: Path) -> None:
     assert one.stage_s["time"] == pytest.approx(2.5), "every process counts"
 
 
-
-
-
-
 def test_who_fails_has_no_further_process_and_leaves_the_others_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,10 +347,6 @@ def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path)
             assert [what for who, what in case if who == name] == [0, 1, "own share"]
 
 
-
-
-
-
 @pytest.mark.usefixtures("names_kernels")
 def test_a_share_that_the_judge_was_asked_for_stands_in_every_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -437,8 +429,6 @@ def test_a_solution_that_does_not_run_its_own_kernels_is_flagged_in_its_file(
     assert [row.own_share for row in saved.rows] == [share, share]
     for row in saved.rows:
         assert [code for code in row.flags.split() if code in {"fallback", "library_time"}] == [flag][: bool(flag)]
-
-
 
 
 @pytest.mark.usefixtures("names_kernels")

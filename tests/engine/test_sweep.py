@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
+from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, task
 from waiting import wait_until
 
 from kbench.cli.output import Output
@@ -118,10 +118,6 @@ def test_problems_with_long_sources_come_first_and_the_file_keeps_the_order_aske
     (judge,) = stage.judges
     assert judge.turned == ["p1", "p0", "p2"]
     assert [row.solution for row in read_run(Path(stage.sweep.summary().csv_path)).rows] == ["s0", "s1", "s2", "s3"]
-
-
-
-
 
 
 def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_lane_never(stage, capsys) -> None:
