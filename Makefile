@@ -6,7 +6,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 VENV_FLAGS ?=
-JOBS ?= 2
+JOBS ?= 3
 
 RUNTIME := ninja numpy pynvml pandas platformdirs pydantic rich torch typer
 DEVELOPMENT := build hypothesis importlinter mypy pytest pytest_timeout xdist ruff scipy setuptools
@@ -40,9 +40,9 @@ export CHOOSE
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
-# In parts that take the next test as soon as they are free, the longest first (tests/conftest.py). More parts than
-# processors disturb those that measure, and gain nothing: the suite computes. What tests start keeps its bytecode,
-# whatever the caller's environment says.
+# In parts that take the next test as soon as they are free, the longest first (tests/conftest.py). Three parts keep two
+# processors busy: tests wait for processes in turn. What tests start keeps its bytecode, whatever the caller's
+# environment says.
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
 	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $(JOBS)
 
@@ -68,7 +68,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
 	@echo "installing torch and the other packages, which prints nothing for a minute or two"
-	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(VENV)/bin/python -m pip install -q --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(VENV)/bin/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1; true # on all processors: pip uses one
 	@touch $@
 
 clean:

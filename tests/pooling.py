@@ -1,10 +1,11 @@
 """Sources whose first line says what judging them comes to, and a pool that judges by it, without processes."""
 
-import time
+import threading
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from sweeping import PROBLEM, FakeJudge, failed, passed
+from waiting import PATIENCE_S
 
 from kbench.api.judge import Judge
 from kbench.catalog.registry import Entry
@@ -18,12 +19,14 @@ CASES = f"CASES = {{'default': {{}}, 'small': {{'n': 2}}, 'ragged': {{'n': 3}}}}
 
 
 def solution(says: str = "passed", number: int = 0) -> str:
-    """`says` is a status, `hangs`, or seconds that it takes to pass."""
+    """`says` is a status, `hangs`, or `waits`: it passes once its pool releases it."""
     return f"# {says} {number}\nclass ModelNew: ...\n"
 
 
 class SourceJudge(FakeJudge):
     """Judges by the first line of the source."""
+
+    released: threading.Event
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
@@ -38,8 +41,8 @@ class SourceJudge(FakeJudge):
             return failed(Status.HARNESS_ERROR, "the judge is gone")
         if said == "raises":
             raise ZeroDivisionError("a defect")
-        if said[0].isdigit():
-            time.sleep(float(said))
+        if said == "waits":
+            assert self.released.wait(PATIENCE_S)
             said = "passed"
         yield unit.ended("verify", 0.0)
         if said == "passed":
@@ -55,9 +58,11 @@ class Pool:
 
     def __init__(self) -> None:
         self.judges: list[SourceJudge] = []
+        self.released = threading.Event()
 
     def make(self, _device, guard, _scratch) -> SourceJudge:
         judge = SourceJudge({}, guard)
+        judge.released = self.released
         self.judges.append(judge)
         return judge
 

@@ -54,6 +54,7 @@ def serving(
             yield running
         finally:
             running.client.close()
+            pool.released.set()
             server.should_exit = True
             thread.join()
             store.close()

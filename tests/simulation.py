@@ -13,12 +13,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.stats import beta, mannwhitneyu, ttest_ind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -123,7 +122,7 @@ def clock(rng: np.random.Generator, noise: Noise, count: int) -> NDArray[np.floa
     keep = np.exp(-1 / noise.drift_samples)
     shocks = rng.normal(0, noise.drift * np.sqrt(1 - keep**2), count)
     start = rng.normal(0, noise.drift)
-    path = lfilter([1.0], [1.0, -keep], shocks, zi=[keep * start])[0]
+    path = np.array([*accumulate(shocks, lambda before, shock: keep * before + shock, initial=start)][1:])
     for begin in np.flatnonzero(rng.random(count) < noise.throttle_rate):
         length = 1 + int(rng.exponential(noise.throttle_samples))
         path[begin : begin + length] += rng.uniform(0, noise.throttle_size)
@@ -251,6 +250,8 @@ def tally(suites: list[list[GatedCase]]) -> Tally:
 
 def upper_bound(hits: int, trials: int) -> float:
     """One-sided exact 95 % upper bound of a rate."""
+    from scipy.stats import beta
+
     return 1.0 if hits == trials else float(beta.ppf(0.95, hits + 1, trials - hits))
 
 
@@ -282,6 +283,8 @@ def print_coverage(seed: int) -> None:
 
 def print_naive(seed: int, trials: int = 1000) -> None:
     """Print how often rules in common use call a build slower, from 150 samples of one process each."""
+    from scipy.stats import mannwhitneyu, ttest_ind
+
     rules = {
         "mean over +2 %": lambda a, b: b.mean() > 1.02 * a.mean(),
         "minimum over +2 %": lambda a, b: b.min() > 1.02 * a.min(),

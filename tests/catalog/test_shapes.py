@@ -3,12 +3,9 @@
 from pathlib import Path
 
 import pytest
-from verdicts import verdicts, written
 
 from kbench.catalog import shapes
 from kbench.catalog.problem import unheard
-from kbench.core.events import Judged
-from kbench.core.model import Passed
 
 FILES = Path(__file__).parents[1] / "kernelbench"
 
@@ -111,39 +108,6 @@ def test_smaller_values(value, size, expected):
     assert list(shapes.smaller(value, size)) == expected
 
 
-HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n\n"
-
-
-def model(forward: str) -> str:
-    return f"{HEAD}class ModelNew(nn.Module):\n    def forward(self, x):\n        {forward}\n"
-
-
-SOLUTIONS = {
-    "swish/any_shape": ("25_Swish", model("return F.silu(x)"), set()),
-    "swish/as_many_rows_as_its_own": (
-        "25_Swish",
-        model("y = torch.zeros_like(x); y[:64] = F.silu(x[:64]); return y"),
-        {"shapes"},
-    ),
-    "swish/leaves_the_tail_unwritten": (
-        "25_Swish",
-        model("y = torch.empty_like(x); n = x.shape[1] // 32 * 32; y[:, :n] = F.silu(x[:, :n]); return y"),
-        {"shapes"},
-    ),
-    "swish/says_that_it_is_specialised": (
-        "25_Swish",
-        model("assert x.shape == (64, 2048), 'made for 64 x 2048'; return F.silu(x)"),
-        {"shapes"},
-    ),
-    "swish/dies_at_other_shapes": (
-        "25_Swish",
-        "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
-        {"shapes"},
-    ),
-    "literal/says_that_nothing_else_was_tried": ("100_Literal", model("return torch.tanh(x)"), {"shapes_not_derived"}),
-}
-
-
 def test_finding_shapes_does_not_import_the_compiler(after_torch_process) -> None:
     """Calls of small references are made on the CPU: without memory, the first would import it for seconds."""
     paths = [str(FILES / f"{name}.py") for name in ("25_Swish", "76_GemmAddReLU", "35_Recurrent")]
@@ -173,25 +137,3 @@ def test_a_problem_that_compiles_has_the_compiler(tmp_path: Path) -> None:
     path = tmp_path / "compiled.py"
     path.write_text(text.replace("torch.sigmoid(x)", "torch.compile(torch.sigmoid, backend='eager')(x)"))
     assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
-
-
-@pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
-    """Verify all solutions of a problem with one judge; return what is found by name."""
-    found: dict[str, Judged] = {}
-    for name in {problem for problem, _, _ in SOLUTIONS.values()}:
-        folder = tmp_path_factory.mktemp(name)
-        sources = {key.replace("/", "_"): text for key, (problem, text, _) in SOLUTIONS.items() if problem == name}
-        found |= verdicts(*written(folder, (FILES / f"{name}.py").read_text(), sources), results_dir=folder)
-    return found
-
-
-@pytest.mark.slow(seconds=15)
-@pytest.mark.parametrize("name", SOLUTIONS)
-def test_solutions_at_shapes_that_the_problem_does_not_list(judged: dict[str, Judged], name: str) -> None:
-    found, findings = judged[name.replace("/", "_")].outcome, SOLUTIONS[name][2]
-    assert isinstance(found, Passed), found
-    shaped = {"shapes", "shapes_not_derived", "skipped_shape"}
-    assert {finding.code for finding in found.findings} & shaped == findings
-    assert set(found.lacks) & shaped == findings - {"shapes_not_derived"}
-    assert found.level == ("module" if found.lacks else "general")

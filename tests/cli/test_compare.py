@@ -87,14 +87,6 @@ def test_wall_times_are_compared_when_asked_for(kbench):
     assert (row["verdict"], row["reason"], row["time"]) == ("not_comparable", "the old run has no wall times", "wall")
 
 
-def test_a_wider_margin_forgives(kbench, runs):
-    verdicts = {
-        row["solution"]: row["verdict"]
-        for row in kbench("compare", "main", "pr-42", "--format", "csv", "--slower", "20%").rows
-    }
-    assert verdicts["quick"] == "same"
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -110,13 +102,6 @@ def test_errors(kbench, runs, arguments, code, message):
     assert done.code == code
     assert message in done.err
     assert kbench("compare", *arguments, "--json").document["reason"].count(message) == 1
-
-
-def test_another_gpu_has_ratios_without_verdicts(kbench, runs):
-    make_run(RESULTS, "other-gpu", {"fast": times(2)}, gpu_name="NVIDIA A100")
-    done = kbench("compare", "main", "other-gpu", "--format", "csv")
-    row = next(row for row in done.rows if row["solution"] == "fast")
-    assert (row["verdict"], float(row["ratio"])) == ("not_comparable", pytest.approx(2, rel=1e-3))
 
 
 def test_one_solution_alone_is_nothing_to_compare(kbench):

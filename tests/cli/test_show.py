@@ -28,13 +28,6 @@ def test_the_latest_run_is_shown_by_default(kbench, golden):
     golden("show.txt", done.out.rstrip("\n"))
 
 
-def test_quiet_keeps_the_verdicts(kbench):
-    assert [line.split()[:2] for line in kbench("show", "-q").out.splitlines()] == [
-        ["passed", "fast"],
-        ["crashed", "broken"],
-    ]
-
-
 def test_what_a_solution_printed_is_shown(kbench):
     """Also when it passed: a long log in part, and all of it with `-v`."""
     (path,) = RESULTS.glob("saved.csv")
@@ -48,13 +41,6 @@ def test_what_a_solution_printed_is_shown(kbench):
     assert "  | line 0\n" in kbench("show", "saved", "-v").out
 
 
-def test_the_worst_error_is_of_all_processes(kbench):
-    make_run(RESULTS, "errors", {"fast": RATIOS}, max_abs_err=[1e-7, 4e-7, 2e-7], **INTERVAL)
-    (case,) = kbench("show", "errors", "--json").document["results"]
-    assert case["correctness"]["max_abs_err"] == 4e-7
-    assert [row["max_abs_err"] for row in case["rows"]] == [1e-7, 4e-7, 2e-7]
-
-
 def test_whose_kernels_ran_is_told_in_every_report(kbench):
     make_run(RESULTS, "fell_back", {"fast": RATIOS}, own_share=0.0, flags="fallback", **INTERVAL)
     text = kbench("show", "fell_back", "-v").out
@@ -64,13 +50,6 @@ def test_whose_kernels_ran_is_told_in_every_report(kbench):
     assert "memory  in own kernels" in text
     (case,) = kbench("show", "fell_back", "--json").document["results"]
     assert (case["own_share"], {row["own_share"] for row in case["rows"]}) == (0.0, {0.0})
-
-
-def test_where_it_is_not_known_nothing_is_told(kbench):
-    make_run(RESULTS, "on_cpu", {"fast": RATIOS}, own_share=None, **INTERVAL)
-    assert "own kernels" not in kbench("show", "on_cpu", "-v").out
-    (case,) = kbench("show", "on_cpu", "--json").document["results"]
-    assert case["own_share"] is None
 
 
 def test_every_format_keeps_every_row(kbench):

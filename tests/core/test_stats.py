@@ -2,10 +2,10 @@
 
 import math
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import make_samples
@@ -18,6 +18,13 @@ unhurried = settings(deadline=None)
 """Quantiles take milliseconds, and a test machine may be busy."""
 
 
+def scipy_stats() -> ModuleType:
+    """Import it where it is used: that takes over a second, and every process of the suite collects this file."""
+    import scipy.stats
+
+    return scipy.stats
+
+
 def timing(**options) -> Timing:
     return Timing(samples=tuple(make_samples(**options)), timer="events", l2="flushed")
 
@@ -28,7 +35,7 @@ def timing(**options) -> Timing:
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 8, 9.5, 18, 100, 2000])
 @pytest.mark.parametrize("probability", [0.01, 0.5, 0.6, 0.95, 0.975, 0.99, 0.9995])
 def test_t_quantile_is_scipys(freedom: float, probability: float) -> None:
-    expected = scipy.stats.t.ppf(probability, freedom)
+    expected = scipy_stats().t.ppf(probability, freedom)
     assert student_t.t_quantile(probability, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
@@ -36,7 +43,7 @@ def test_t_quantile_is_scipys(freedom: float, probability: float) -> None:
 @pytest.mark.parametrize("noncentrality", [0.5, 3, 10])
 @pytest.mark.parametrize("value", [0.5, 2, 5, 12])
 def test_noncentral_t_is_scipys(freedom: float, noncentrality: float, value: float) -> None:
-    expected = scipy.stats.nct.cdf(value, freedom, noncentrality)
+    expected = scipy_stats().nct.cdf(value, freedom, noncentrality)
     assert student_t.t_cdf(value, freedom, noncentrality) == pytest.approx(expected, abs=1e-9)
 
 
@@ -130,7 +137,7 @@ def test_ratio_interval_is_scipys(estimates: list[float], confidence: float) -> 
     interval = stats.ratio_interval(estimates, confidence)
     error = np.std(estimates, ddof=1) / math.sqrt(len(estimates))
     low, high = (
-        np.mean(estimates) + sign * scipy.stats.t.ppf(0.5 + confidence / 2, len(estimates) - 1) * error
+        np.mean(estimates) + sign * scipy_stats().t.ppf(0.5 + confidence / 2, len(estimates) - 1) * error
         for sign in (-1, 1)
     )
     assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-8, abs=1e-10)
@@ -143,14 +150,14 @@ def test_difference_interval_is_welchs_and_never_narrower(old: list[float], new:
     interval = stats.difference_interval(old, new)
     assert interval.centre == pytest.approx(np.mean(new) - np.mean(old), abs=1e-12)
     if np.var(old) + np.var(new) > 1e-12:
-        expected = scipy.stats.ttest_ind(new, old, equal_var=False).confidence_interval(0.95)
+        expected = scipy_stats().ttest_ind(new, old, equal_var=False).confidence_interval(0.95)
         assert interval.high >= expected.high - 1e-9
         assert interval.low <= expected.low + 1e-9
 
 
 def test_difference_interval_with_equal_spreads_is_exact() -> None:
     old, new = [0.0, 0.01, 0.02], [0.1, 0.11, 0.12]
-    expected = scipy.stats.ttest_ind(new, old, equal_var=False).confidence_interval(0.95)
+    expected = scipy_stats().ttest_ind(new, old, equal_var=False).confidence_interval(0.95)
     interval = stats.difference_interval(old, new)
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
 
@@ -183,7 +190,7 @@ def test_median_interval_ranks(count: int, rank: int | None) -> None:
     else:
         assert interval is not None
         assert (interval.low, interval.high) == (rank, count + 1 - rank)
-        assert scipy.stats.binom.cdf(rank - 1, count, 0.5) <= 0.025 < scipy.stats.binom.cdf(rank, count, 0.5)
+        assert scipy_stats().binom.cdf(rank - 1, count, 0.5) <= 0.025 < scipy_stats().binom.cdf(rank, count, 0.5)
 
 
 def test_median_interval_covers_as_often_as_it_says() -> None:
@@ -239,8 +246,10 @@ def test_stopping_never_looks_at_the_size_of_the_effect(estimates: list[float], 
 def test_detection_factor_against_scipy(processes: int, arms: int) -> None:
     factor = stats.detection_factor(processes, arms=arms)
     freedom = arms * (processes - 1)
-    critical = scipy.stats.t.ppf(0.99, freedom)
-    assert scipy.stats.nct.sf(critical, freedom, factor * math.sqrt(processes / arms)) == pytest.approx(0.99, abs=1e-6)
+    critical = scipy_stats().t.ppf(0.99, freedom)
+    assert scipy_stats().nct.sf(critical, freedom, factor * math.sqrt(processes / arms)) == pytest.approx(
+        0.99, abs=1e-6
+    )
 
 
 def test_detection_factor_falls_with_processes() -> None:

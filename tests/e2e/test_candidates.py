@@ -79,7 +79,7 @@ SOLUTIONS = {
         {Status.BUILD_FAILED},
     ),
 }
-LIMITS = TimeLimits(import_s=3.0, call_s=3.0, build_s=4.0)
+LIMITS = TimeLimits(import_s=3.0, call_s=1.0, build_s=1.0)
 UNENDING = {
     # name: (source, its status)
     "hangs_in_import": (calls(RIGHT, "import time\ntime.sleep(3600)"), Status.IMPORT_TIMEOUT),

@@ -107,7 +107,7 @@ def test_an_interrupted_sweep_tells_what_it_has_and_leaves_no_process(cluster, f
 
 
 @pytest.mark.slow(seconds=20)
-def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
+def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path, monkeypatch, kbench) -> None:
     running = start(folder, cluster.address, "--json")
     wait_until(lambda: has_units(folder) or running.poll() is not None, LIMIT_S)
     below = judges(cluster)
@@ -119,5 +119,6 @@ def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
     assert "is lost" in err
     assert "host_lost" in json.dumps(lines(folder)), "the record says so, whatever the outcome"
     wait_until(lambda: not below & set(processes()), LIMIT_S)
-    resumed = commands.start(folder, "sweep", "--resume", "one", "--devices", "cpu", "--json")
-    assert json.loads(commands.finish(resumed)[1])["summary"]["resumed"] == len(WANTED), "on this host: the same tasks"
+    monkeypatch.chdir(folder)
+    resumed = kbench("sweep", "--resume", "one", "--devices", "cpu", "--json").document
+    assert resumed["summary"]["resumed"] == len(WANTED), "on this host: the same tasks"

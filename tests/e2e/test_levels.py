@@ -121,6 +121,12 @@ def test_a_value_that_is_wrong_after_some_calls_is_said_to_be_right_before(judge
     assert judged["wrong_later"].outcome.reason.count("right in its first calls, wrong after") == 1
 
 
+def test_a_refusal_begins_with_why(judged: dict[str, Judged]) -> None:
+    frozen, wrong = judged["frozen"].outcome, judged["wrong"].outcome
+    assert (frozen.diagnosis.code, wrong.diagnosis.code) == ("frozen_weights", "missing_scale")
+    assert wrong.reason.startswith("leaves out `scale`")
+
+
 def test_what_is_accepted_passes_and_is_timed(folder: Path) -> None:
     """Every process is timed with the weights of its constructor, which never change; the row says what was asked."""
     timed = {"verify_only": False, "processes": 1, "max_processes": 1, "pairs": 4, "precision": 0.9, "save": True}
@@ -176,3 +182,10 @@ def test_a_solution_may_make_a_table_of_constants_in_its_own_way(tmp_path: Path)
     for name, one in judge(tmp_path, *TABLES).items():
         assert isinstance(one.outcome, Passed), (name, one.outcome)
         assert one.outcome.level is Level.GENERAL, (name, one.outcome)
+
+
+def test_a_problem_of_which_no_other_shape_can_be_made_says_so(tmp_path: Path) -> None:
+    literal = Path(__file__).parents[1] / "kernelbench" / "100_Literal.py"
+    found = verdicts(*entries(literal, "eager"), results_dir=tmp_path)["eager"].outcome
+    assert isinstance(found, Passed)
+    assert "shapes_not_derived" in {finding.code for finding in found.findings}

@@ -23,7 +23,7 @@ def problem(own_folder: Path) -> registry.Entry:
 def judged(text: str) -> int:
     Path("mine.py").write_text(text)
     with pytest.raises(SystemExit) as ended:
-        main(["verify", "double.py", "mine.py", "--device", "cpu", "--no-save", "--set", "n=256"])
+        main(["verify", "double.py", "mine.py", "--device", "cpu", "--no-save", "--set", "n=256", "--level", "task"])
     return int(ended.value.code)
 
 

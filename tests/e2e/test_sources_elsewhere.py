@@ -1,11 +1,9 @@
 """However a solution names its sources: once one of them is edited, the edited one is judged."""
 
-import re
 from pathlib import Path
 
 import pytest
 import tiny_corpus
-from require import WITH_CUDA
 from verdicts import entries, verdicts
 
 from kbench.build import manifest
@@ -16,16 +14,18 @@ pytestmark = [pytest.mark.slow(seconds=20), pytest.mark.usefixtures("own_cache")
 
 PROBLEM = tiny_corpus.problem(given="torch.rand(n) + 1", constants="n = 64")
 RIGHT, WRONG = "2 * x[i]", "3 * x[i]"
-C_SOURCE = 'extern "C" void doubled(const float* x, float* y, long n) {{ for (long i = 0; i < n; ++i) y[i] = {}; }}\n'
-CUDA_SOURCE = """__global__ void kernel(const float* x, float* y, long n) {{ for (long i = 0; i < n; ++i) y[i] = {}; }}
-extern "C" void doubled(const float* x, float* y, long n) {{ kernel<<<1, 1>>>(x, y, n); }}
-"""
-HEADER = "#define DOUBLED(x) ({})\n"
-HEAD = """import ctypes, json, os, subprocess, sys
+SOURCE = 'extern "C" void doubled(const float* x, float* y, long n) {{ for (long i = 0; i < n; ++i) y[i] = {}; }}\n'
+HEAD = """import ctypes, os, subprocess
 from pathlib import Path
 from torch.utils.cpp_extension import load, load_inline
 here = Path(__file__).parent
 plain = {"is_python_module": False}
+
+def compiled(source):
+    target = "/tmp/of_" + Path(__file__).stem + source.suffix + ".so"
+    if not os.path.exists(target):
+        subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", target], check=True)
+    return target
 """
 BODY = """
 library.doubled.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
@@ -40,86 +40,42 @@ class ModelNew(torch.nn.Module):
 WAYS = {
     "parent": 'load("a2", [os.path.join(os.path.dirname(__file__), "..", "other", "k.cpp")], **plain)',
     "suffix": 'load_inline("a3", [Path(__file__).with_suffix(".cpp").read_text()], no_implicit_headers=True, **plain)',
-    "included": 'load("a7", [str(here / "h" / "with.cpp")], extra_cflags=["-include", str(here / "inc" / "ops.h")], '
-    "**plain)",
+    "included": 'load("a7", [str(here / "with.cpp")], extra_cflags=["-include", str(here / "ops.h")], **plain)',
     "package": '__import__("pack").path',
     "program": "compiled(here / 'csrc' / 'k.cpp')",
 }
-MORE_WAYS = {
-    "linked": 'load("a10", [str(here / "link.cpp")], **plain)',
-    "folder": 'load("a8", [str(here / "h" / "own.cpp")], extra_include_paths=[str(here / "inc")], **plain)',
-    "listed": 'load("a5", [str(here / name) for name in json.loads((here / "list.json").read_text())], **plain)',
-    "beside": 'load("a1", [str(here / "csrc" / "k.cpp")], **plain)',
-    "pattern": 'load("a4", [str(path) for path in here.glob("csrc/*.cpp")], **plain)',
-    "joined": 'load("a6", [os.sep.join([str(here), "cs" + "rc", "k" + ".cpp"])], **plain)',
-    "searched": 'load("a11", [next(q for q in (f"{p}/csrc/k.cpp" for p in sys.path) if os.path.exists(q))], **plain)',
-}
-PROGRAM = """
-def compiled(source):
-    target = "/tmp/of_" + Path(__file__).stem + source.suffix + ".so"
-    if not os.path.exists(target):
-        subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", target], check=True)
-    return target
-"""
-IN_CUDA = {
-    'load_inline("a3", [': 'load_inline("a3", [], [',
-    "extra_cflags": "extra_cuda_cflags",
-    '"g++", "-shared", "-fPIC"': '"nvcc", "-shared", "-Xcompiler", "-fPIC"',
-}
 
 
-def written_for(device: str, text: str) -> str:
-    """Write what compiles C++ so that it compiles CUDA, where that is asked for."""
-    for words, others in IN_CUDA.items() if device == "cuda" else ():
-        text = text.replace(words, others)
-    return re.sub(r"\.cpp\b", ".cu", text) if device == "cuda" else text
+def write_sources(folder: Path, expression: str) -> None:
+    for name in ("own/csrc/k.cpp", "other/k.cpp", "own/suffix.cpp", "own/pack/k.cpp"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(SOURCE.format(expression))
+    (folder / "own" / "ops.h").write_text(f"#define DOUBLED(x) ({expression})\n")
 
 
-def write_sources(folder: Path, device: str, expression: str) -> None:
-    source = (CUDA_SOURCE if device == "cuda" else C_SOURCE).format(expression)
-    for name in ("own/csrc/k.cpp", "other/k.cpp", "own/suffix.cpp", "own/pack/k.cpp", "real/k.cpp"):
-        place = folder / written_for(device, name)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(source)
-    (folder / "own" / "inc").mkdir(exist_ok=True)
-    (folder / "own" / "inc" / "ops.h").write_text(HEADER.format(expression))
-
-
-def write_solutions(folder: Path, device: str, ways: dict[str, str]) -> None:
-    write_sources(folder, device, RIGHT)
-    own, suffix = folder / "own", written_for(device, ".cpp")
-    (own / "h").mkdir()
-    source = (CUDA_SOURCE if device == "cuda" else C_SOURCE).format("DOUBLED(x)")
-    (own / "h" / f"with{suffix}").write_text(source)
-    (own / "h" / f"own{suffix}").write_text('#include "ops.h"\n' + source)
-    (own / "list.json").write_text(f'["csrc/k{suffix}"]')
-    (own / f"link{suffix}").symlink_to(folder / "real" / f"k{suffix}")
-    package = f'{HEAD}path = load("a9", [str(here / "k.cpp")], **plain)\n'
-    (own / "pack" / "__init__.py").write_text(written_for(device, package))
-    for name, way in ways.items():
-        text = f"import torch\n{HEAD}{PROGRAM if 'compiled' in way else ''}library = ctypes.CDLL({way})\n{BODY}"
-        (own / f"{name}.py").write_text(written_for(device, text))
+def write_solutions(folder: Path) -> None:
+    write_sources(folder, RIGHT)
+    own = folder / "own"
+    (own / "with.cpp").write_text(SOURCE.format("DOUBLED(x)"))
+    (own / "pack" / "__init__.py").write_text(f'{HEAD}path = load("a9", [str(here / "k.cpp")], **plain)\n')
+    for name, way in WAYS.items():
+        (own / f"{name}.py").write_text(f"import torch\n{HEAD}library = ctypes.CDLL({way})\n{BODY}")
     (folder / "problem.py").write_text(PROBLEM)
 
 
-def judged(folder: Path, device: str, ways: dict[str, str]) -> dict[str, tuple[bool, str]]:
-    found = entries(folder / "problem.py", *(folder / "own" / f"{name}.py" for name in ways))
-    every = verdicts(*found, level=Level.TASK, results_dir=folder, device=device).values()
+def judged(folder: Path) -> dict[str, tuple[bool, str]]:
+    found = entries(folder / "problem.py", *(folder / "own" / f"{name}.py" for name in WAYS))
+    every = verdicts(*found, level=Level.TASK, results_dir=folder).values()
     return {one.solution: (isinstance(one.outcome, Passed), getattr(one.outcome, "reason", "")) for one in every}
 
 
-@pytest.mark.parametrize(
-    ("device", "ways"),
-    [("cpu", WAYS), pytest.param("cuda", {**WAYS, **MORE_WAYS}, marks=WITH_CUDA)],
-    ids=["five ways on the CPU", "twelve ways in CUDA"],
-)
-def test_an_edited_source_is_judged_however_it_is_named(tmp_path: Path, device: str, ways: dict[str, str]) -> None:
-    write_solutions(tmp_path, device, ways)
-    first = judged(tmp_path, device, ways)
-    assert {name: passed for name, (passed, _) in first.items()} == dict.fromkeys(ways, True), first
-    write_sources(tmp_path, device, WRONG)
-    second = judged(tmp_path, device, ways)
-    assert {name: passed for name, (passed, _) in second.items()} == dict.fromkeys(ways, False), second
+def test_an_edited_source_is_judged_however_it_is_named(tmp_path: Path) -> None:
+    write_solutions(tmp_path)
+    first = judged(tmp_path)
+    assert {name: passed for name, (passed, _) in first.items()} == dict.fromkeys(WAYS, True), first
+    write_sources(tmp_path, WRONG)
+    second = judged(tmp_path)
+    assert {name: passed for name, (passed, _) in second.items()} == dict.fromkeys(WAYS, False), second
     assert all("got" in reason for _, reason in second.values()), second
 
 

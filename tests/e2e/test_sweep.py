@@ -1,7 +1,4 @@
-"""Sweeps by the command line, with real judges and workers on the CPU.
-
-`tests/kill_campaign.py` kills them at random moments.
-"""
+"""Sweeps by the command line, with real judges and workers on the CPU."""
 
 import csv
 import io

@@ -208,9 +208,9 @@ class FakeBuilder:
     def build(self, entry: registry.Entry, _cases: object) -> Failed | None:
         if FakeBuilder.error is not None:
             raise FakeBuilder.error
-        FakeBuilder.together.wait(10)
+        FakeBuilder.together.wait(60)
         if entry.name == "forever":
-            assert self.stopped.wait(10)
+            assert self.stopped.wait(60)
         return FakeBuilder.fails.get(entry.name)
 
     def stop(self) -> None:

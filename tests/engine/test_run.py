@@ -233,30 +233,6 @@ def test_noise_asks_for_more_processes_up_to_a_limit(tmp_path: Path) -> None:
     assert one.stage_s["time"] == pytest.approx(2.5), "every process counts"
 
 
-def test_a_row_has_the_errors_of_its_own_process_and_the_case_the_worst(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    errors = [2e-6, 5e-6, 1e-6]
-
-    def answer(_self: FakeJudge, _name: str, process: int) -> Outcome:
-        return replace(passed(process), correctness=replace(CORRECT, max_abs_err=errors[process]))
-
-    monkeypatch.setattr(FakeJudge, "answer", answer)
-    (one,) = judge(tmp_path, "a", processes=3, max_processes=3)
-    assert [row.max_abs_err for row in one.rows] == errors
-    assert isinstance(one.outcome, Passed)
-    assert one.outcome.correctness.max_abs_err == 5e-6
-
-
-def test_quiet_times_need_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def quiet(_self: FakeJudge, _name: str, process: int) -> Outcome:
-        return Passed(correctness=CORRECT, timings=(timing(process),))
-
-    monkeypatch.setattr(FakeJudge, "answer", quiet)
-    judge(tmp_path, "a", processes=3, max_processes=10)
-    assert len(turns()) == 3
-
-
 def test_who_fails_has_no_further_process_and_leaves_the_others_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,34 +348,6 @@ def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("names_kernels")
-@pytest.mark.parametrize(
-    ("options", "timed"),
-    [
-        ({"processes": 1, "max_processes": 1}, True),
-        ({"verify_only": True}, False),
-        ({**TWO, "require_custom": True}, True),
-    ],
-    ids=["quick", "verify", "asked"],
-)
-def test_no_worker_is_started_for_the_share_where_none_is_due(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], timed: bool
-) -> None:
-    untimed = Passed(correctness=CORRECT, timings=())
-    monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process) if timed else untimed)
-    (one,) = judge(tmp_path, "a", **options)
-    assert ("a", "own share") not in turns()
-    assert {row.own_share for row in one.rows} == {None}
-    assert one.outcome.findings == ()
-
-
-def test_nothing_changes_on_a_processor(tmp_path: Path) -> None:
-    (one,) = judge(tmp_path, "a", **TWO)
-    assert ("a", "own share") not in turns()
-    assert {row.own_share for row in one.rows} == {None}
-    assert "profile" not in one.stage_s
-
-
-@pytest.mark.usefixtures("names_kernels")
 def test_a_share_that_the_judge_was_asked_for_stands_in_every_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -481,14 +429,6 @@ def test_a_solution_that_does_not_run_its_own_kernels_is_flagged_in_its_file(
     assert [row.own_share for row in saved.rows] == [share, share]
     for row in saved.rows:
         assert [code for code in row.flags.split() if code in {"fallback", "library_time"}] == [flag][: bool(flag)]
-
-
-@pytest.mark.usefixtures("names_kernels")
-def test_a_built_in_solution_has_no_kernels_of_its_own(tmp_path: Path) -> None:
-    (one,) = judge(tmp_path, "eager", **TWO)
-    assert ("eager", "own share") not in turns()
-    assert {row.own_share for row in one.rows} == {0.0}
-    assert not {"fallback", "library_time"} & set(one.rows[0].flags.split())
 
 
 @pytest.mark.usefixtures("names_kernels")

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
+from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, task
 from waiting import wait_until
 
 from kbench.cli.output import Output
@@ -118,27 +118,6 @@ def test_problems_with_long_sources_come_first_and_the_file_keeps_the_order_aske
     (judge,) = stage.judges
     assert judge.turned == ["p1", "p0", "p2"]
     assert [row.solution for row in read_run(Path(stage.sweep.summary().csv_path)).rows] == ["s0", "s1", "s2", "s3"]
-
-
-def test_a_task_of_several_processes(stage) -> None:
-    timed = {"verify_only": False, "processes": 2, "max_processes": 2}
-    stage.script = {"s0": [passed(0), passed(1)]}
-    list(stage.run([task(0, stage.folder)], options=timed))
-    assert stage.judged == [("s0", 0), ("s0", 1)]
-    run = read_run(Path(stage.sweep.summary().csv_path))
-    assert [row.process for row in run.rows] == [0, 1]
-    assert all(row.speedup_low is not None for row in run.rows)
-
-
-def test_solutions_of_one_case_take_turns_and_cases_follow_one_another(stage) -> None:
-    timed = {"verify_only": False, "processes": 2, "max_processes": 2}
-    stage.script = {f"s{number}": [passed(0), passed(1)] for number in range(4)}
-    tasks = [task(number, stage.folder) for number in range(4)]
-    other = Case(name="other", overrides={"n": 3})
-    tasks = [replace(one, case=other) if number % 2 else one for number, one in enumerate(tasks)]
-    list(stage.run(tasks, options=timed))
-    first, second = [("s0", 0), ("s2", 0), ("s2", 1), ("s0", 1)], [("s1", 0), ("s3", 0), ("s3", 1), ("s1", 1)]
-    assert stage.judged == [*first, *second]
 
 
 def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_lane_never(stage, capsys) -> None:
@@ -312,7 +291,7 @@ def test_another_device_goes_on(stage, monkeypatch) -> None:
                 self.guard.look(S.CRASHED)
                 yield from ()
                 return failed(S.CRASHED)
-            crashed.wait(10)
+            crashed.wait(60)
             judged.append(unit.solution.name)
             return (yield from super().evaluate(unit, following, left))
 

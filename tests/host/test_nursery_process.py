@@ -58,15 +58,15 @@ def test_runs_that_overlap_share_one() -> None:
     def other() -> None:
         with nurseries.nursery():
             ready.set()
-            over.wait(10)
+            over.wait(60)
 
     thread = threading.Thread(target=other)
     with nurseries.nursery():
         thread.start()
-        ready.wait(10)
+        ready.wait(60)
     assert [one.has_ended for one in Started.every] == [False], "the other run needs it"
     over.set()
-    thread.join(10)
+    thread.join(60)
     assert [one.has_ended for one in Started.every] == [True]
 
 

@@ -69,11 +69,36 @@ def entries(folder: Path, body: str, head: str = ""):
     return problem, entry
 
 
-def explained(folder: Path, body: str, head: str = "", **options) -> Explained:
-    problem, entry = entries(folder, body, head)
-    *_, last = profile(problem, [entry], dataclasses.replace(OPTIONS, **options))
-    assert isinstance(last, Explained)
-    return last
+SOLUTIONS = {
+    "torch_alone": ("return 2 * torch.tanh(x @ x)", ""),
+    "extension": ("y = torch.zeros_like(x); LIBRARY.doubled(x.data_ptr(), y.data_ptr(), x.numel()); return y", NATIVE),
+    "falls_back": ("return 2 * torch.tanh(x @ x)", FALLS_BACK),
+    "raises": ("raise ValueError('not today')", ""),
+    "exits": ("import os; os._exit(3)", ""),
+    "writes": ("open(OUTSIDE, 'w').write('x'); return 2 * x", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("outside") / "written"
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory, outside: Path) -> dict[str, Explained]:
+    """Profile all solutions, on a device that nobody else uses."""
+    folder = tmp_path_factory.mktemp("profiled")
+    sources = {
+        name: tiny_corpus.solution(body.replace("OUTSIDE", repr(str(outside))), head=head)
+        for name, (body, head) in SOLUTIONS.items()
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KBENCH_CACHE", str(folder / "cache"))
+        patch.setattr("kbench.profile.MOST_SOLUTIONS", len(sources))
+        patch.setattr("kbench.profile.Admission.others", lambda _: "")
+        events = list(profile(*written(folder, PROBLEM, sources, "doubles"), OPTIONS))
+    assert not [event for event in events if isinstance(event, Waiting)]
+    return {event.solution: event for event in events if isinstance(event, Explained)}
 
 
 def profile_of(found: Explained) -> SolutionProfile:
@@ -82,64 +107,52 @@ def profile_of(found: Explained) -> SolutionProfile:
 
 
 @pytest.mark.slow
-def test_torch_alone_is_called_so(tmp_path):
-    found = explained(tmp_path, "return 2 * torch.tanh(x @ x)")
+def test_torch_alone_is_called_so(explained):
+    found = explained["torch_alone"]
     assert found.advice.bottleneck in {Bottleneck.LIBRARY_ONLY, Bottleneck.LAUNCH_BOUND}
     assert {"aten::mm", "aten::tanh", "aten::mul"} <= {kernel.name for kernel in profile_of(found).kernels}
     assert profile_of(found).own_share == 0.0
     assert sum(kernel.share for kernel in profile_of(found).kernels) == pytest.approx(1.0)
 
 
-@pytest.mark.slow
-def test_an_extension_is_what_no_operator_accounts_for(tmp_path):
-    body = "y = torch.zeros_like(x); LIBRARY.doubled(x.data_ptr(), y.data_ptr(), x.numel()); return y"
-    found = explained(tmp_path, body, NATIVE)
-    assert profile_of(found).built_libraries == 1
-    assert not profile_of(found).is_fallback
-    assert profile_of(found).own_share > 0.5
-    assert profile_of(found).kernels[0].origin is KernelOrigin.OWN
+def test_an_extension_is_what_no_operator_accounts_for(explained):
+    found = profile_of(explained["extension"])
+    assert found.built_libraries == 1
+    assert not found.is_fallback
+    assert found.own_share > 0.5
+    assert found.kernels[0].origin is KernelOrigin.OWN
 
 
-@pytest.mark.slow
-def test_an_extension_that_was_never_loaded_is_a_fallback(tmp_path):
-    found = explained(tmp_path, "return 2 * torch.tanh(x @ x)", FALLS_BACK)
+def test_an_extension_that_was_never_loaded_is_a_fallback(explained):
+    found = explained["falls_back"]
     assert found.advice.bottleneck is Bottleneck.LIBRARY_ONLY
     assert "it fell back to libraries" in found.advice.sentence
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("body", "status", "reason"),
-    [
-        ("raise ValueError('not today')", Status.RAISED, "not today"),
-        ("import os; os._exit(3)", Status.EXITED, "3"),
-    ],
+    ("name", "status", "reason"), [("raises", Status.RAISED, "not today"), ("exits", Status.EXITED, "3")]
 )
-def test_a_solution_that_does_not_run_has_no_profile(tmp_path, body, status, reason):
-    found = explained(tmp_path, body)
+def test_a_solution_that_does_not_run_has_no_profile(explained, name, status, reason):
+    found = explained[name]
     assert isinstance(found.outcome, Failed)
     assert found.outcome.status is status
     assert reason in found.outcome.reason
     assert found.advice is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("holder", ["pid 7 (ann): kbench run gelu, for 3 s", ""])
-def test_whom_a_profile_waits_for_is_told(tmp_path, monkeypatch, holder):
-    monkeypatch.setattr("kbench.profile.Admission.others", lambda _: holder)
-    problem, entry = entries(tmp_path, "return 2 * torch.tanh(x @ x)")
-    events = list(profile(problem, [entry], OPTIONS))
-    assert [event.holder for event in events if isinstance(event, Waiting)] == [holder] * bool(holder)
-
-
-@pytest.mark.slow
-def test_a_profile_stays_within_the_sandbox(tmp_path):
+def test_a_profile_stays_within_the_sandbox(explained, outside):
     if rung_probe.reached("cpu", cache_dir()) < 3:
         pytest.skip("this machine does not reach a rung that protects files")
-    outside = tmp_path / "outside"
-    body = f"open({str(outside)!r}, 'w').write('x'); return 2 * x"
-    explained(tmp_path, body)
+    assert "writes" in explained
     assert not outside.exists(), "refused, or written to a /tmp that nobody else sees"
+
+
+def test_whom_a_profile_waits_for_is_told(tmp_path, monkeypatch):
+    holder = "pid 7 (ann): kbench run gelu, for 3 s"
+    monkeypatch.setattr("kbench.profile.Admission.others", lambda _: holder)
+    problem, entry = entries(tmp_path, "raise ValueError('not today')")
+    events = list(profile(problem, [entry], OPTIONS))
+    assert [event.holder for event in events if isinstance(event, Waiting)] == [holder]
 
 
 @pytest.mark.slow

@@ -460,7 +460,7 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         done.append("given back")
 
     gpu = SimpleNamespace(
-        has_own_memory=True, queues_calls=True, open_ahead=lambda: opened.wait(10) and done.append("opened")
+        has_own_memory=True, queues_calls=True, open_ahead=lambda: opened.wait(60) and done.append("opened")
     )
     admission = SimpleNamespace(shared=shared)
     for module in (opening, state):

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from planted import to_bf16, to_fp16, to_tf32
 from torch import nn
 from torch.nn import functional
 
@@ -16,6 +15,19 @@ from kbench.numerics.elements import Tolerance
 
 FP32 = elements.tolerance_for(torch.float32)
 TIGHT = Tolerance(rtol=1e-5, atol=1e-5)
+
+
+def to_fp16(x: torch.Tensor) -> torch.Tensor:
+    return x.half().float()
+
+
+def to_bf16(x: torch.Tensor) -> torch.Tensor:
+    return x.bfloat16().float()
+
+
+def to_tf32(x: torch.Tensor) -> torch.Tensor:
+    """Cut off what TF32 lacks, as a tensor core does."""
+    return (x.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
 
 
 def said(got, want, **more) -> str:

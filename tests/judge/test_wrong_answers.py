@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from planted import no_first_block, no_tail, no_third_row, poison
 
+from kbench.devices.poison import poison as fill
 from kbench.judge import why
 from kbench.numerics import elements
 
@@ -73,6 +73,30 @@ def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
     found = explained(got, want, ended=ended, earlier=[], arena=lent, call=call, results=lambda _slot: [nothing])
     assert (found.code if found is not None else None) == code
     assert calls == [{"filled": True}] * asked
+
+
+def poison(like: torch.Tensor) -> torch.Tensor:
+    found = torch.empty_like(like)
+    fill(found.view(torch.uint8).flatten())
+    return found
+
+
+def no_first_block(want: torch.Tensor) -> torch.Tensor:
+    got = poison(want)
+    got.view(-1)[:64] = want.flatten()[:64]
+    return got
+
+
+def no_tail(want: torch.Tensor) -> torch.Tensor:
+    got = want.clone()
+    got.view(-1)[-7:] = poison(want).flatten()[-7:]
+    return got
+
+
+def no_third_row(want: torch.Tensor) -> torch.Tensor:
+    rows = want.clone().flatten(0, -2)
+    rows[2::3] = poison(rows)[2::3]
+    return rows.view(want.shape)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int32])

@@ -21,7 +21,7 @@ def test_an_agent_lists_verifies_and_asks(tmp_path) -> None:
         command=sys.executable, args=["-m", "kbench", "mcp", "--device", "cpu"], env=dict(os.environ), cwd=tmp_path
     )
 
-    settings = "[tool.kbench.run]\nprocesses = 1\nmax_processes = 1\npairs = 4\n"
+    settings = "[tool.kbench.run]\nprocesses = 1\nmax_processes = 1\npairs = 4\nprecision = 0.9\n"
     (tmp_path / "pyproject.toml").write_text(settings)
 
     async def talk() -> None:

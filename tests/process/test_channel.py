@@ -16,14 +16,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import PATIENCE_S
 
 from kbench.core.model import Status
 from kbench.core.printable import printable
 from kbench.process import channel as wire_channel
 from kbench.process.channel import Channel, DeadlineError, PeerGoneError, WireError
 from kbench.process.child_error import ChildError
-
-PATIENCE_S = 5.0
 
 
 @pytest.fixture

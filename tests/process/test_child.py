@@ -5,7 +5,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +13,7 @@ from waiting import PATIENCE_S, wait_until
 
 from kbench.core.model import Status
 from kbench.process import child as processes
+from kbench.process.channel import DeadlineError
 from kbench.process.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, Launch
 from kbench.process.child_error import ChildError, classify, explain_exit, reported
 from kbench.sandbox import process_tree
@@ -260,17 +260,26 @@ def test_a_stopped_child_answers_only_afterwards(start) -> None:
     assert child.channel.receive(PATIENCE_S) == {"n": 2}
 
 
-def test_time_in_which_a_child_is_stopped_and_excused_counts_against_no_limit(start) -> None:
-    child = start("while True:\n    n = hear()['n']\n    time.sleep(0.2)\n    say(n=n)\n")
-    with ThreadPoolExecutor(1) as pool:
-        answer = pool.submit(child.request, {}, timeout_s=1.5)
-        with child.stopped(excused=True):
-            time.sleep(2.0)
-            assert not answer.done()
-        assert answer.result(PATIENCE_S) == {"n": 1}
-        answer = pool.submit(failure, child, timeout_s=0.5)
-        with child.stopped():
-            assert answer.result(PATIENCE_S).status is Status.CALL_TIMEOUT
+@pytest.mark.parametrize("excused", [True, False])
+def test_time_in_which_a_child_is_stopped_and_excused_counts_against_no_limit(start, monkeypatch, excused) -> None:
+    child, now_s, limits_s = start("while True:\n    say(n=hear()['n'])\n"), 0.0, []
+
+    def silent_twice(limit_s: float) -> dict[str, int]:
+        nonlocal now_s
+        limits_s.append(limit_s)
+        now_s += limit_s
+        if len(limits_s) < 3:
+            raise DeadlineError
+        return {"n": 1}
+
+    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr(child.channel, "receive", silent_twice)
+    with child.stopped(excused=excused):
+        if excused:
+            assert child.request({}, timeout_s=5.0) == {"n": 1}
+        else:
+            assert failure(child, timeout_s=5.0).status is Status.CALL_TIMEOUT
+    assert limits_s == [5.0] * (3 if excused else 1)
 
 
 WAKES_ITSELF = """

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from waiting import wait_until
+from waiting import PATIENCE_S, wait_until
 
 from kbench.process.child import tree_rss_bytes
 from kbench.sandbox import process_table, process_tree
@@ -125,27 +125,42 @@ while True:
 """
 
 
-def test_what_a_thread_does_to_the_end_of_its_call_of_the_kernel_is_part_of_its_work(sleeper) -> None:
-    """A copy of 256 MB, of which a signal to stop ends nothing, but no time in which nothing runs."""
-    asked_ns = time.perf_counter_ns()
-    tree = process_tree.stop_tree(sleeper.pid)
-    assert tree is not None
-    assert asked_ns < tree.worked_until_ns < time.perf_counter_ns()
-    assert tree.worked_until_ns - asked_ns < 100e6
+@pytest.mark.parametrize(
+    ("computed_ns", "living", "ended", "until_ns"),
+    [
+        (0, {7}, set(), 1_000),  # it sleeps: how long its threads take to stop is no work
+        (300, {7}, set(), 1_300),
+        (900, {7}, set(), 1_500),  # counted a tick late: it rested before
+        (0, {7, 8}, set(), 1_500),
+        (0, {7}, {8}, 1_500),
+    ],
+)
+def test_a_stopped_tree_worked_for_what_it_computed_and_until_it_rested_at_most(
+    monkeypatch, computed_ns, living, ended, until_ns
+) -> None:
+    monkeypatch.setattr(process_tree.time, "perf_counter_ns", lambda: 1_000)
+    monkeypatch.setattr(process_tree, "_computed_ns", lambda _pid: 50 + computed_ns)
+    request = process_tree.StopRequest({7: 50}, set())
+    request.rested_ns = 1_500
+    assert request.worked_until_ns(living, ended) == until_ns
+
+
+def test_what_a_thread_does_to_the_end_of_its_call_of_the_kernel_is_part_of_its_work() -> None:
+    """A copy of 256 MB, of which a signal to stop ends nothing."""
     child = subprocess.Popen([sys.executable, "-u", "-c", WITHIN_A_CALL], stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None
         child.stdout.readline()
-        longest_ns = 0.0
+        longest_ns = 0
         for _ in range(ATTEMPTS):  # a busy machine lets a call end before the signal comes
             child.stdout.readline()
             asked_ns = time.perf_counter_ns()
             tree = process_tree.stop_tree(child.pid)
             assert tree is not None
-            call_ns = tree.worked_until_ns - asked_ns
-            assert call_ns < 1.5 * (time.perf_counter_ns() - asked_ns) + 1e6
-            longest_ns = max(longest_ns, call_ns)
+            longest_ns = max(longest_ns, tree.worked_until_ns - asked_ns)
             tree.go_on()
+            if longest_ns > 5e6:
+                break
         assert longest_ns > 5e6
     finally:
         child.kill()
@@ -265,7 +280,7 @@ def test_who_forks_and_ends_all_the_time_is_stopped_or_said_to_go_on(running_cha
     for _ in range(20):
         began = time.monotonic()
         tree = process_tree.stop_tree(running_chain)
-        assert time.monotonic() - began < process_tree.STOP_LIMIT_S + 1
+        assert time.monotonic() - began < process_tree.STOP_LIMIT_S + PATIENCE_S
         if tree:
             assert not forks(running_chain, 0.05)
             tree.go_on()
@@ -279,7 +294,7 @@ def test_who_forks_and_ends_all_the_time_is_killed(running_chain) -> None:
 
 def gone(pid: int) -> bool:
     """Whether a process has ended, even if nobody has waited for it."""
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + PATIENCE_S
     while (found := process_table.read_process(pid)) is not None and not found.dead:
         if time.monotonic() > deadline:
             return False
@@ -398,8 +413,7 @@ def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs_or_has_run(spinn
         assert running_threads(spinning) == []
         assert not tree.has_run()
         tree.go_on()
-    time.sleep(0.1)
-    assert tree.has_run(), "it runs"
+    wait_until(tree.has_run)
     assert process_tree.stop_tree(spinning)
     assert tree.has_run(), "it ran since, and is stopped again"
     process_tree.kill_tree(spinning)

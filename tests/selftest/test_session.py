@@ -436,26 +436,28 @@ def share_of(one: Fixture) -> str:
     return "a to k" if one.problem < "l" else "l to z"
 
 
-def sample() -> list[Fixture]:
-    """Choose an attack of each kind, and an honest solution of each kind for the problem that most of them solve.
+HONEST = {"gelu_by_erf", "waits_for_its_worker_thread"}
 
-    An honest one is timed and takes as long as ten attacks; `kbench selftest` runs all.
+
+def sample() -> list[Fixture]:
+    """Choose an attack of each kind, and few honest solutions: each is timed and takes as long as ten attacks.
+
+    None is caught by its time alone, which a busy machine may change. `kbench selftest` runs all.
     """
     fast = select(SHIPPED, device="cpu", fast=True)
     uses = Counter(one.problem for one in fast)
-    most_used, _ = uses.most_common(1)[0]
-    kinds: dict[tuple[str, bool], Fixture] = {}
+    kinds: dict[str, Fixture] = {}
     for one in sorted(fast, key=lambda one: -uses[one.problem]):
-        if not one.honest or one.problem == most_used:
-            kinds.setdefault((one.category, one.honest), one)
-    return [*kinds.values()]
+        if not one.honest and one.speedup_below is None:
+            kinds.setdefault(one.category, one)
+    return [*kinds.values(), *(one for one in fast if one.name in HONEST)]
 
 
 def at(seconds: int, share: str):
     return pytest.param(share, marks=pytest.mark.slow(seconds=seconds))
 
 
-@pytest.mark.parametrize("share", [at(35, "a to k"), at(10, "l to z"), at(25, "time"), at(15, "effects")])
+@pytest.mark.parametrize("share", [at(20, "a to k"), at(10, "l to z"), at(10, "time"), at(10, "effects")])
 def test_attacks_are_caught_and_honest_solutions_pass(share: str) -> None:
     """In parts, so that they run beside one another."""
     names = [one.name for one in sample() if share_of(one) == share]

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import time
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from kbench.core.errors import ReferenceRaisedError
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, NARROW
 from kbench.judge.refusal import RefusalError
+from kbench.judge.verify import levels as verify_levels
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
 from kbench.judge.verify.levels import Levels, needs_other_shape
@@ -403,23 +403,27 @@ def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, co
     [
         (5, 0.0, {"calls": 4}, True),
         (5, 0.0, {"calls": 6}, False),
-        (1, 0.4, {"seconds": 0.1}, True),
-        (1, 0.1, {"seconds": 60.0}, False),
+        (1, 4.0, {"seconds": 1.0}, True),
+        (1, 4.0, {"seconds": 60.0}, False),
     ],
 )
-def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_after, alone) -> None:
+def test_another_instance_has_as_many_calls_and_as_long(monkeypatch, calls, since_s, wrong_after, alone) -> None:
     """Who is wrong by the number of its calls, or by the time, is wrong on whatever is tried at that moment."""
-    tried, counted, began = levels(), itertools.count(1), time.monotonic()
+    now_s = 100.0
+    monkeypatch.setattr(verify_levels.time, "monotonic", lambda: now_s)
+    tried, counted = levels(), itertools.count(1)
     fresh: list[bool] = []
 
     def exchange(_seed: int, **_: bool) -> None:
-        if next(counted) > wrong_after.get("calls", 10**9) or time.monotonic() - began > wrong_after.get("seconds", 60):
+        nonlocal now_s
+        now_s += 0.5
+        if next(counted) > wrong_after.get("calls", 10**9) or now_s - 100.0 > wrong_after.get("seconds", 60.0):
             raise WRONG
 
     again = SimpleNamespace(exchange=exchange)
     bound = SimpleNamespace(reconstruct_next=lambda: fresh.append(True), bound_to=lambda _: again)
     tried._bound, tried._candidate = bound, SimpleNamespace(calls=calls)  # type: ignore[assignment]
-    tried._began = time.monotonic() - since_s
+    tried._began = now_s - since_s
     assert tried._goes_wrong_alone(tried._own) is alone
     assert fresh == [True]
 
