@@ -8,6 +8,7 @@ import pytest
 from records import make_row, make_run, make_samples
 
 from kbench.compare import compare, measured, measurements, process_differences
+from kbench.core.conditions import timed_by
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Thresholds
@@ -68,7 +69,7 @@ def test_events_and_the_judges_clock_tell_of_the_same_rounds(tmp_path: Path) -> 
         for process, timer in enumerate(["events", "gate", "events"]):
             writer.append(make_row(process=process, timer=timer), make_samples(process=process))
     (found,) = measured(read_run(writer.csv_path)).values()
-    assert found.measurement.conditions.timer == "device"
+    assert timed_by(found.measurement.row) == "device"
     with RunWriter(tmp_path, "waits") as writer:
         for process, timer in enumerate(["events", "wall"]):
             writer.append(make_row(process=process, timer=timer), make_samples(process=process))

@@ -10,9 +10,10 @@ from enum import StrEnum
 
 import numpy as np
 
+from kbench.core.conditions import CONDITIONS
 from kbench.core.errors import UsageError
 from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
-from kbench.core.model import Status, Time
+from kbench.core.model import ResultRow, Status, Time
 from kbench.core.stats import Interval, difference_interval, ratio_interval
 from kbench.core.student_t import t_quantile
 
@@ -38,33 +39,6 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """The conditions that two measurements must share so that their ratios can be compared."""
-
-    problem_sha256: str
-    overrides: str
-    tensors: str
-    """Types and shapes of inputs and outputs; empty where the problem was not opened."""
-    device: str
-    timer: str
-    """Kind of the times: `device` (of rounds, by events or the judge's clock), `wall` or `host`."""
-    l2: str
-    mode: str
-    clocks: str
-    """The code `clocks_locked_MHZ` if they were locked, else empty."""
-    tf32: bool
-    evaluates: bool
-    """True if both sides ran in eval mode."""
-    oracle_factor: float | None
-    trusted: bool
-    torch: str
-    cuda: str
-    gpu_name: str
-    gpu_uuid: str
-    driver: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """A measurement of one (problem, solution, case): its status, and its ratios if it was timed.
 
@@ -73,7 +47,8 @@ class Measurement:
 
     status: Status
     reason: str = ""
-    conditions: Conditions
+    row: ResultRow
+    """One of its rows, which share the conditions."""
     processes: tuple[int, ...] = ()
     log_ratios: tuple[float, ...] = ()
     unstable: bool = False
@@ -146,7 +121,7 @@ def judge_change(
     if differences is not None:
         verdict = judge_ratios(differences, thresholds)
     else:
-        allowance = allowance_between(old.conditions, new.conditions, thresholds)
+        allowance = allowance_between(old.row, new.row, thresholds)
         verdict = judge_runs(old.log_ratios, new.log_ratios, thresholds, allowance)
     message = f"{new.time} time {verdict.message}" if verdict.low is not None else verdict.message
     return replace(verdict, message=f"{message}; {UNPROVED}" if old.weak or new.weak else message)
@@ -173,7 +148,7 @@ def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict
     return _judge_interval(interval, thresholds, 0.0, spread=float(np.std(log_ratios, ddof=1)), arms=1)
 
 
-def allowance_between(old: Conditions, new: Conditions, thresholds: Thresholds) -> float:
+def allowance_between(old: ResultRow, new: ResultRow, thresholds: Thresholds) -> float:
     """Return the share by which two comparable measurements may differ: none on one device under one driver."""
     is_same = bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
     return 0.0 if is_same else thresholds.between_devices
@@ -222,31 +197,19 @@ def _described(measurement: Measurement) -> str:
 
 def _obstacles(old: Measurement, new: Measurement) -> Iterator[Verdict]:
     """Yield what keeps the times of two measurements from being compared; the first reason decides."""
-    was, now = old.conditions, new.conditions
+    was, now = old.row, new.row
     if was.problem_sha256 != now.problem_sha256:
         yield _no_verdict("other_problem", "the problem file has changed")
     if was.tensors and now.tensors and was.tensors != now.tensors:
         yield _no_verdict("other_problem", f"inputs or outputs differ ({was.tensors}; {now.tensors})")
     if was.overrides != now.overrides:
         yield _no_verdict("other_case", "the constants of the case differ")
-    checks: list[tuple[str, str, object, object]] = [
-        ("other_device", "device", was.device, now.device),
-        ("other_gpu", "GPU", was.gpu_name, now.gpu_name),
-        ("other_mode", "mode", was.mode, now.mode),
-        ("other_timer", "timer", was.timer, now.timer),
-        ("other_l2", "L2 treatment", was.l2, now.l2),
-        ("other_clocks", "lock of the clocks", was.clocks or "none", now.clocks or "none"),
-        ("other_tf32", "TF32 setting", was.tf32, now.tf32),
-        ("other_eval", "eval mode", was.evaluates, now.evaluates),
-        ("other_tolerance", "oracle factor", was.oracle_factor, now.oracle_factor),
-        ("other_isolation", "trust in the solution", was.trusted, now.trusted),
-        # The reference runs on torch: another torch moves every ratio.
-        ("other_torch", "torch", was.torch, now.torch),
-        ("other_cuda", "CUDA", was.cuda, now.cuda),
-    ]
-    was_timed = bool(was.timer and now.timer)
-    for code, what, before, after in checks:
-        if before != after and (was_timed or code not in {"other_timer", "other_l2"}):
+    left_out = {"other_timer"} if {old.time, new.time} == {Time.WALL} else set()
+    if not (was.timer and now.timer):
+        left_out = {"other_timer", "other_l2"}
+    for code, (what, value) in CONDITIONS.items():
+        before, after = value(was), value(now)
+        if before != after and code not in left_out:
             yield _no_verdict(code, f"{what} differs ({before}, {after})")
     if old.time is not new.time:
         yield _no_verdict("other_time", f"time differs ({old.time}, {new.time})")

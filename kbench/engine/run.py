@@ -14,6 +14,7 @@ from typing import Any
 from kbench.build import manifest
 from kbench.catalog import case_selection, registry
 from kbench.catalog.registry import Entry
+from kbench.core.conditions import CLOCKS_LOCKED
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     REFERENCE_STAGES,
@@ -49,7 +50,6 @@ from kbench.host.context import RunContext
 from kbench.host.work_folder import work_folder
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
-from kbench.storage import rows as rowmaker
 from kbench.storage.details import last_duration_s
 from kbench.storage.journal_file import SUFFIX
 from kbench.storage.results import Run, RunWriter, read_run
@@ -286,4 +286,4 @@ class Opening:
             yield Finding.note("no_peaks", error.message)
         if (mhz := self._options.lock_clocks_mhz) is not None:
             self._stack.enter_context(monitor.locked_clocks(self._device, mhz))
-            yield Finding.note(f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz")
+            yield Finding.note(f"{CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz")

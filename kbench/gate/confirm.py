@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from kbench.catalog import case_selection, registry
 from kbench.compare import measurements
+from kbench.core.conditions import clocks_locked, evaluates
 from kbench.core.errors import MachineError
 from kbench.core.events import Event
 from kbench.core.levels import Level
@@ -15,7 +16,6 @@ from kbench.engine import run as session
 from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm
 from kbench.storage.results import CaseKey, Run, case_key, constants_of
-from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
 
 

@@ -9,45 +9,22 @@ from typing import Any
 import numpy as np
 
 from kbench.core.model import ResultRow, Sample, Timing
-from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timings_interval
+from kbench.core.stats import arm_times_ns, pair_log_ratios, timings_interval
 
-CLOCKS_LOCKED = "clocks_locked"
-"""Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
-EVAL_MODE = "eval_mode"
-"""Code of the finding that both sides ran in eval mode."""
-
-
-def clocks_locked(row: ResultRow) -> str:
-    """Return that code of a row; empty where its clocks were not locked."""
-    return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
-
-
-def evaluates(row: ResultRow) -> bool:
-    """Return whether both sides ran in eval mode."""
-    return EVAL_MODE in row.findings.split()
-
-
-def timed_by(row: ResultRow) -> str:
-    """Name the kind of a row's times, which can be compared with those of this kind only.
-
-    Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's.
-    """
-    return {"events": "device", "gate": "device", "judge": "host"}.get(row.timer, row.timer)
+TIME_COLUMNS = ("time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median")
 
 
 def figures(samples: Sequence[Sample]) -> dict[str, Any]:
     """Compute the cells of a row that follow from its own samples, by column."""
-    candidate = summarise_arm(samples) if samples else None
-    reference = summarise_arm(samples, "reference") if samples else None
+    times: list[int | None] = [None] * 5
+    if samples:
+        candidate = np.quantile(arm_times_ns(samples), [0.5, 0.25, 0.75, 0.0])
+        times = [round(ns) for ns in (*candidate, np.median(arm_times_ns(samples, "reference")))]
     ratios = pair_log_ratios(samples)
     clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     return {
         "samples": len(samples),
-        "time_ns_median": _ns(candidate, "median_ns"),
-        "time_ns_q1": _ns(candidate, "q1_ns"),
-        "time_ns_q3": _ns(candidate, "q3_ns"),
-        "time_ns_min": _ns(candidate, "min_ns"),
-        "ref_time_ns_median": _ns(reference, "median_ns"),
+        **dict(zip(TIME_COLUMNS, times, strict=True)),
         "speedup": math.exp(-float(np.median(ratios))) if ratios else None,
         "sm_clock_mhz": statistics.median_high(clocks) if clocks else None,
         "throttled": any(sample.marked for sample in samples),
@@ -108,7 +85,3 @@ def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precisio
 def with_own_share(rows: Sequence[ResultRow], share: float | None, flag: str) -> tuple[ResultRow, ...]:
     """Give every row of a case the share of the solution's own kernels, and the flag that follows from it, if any."""
     return tuple(replace(row, own_share=share, flags=f"{row.flags} {flag}".strip()) for row in rows)
-
-
-def _ns(summary: ArmSummary | None, name: str) -> int | None:
-    return None if summary is None else round(getattr(summary, name))

@@ -20,6 +20,7 @@ from kbench.storage import csvfile, details, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import LARGEST, ROW_COLUMNS, RunWriter, default_stem, read_run
+from kbench.storage.rows import TIME_COLUMNS, figures
 from kbench.storage.runfiles import samples_path
 from kbench.storage.saved_runs import find_path, find_run, list_runs
 
@@ -76,6 +77,16 @@ def test_hostile_text_neither_breaks_the_file_nor_grows_it_a_row(
     run = read_run(writer.csv_path)
     assert len(run.rows) == 1
     assert len(pd.read_csv(writer.csv_path)) == 1
+
+
+def test_the_times_of_a_row_are_order_statistics_of_its_samples() -> None:
+    times = iter([10, 20, 30, 40])
+    samples = [
+        replace(s, t_event_ns=next(times)) if s.arm == "candidate" else s for s in make_samples(pairs=4, wobble=0)
+    ]
+    found = figures(samples)
+    assert [found[name] for name in TIME_COLUMNS] == [25, 18, 32, 10, 150_000]
+    assert {figures([])[name] for name in TIME_COLUMNS} == {None}
 
 
 def test_a_long_message_is_cut(tmp_path: Path) -> None:
