@@ -14,7 +14,7 @@ from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_m
 from kbench.core.model import ResultRow, Status
 from kbench.storage import csvfile
 from kbench.storage.results import LONGEST_NAME, CaseKey, Run, read_run
-from kbench.storage.rows import contradiction, interval_contradiction
+from kbench.storage.rows import contradiction
 from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
 
 ROOT = Path("results/baselines")
@@ -76,10 +76,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 def require_unedited(run: Run) -> Run:
     """Return a run whose figures follow from its samples. Raises ResultsError naming the cell that was changed."""
     for key, rows in run.by_case().items():
-        samples = {row.process: run.samples.get((*key, row.process), ()) for row in rows}
-        wrong = {row.process: contradiction(row, samples[row.process]) for row in rows if samples[row.process]}
-        what = next((f"process {process}: {text}" for process, text in wrong.items() if text is not None), None)
-        what = what or interval_contradiction(rows, [found for found in samples.values() if found])
+        what = contradiction(rows, {row.process: run.samples.get((*key, row.process), ()) for row in rows})
         if what is not None:
             raise csvfile.refuse(run.path, f"was edited: {'/'.join(key)}, {what}")
     return run

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,36 +31,28 @@ def figures(samples: Sequence[Sample]) -> dict[str, Any]:
     }
 
 
-def contradiction(row: ResultRow, samples: Sequence[Sample]) -> str | None:
-    """Name the first cell of a row that disagrees with its samples, with both values; None if all agree."""
-    for name, expected in figures(samples).items():
-        found = getattr(row, name)
-        same = found == expected
-        if isinstance(found, float) and isinstance(expected, float):
-            same = math.isclose(found, expected, rel_tol=1e-9)
-        if not same:
-            return f"`{name}` is {found}, but its samples give {expected}"
-    if row.percent_of_limit is not None and row.limit_ns and row.time_ns_median:
-        expected, rounding = 100 * row.limit_ns / row.time_ns_median, 1 / row.limit_ns + 1 / row.time_ns_median
-        if not math.isclose(row.percent_of_limit, expected, rel_tol=rounding):
-            return f"`percent_of_limit` is {row.percent_of_limit}, but its limit and its samples give {expected:.4g}"
-    return None
+def contradiction(rows: Sequence[ResultRow], samples: Mapping[int, Sequence[Sample]]) -> str | None:
+    """Name the first cell of a case's rows that disagrees with their samples (by process); None if all agree.
 
-
-def interval_contradiction(rows: Sequence[ResultRow], samples: Sequence[Sequence[Sample]]) -> str | None:
-    """Name an interval in the rows of a case that disagrees with its samples (one sequence per process)."""
-    timings = [Timing(samples=tuple(of_process), timer=rows[0].timer, l2=rows[0].l2) for of_process in samples]
+    A case that failed, or whose run was interrupted, has no interval.
+    """
+    timings = [Timing(samples=tuple(own), timer="", l2="") for own in samples.values() if own]
     interval = timings_interval(timings)
-    expected = interval.as_speedup() if interval is not None else None
+    speedup = None if interval is None else interval.as_speedup()
+    bounds = {"speedup_low": speedup and speedup.low, "speedup_high": speedup and speedup.high}
     for row in rows:
-        if row.speedup_low is None and row.speedup_high is None:  # the case failed, or its run was interrupted
-            continue
-        if expected is None:
-            return "`speedup_low` and `speedup_high` have values, but its samples give no interval"
-        for name, bound in (("speedup_low", expected.low), ("speedup_high", expected.high)):
+        own = samples.get(row.process, ())
+        expected, within = figures(own) if own else {}, dict[str, float]()
+        if own and row.percent_of_limit is not None and row.limit_ns and row.time_ns_median:
+            expected["percent_of_limit"] = 100 * row.limit_ns / row.time_ns_median
+            within["percent_of_limit"] = 1 / row.limit_ns + 1 / row.time_ns_median  # both are rounded
+        if row.speedup_low is not None or row.speedup_high is not None:
+            expected |= bounds
+        for name, value in expected.items():
             found = getattr(row, name)
-            if found is None or not math.isclose(found, bound, rel_tol=1e-9):
-                return f"`{name}` is {found}, but its samples give {bound}"
+            are_floats = isinstance(found, float) and isinstance(value, float)
+            if not (math.isclose(found, value, rel_tol=within.get(name, 1e-9)) if are_floats else found == value):
+                return f"process {row.process}: `{name}` is {found}, but its samples give {value}"
     return None
 
 
