@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kbench.core.errors import SettingsError, UsageError, did_you_mean
-from kbench.core.events import MeasuringOptions, TimeLimits
+from kbench.core.events import MeasuringOptions
 from kbench.core.levels import require_codes
 from kbench.storage.json_values import plain
 
@@ -28,27 +28,6 @@ class RunSettings(MeasuringOptions):
     """`[tool.kbench.run]`: defaults of the flags of `kbench run` and `kbench verify`."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
-
-    mode: Literal["cold", "warm", "graph"] = "cold"
-    """Cache state before each timed call, or launch by CUDA graph."""
-    import_timeout_s: float = TimeLimits().import_s
-    """Seconds to import a solution or a problem; five times as long to construct the problem's model."""
-    build_timeout_s: float = TimeLimits().build_s
-    """Seconds to build a solution."""
-    call_timeout_s: float | None = TimeLimits().call_s
-    """Seconds for one call; absent: max(10 s, 50 times the reference)."""
-    timeout_s: float | None = TimeLimits().total_s
-    """Seconds for one solution in total; absent: no limit."""
-
-    @property
-    def limits(self) -> TimeLimits:
-        """The time limits as a run has them."""
-        return TimeLimits(
-            import_s=self.import_timeout_s,
-            build_s=self.build_timeout_s,
-            call_s=self.call_timeout_s,
-            total_s=self.timeout_s,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,7 @@ WRONG = [
     ({"precision": 3}, "not a share", "0.003"),
     ({"budget_s": -1.0}, "`budget_s` is -1.0", "above 0"),
     ({"level": "best"}, "`level` is 'best'", None),
-    ({"mode": "hot"}, "`mode` is 'hot'", "cold"),
+    ({"mode": "hot"}, "`mode` is 'hot': input should be 'cold'", None),
     ({"mode": "graph"}, "graph", "leave it out"),
     ({"accept": "nonsense"}, "nonsense", None),
     ({"lock_clocks_mhz": 1000}, "lock_clocks_mhz", "leave it out"),

@@ -15,7 +15,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
 
 from kbench.catalog import registry
-from kbench.core.events import RunOptions, StageStarted, TimeLimits
+from kbench.core.events import RunOptions, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
 from kbench.devices import selection
@@ -259,7 +259,7 @@ HANGS = {
 @pytest.mark.parametrize("told", HANGS, ids=["import", "construct"])
 def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, lane, told) -> None:
     evaluator = lane
-    hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
+    hurried = replace(CPU, import_timeout_s=1.0)
     one = begin(evaluator, tmp_path, "hangs", HANGS[told], options=hurried)
     first = finish(evaluator, one)
     assert (first.status, first.outcome.reason) == (Status.REFERENCE_FAILED, f"the problem fails: {told}")
@@ -273,7 +273,7 @@ def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, la
 
 def test_examining_a_problem_that_hangs_is_given_up_too(tmp_path, lane) -> None:
     evaluator = lane
-    hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
+    hurried = replace(CPU, import_timeout_s=1.0)
     told, text = next(iter(HANGS.items()))
     one = begin(evaluator, tmp_path, "hangs", text, options=hurried)
     assert evaluator.derive([], one.case).reason == f"the problem could not be examined: {told}"
