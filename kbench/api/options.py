@@ -9,7 +9,7 @@ from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import RunOptions
 from kbench.core.levels import require_codes
 from kbench.engine.options import options_from
-from kbench.storage.settings import Settings, out_of_range
+from kbench.storage.settings import Settings
 
 NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})
 """Options of `kbench run`, which holds the device from start to end."""
@@ -78,17 +78,13 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
         values["processes"] = min(values["max_processes"], settings.run.processes)
     options = options_from(settings, **values)
     try:
-        checked = TypeAdapter(RunOptions).validate_python(_values(options))
+        checked = TypeAdapter(RunOptions).validate_python(
+            {name: getattr(options, name) for name in (*known, *NOT_FOR_A_POOL)}
+        )
     except ValidationError as error:
         first = error.errors()[0]
         named = ".".join(map(str, first["loc"]))
         raise UsageError(f"`{named}` is {first['input']!r}: {first['msg'].lower()}") from None
-    if (wrong := out_of_range(_values(checked))) is not None:
-        raise UsageError(*wrong)
     if checked.processes > checked.max_processes:
         raise UsageError(f"`processes` is {checked.processes}, more than `max_processes`", "raise `max_processes`")
     return replace(checked, accept=require_codes(checked.accept))
-
-
-def _values(record: RunOptions) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}

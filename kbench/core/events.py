@@ -1,13 +1,21 @@
 """Options of a run, and the events that it yields."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Interval
 
 from kbench.core.forecast import Forecast
 from kbench.core.levels import Level
 from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
+
+Count = Annotated[int, Ge(1)]
+Proportion = Annotated[float, Interval(gt=0, lt=1)]
+Seconds = Annotated[float, Interval(gt=0, lt=math.inf)]
+"""Options with a range, which is checked where they come from settings or Python."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,25 +24,25 @@ class MeasuringOptions:
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
-    processes: int = 3
+    processes: Count = 3
     """Least number of processes; more are added until `precision` is met or `max_processes` is reached."""
-    max_processes: int = 10
+    max_processes: Count = 10
     """Largest number of processes."""
-    pairs: int = 30
+    pairs: Count = 30
     """Timed pairs (reference, candidate) per process at most; fewer if they agree better than needed."""
-    precision: float = 0.003
+    precision: Proportion = 0.003
     """Stop when the half-width of the speed-up's 95 % interval is below this share."""
-    budget_s: float | None = None
+    budget_s: Seconds | None = None
     """Seconds to measure each solution and case; absent: 20."""
     mode: Literal["cold", "warm", "graph"] = "cold"
     """Cache state before each timed call, or launch by CUDA graph."""
-    import_timeout_s: float = 60.0
+    import_timeout_s: Seconds = 60.0
     """Seconds to import a solution or a problem; five times as long to construct the problem's model."""
-    build_timeout_s: float = 300.0
+    build_timeout_s: Seconds = 300.0
     """Seconds to build a solution."""
-    call_timeout_s: float | None = None
+    call_timeout_s: Seconds | None = None
     """Seconds for one call; absent: max(10 s, 50 times the reference)."""
-    timeout_s: float | None = None
+    timeout_s: Seconds | None = None
     """Seconds for one solution in total; absent: no limit."""
 
 

@@ -66,10 +66,10 @@ def test_one_case_or_several(pool) -> None:
 WRONG = [
     ({"case": "small"}, "no option `case`", "did you mean `cases`?"),
     ({"verify_olny": True}, "no option `verify_olny`", "did you mean `verify_only`?"),
-    ({"processes": 0}, "`processes` is 0", "1 or more"),
+    ({"processes": 0}, "`processes` is 0: input should be greater than or equal to 1", None),
     ({"processes": "many"}, "`processes` is 'many'", None),
-    ({"precision": 3}, "not a share", "0.003"),
-    ({"budget_s": -1.0}, "`budget_s` is -1.0", "above 0"),
+    ({"precision": 3}, "`precision` is 3: input should be less than 1", None),
+    ({"budget_s": -1.0}, "`budget_s` is -1.0: input should be greater than 0", None),
     ({"level": "best"}, "`level` is 'best'", None),
     ({"mode": "hot"}, "`mode` is 'hot': input should be 'cold'", None),
     ({"mode": "graph"}, "graph", "leave it out"),
