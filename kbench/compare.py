@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kbench.core import stats
-from kbench.core.conditions import conditions_of
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError, did_you_mean
 from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import Interval
 from kbench.core.timed import FORWARD, mean_name, timed_of
-from kbench.core.verdict import Answer, Measurement, Thresholds, Verdict, judge_change
+from kbench.core.verdict import Answer, Measurement, Thresholds, Verdict, conditions_of, judge_change
 from kbench.storage import details
 from kbench.storage.results import CaseKey, Run, case_key
 

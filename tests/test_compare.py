@@ -8,10 +8,9 @@ import pytest
 from records import make_row, make_run, make_samples
 
 from kbench.compare import compare, measured, measurements, process_differences
-from kbench.core.conditions import timed_by
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
 from kbench.core.model import Time
-from kbench.core.verdict import Answer, Thresholds
+from kbench.core.verdict import Answer, Thresholds, timed_by
 from kbench.storage.results import RunWriter, read_run
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]

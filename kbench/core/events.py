@@ -1,21 +1,14 @@
 """Options of a run, and the events that it yields."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from annotated_types import Ge, Interval
+from typing import Any, Literal
 
 from kbench.core.forecast import Forecast
 from kbench.core.levels import Level
 from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
-
-Count = Annotated[int, Ge(1)]
-Proportion = Annotated[float, Interval(gt=0, lt=1)]
-Seconds = Annotated[float, Interval(gt=0, lt=math.inf)]
-"""Options with a range, which is checked where they come from settings or Python."""
+from kbench.core.ranges import OpenShare, Positive, Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,13 +17,13 @@ class MeasuringOptions:
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
-    processes: Count = 3
+    processes: Positive = 3
     """Least number of processes; more are added until `precision` is met or `max_processes` is reached."""
-    max_processes: Count = 10
+    max_processes: Positive = 10
     """Largest number of processes."""
-    pairs: Count = 30
+    pairs: Positive = 30
     """Timed pairs (reference, candidate) per process at most; fewer if they agree better than needed."""
-    precision: Proportion = 0.003
+    precision: OpenShare = 0.003
     """Stop when the half-width of the speed-up's 95 % interval is below this share."""
     budget_s: Seconds | None = None
     """Seconds to measure each solution and case; absent: 20."""

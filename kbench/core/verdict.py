@@ -4,13 +4,13 @@ SLOWER if all of the interval is above the margin, FASTER if below, SAME if with
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 
 import numpy as np
 
-from kbench.core.conditions import CONDITIONS
 from kbench.core.errors import UsageError
 from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
 from kbench.core.model import ResultRow, Status, Time
@@ -24,6 +24,11 @@ UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the solution."""
+
+CLOCKS_LOCKED = "clocks_locked"
+"""Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
+EVAL_MODE = "eval_mode"
+"""Code of the finding that both sides ran in eval mode."""
 
 
 class Answer(StrEnum):
@@ -106,6 +111,48 @@ class Verdict:
     processes: int = 0
     """Number of processes of the side that has fewer."""
     processes_to_decide: int | None = None
+
+
+def clocks_locked(row: ResultRow) -> str:
+    """Return that code of a row; empty where its clocks were not locked."""
+    return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
+
+
+def evaluates(row: ResultRow) -> bool:
+    """Return whether both sides ran in eval mode."""
+    return EVAL_MODE in row.findings.split()
+
+
+def timed_by(row: ResultRow) -> str:
+    """Name the kind of a row's times, which can be compared with those of this kind only.
+
+    Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's.
+    """
+    return {"events": "device", "gate": "device", "judge": "host"}.get(row.timer, row.timer)
+
+
+CONDITIONS: dict[str, tuple[str, Callable[[ResultRow], object]]] = {
+    "other_device": ("device", attrgetter("device")),
+    "other_gpu": ("GPU", attrgetter("gpu_name")),
+    "other_mode": ("mode", attrgetter("mode")),
+    "other_timer": ("timer", timed_by),
+    "other_l2": ("L2 treatment", attrgetter("l2")),
+    "other_clocks": ("lock of the clocks", lambda row: clocks_locked(row) or "none"),
+    "other_tf32": ("TF32 setting", attrgetter("tf32")),
+    "other_eval": ("eval mode", evaluates),
+    "other_tolerance": ("oracle factor", attrgetter("oracle_factor")),
+    "other_isolation": ("trust in the solution", lambda row: row.isolation == "none"),
+    # The reference runs on torch: another torch moves every ratio.
+    "other_torch": ("torch", attrgetter("torch")),
+    "other_cuda": ("CUDA", attrgetter("cuda")),
+}
+"""By code of a difference: what differs, and its value in a row."""
+
+
+def conditions_of(row: ResultRow) -> tuple[object, ...]:
+    """Return all conditions of a row, those of its case and its device included."""
+    case = row.problem_sha256, row.overrides, row.tensors, row.gpu_uuid, row.driver
+    return *case, *(value(row) for _, value in CONDITIONS.values())
 
 
 def judge_change(

@@ -10,11 +10,11 @@ from kbench.build import manifest
 from kbench.catalog import case_selection, registry, source
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
-from kbench.core.conditions import EVAL_MODE
 from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
+from kbench.core.verdict import EVAL_MODE
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice

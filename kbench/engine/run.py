@@ -14,7 +14,6 @@ from typing import Any
 from kbench.build import manifest
 from kbench.catalog import case_selection, registry
 from kbench.catalog.registry import Entry
-from kbench.core.conditions import CLOCKS_LOCKED
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     REFERENCE_STAGES,
@@ -30,6 +29,7 @@ from kbench.core.events import (
 from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Peaks, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
+from kbench.core.verdict import CLOCKS_LOCKED
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend

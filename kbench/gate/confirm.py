@@ -6,12 +6,11 @@ from dataclasses import replace
 
 from kbench.catalog import case_selection, registry
 from kbench.compare import measurements
-from kbench.core.conditions import clocks_locked, evaluates
 from kbench.core.errors import MachineError
 from kbench.core.events import Event
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
-from kbench.core.verdict import Measurement
+from kbench.core.verdict import Measurement, clocks_locked, evaluates
 from kbench.engine import run as session
 from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm

@@ -8,13 +8,13 @@ from typing import Any
 
 from kbench.catalog import case_selection, registry
 from kbench.catalog.constant_text import text_of
-from kbench.core.conditions import evaluates
 from kbench.core.errors import KbenchError, NothingSelectedError, ResultsError
 from kbench.core.events import Judged
 from kbench.core.explain import explain
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
+from kbench.core.verdict import evaluates
 from kbench.devices.backend import is_timed_by_host
 from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.report.summary import RunSummary, summarise

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from datetime import date
 from pathlib import Path
-from typing import get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_mean
 from kbench.core.model import ResultRow, Status
@@ -129,7 +128,7 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
     try:
         found: dict[CaseKey, Acceptance] = {}
         for number, cells in csvfile.read_table(path, _COLUMNS):
-            one = Acceptance(**csvfile.parse_cells(path, number, _COLUMNS, cells, get_type_hints(Acceptance)))
+            one = csvfile.record(path, number, _COLUMNS, cells, Acceptance)
             try:
                 _require_complete(one)
             except UsageError as error:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kbench.core.errors import SettingsError, UsageError, did_you_mean
-from kbench.core.events import MeasuringOptions, Proportion
+from kbench.core.events import MeasuringOptions
 from kbench.core.levels import require_codes
+from kbench.core.ranges import OpenShare
 from kbench.storage.json_values import plain
 
 _STRICT = {"extra": "forbid", "strict": True}
@@ -29,7 +30,7 @@ class GateOverride:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
-    slower: Proportion
+    slower: OpenShare
     """Margin of these cases, as a share."""
 
 
@@ -41,7 +42,7 @@ class GateSettings:
 
     baseline: str = "main"
     """Name of the baseline to compare with."""
-    slower: Proportion | None = None
+    slower: OpenShare | None = None
     """Margin as a share; absent: 0.005, and more where the device resolves less."""
     unclear: Literal["pass", "warn", "fail"] = "warn"
     """Result of an unclear case: nothing, a warning, or exit code 4."""
