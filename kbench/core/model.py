@@ -7,6 +7,7 @@ from typing import Any, Self
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 from kbench.core.ranges import NonNegative, Positive, PositiveRatio, Rate, Signed, UnitShare
+from kbench.core.timed import FORWARD
 
 SCHEMA_VERSION = 7
 """Version of the results files, the only one that is read."""
@@ -281,7 +282,7 @@ class ResultRow:
     """The class or function that was judged, if it is not `ModelNew`."""
     case: str
     """Name of the case."""
-    timed: str
+    timed: str = FORWARD
     """`forward`, or `forward+backward`, whose case is named `CASE+backward`."""
     overrides: str
     """The case's constants as JSON, those of `--set` included."""

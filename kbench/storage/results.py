@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.levels import unknown_word
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status, Timing
-from kbench.core.timed import FORWARD, timed_of
+from kbench.core.timed import timed_of
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LISTING, samples_path
 
@@ -59,9 +59,8 @@ NAME_COLUMNS = frozenset(field.name for field in fields(ResultRow) if field.type
 """Columns whose text is one line; a reason may have several."""
 TIMING_COLUMNS = ("timer", "l2", "attested_ns", "attested_half_width_ns", "attestation", "wall_ns", "ref_wall_ns")
 """Columns that are fields of a `Timing` as well."""
-
-LATER_COLUMNS = {"timed": FORWARD}
-"""Columns that older files of this schema lack, with what their rows have there."""
+LATER_COLUMN = "timed"
+"""Column that older files of this schema lack."""
 
 GroupKey = tuple[str, str, str, int]
 """(problem, solution, case, process): the key of one row and its samples."""
@@ -248,18 +247,13 @@ def read_rows(path: Path) -> list[ResultRow]:
         raise csvfile.refuse(path, "is empty")
     (_, header), *rest = lines
     _require_schema(path, header, rest)
-    for name, value in LATER_COLUMNS.items() if header else ():
-        if name not in header:
-            place = ROW_COLUMNS.index(name)
-            header.insert(place, name)
-            for _, cells in rest:
-                cells.insert(place, value)
-    csvfile.require_columns(path, header, ROW_COLUMNS)
-    return [_parse_row(path, number, cells) for number, cells in rest]
+    columns = [name for name in ROW_COLUMNS if name in header or name != LATER_COLUMN]
+    csvfile.require_columns(path, header, columns)
+    return [_parse_row(path, number, columns, cells) for number, cells in rest]
 
 
-def _parse_row(path: Path, number: int, cells: list[str]) -> ResultRow:
-    row = csvfile.record(path, number, ROW_COLUMNS, cells, ResultRow)
+def _parse_row(path: Path, number: int, columns: Sequence[str], cells: Sequence[str]) -> ResultRow:
+    row = csvfile.record(path, number, columns, cells, ResultRow)
     names: dict[str, Any] = {name: csvfile.one_line(getattr(row, name)) for name in NAME_COLUMNS}
     row = replace(row, **names)
     require_row(path, number, row)
