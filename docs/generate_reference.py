@@ -322,8 +322,8 @@ def documents() -> str:
         + items(
             without(columns_of_rows(), field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT}))
         ),
-        "## Options of `kbench.evaluate`\n\nThe keys of [`[tool.kbench.run]`](settings.md) that are no timeouts, "
-        "`level`, `accept`, and:\n\n" + items(without(settings_keys(), option_rows())),
+        "## Options of `kbench.evaluate`\n\nThe keys of [`[tool.kbench.run]`](settings.md), "
+        "`level`, `accept`, and:\n\n" + items(without(settings_keys(), field_rows(events.RunOptions))),
     )
 
 
@@ -340,13 +340,6 @@ def columns_of_rows() -> set[str]:
 def settings_keys() -> set[str]:
     """Return the settings that are options of `kbench.evaluate` by the same name."""
     return {field.name for cls in (settings.Settings, settings.RunSettings) for field in dataclasses.fields(cls)}
-
-
-def option_rows() -> Iterator[tuple[str, str]]:
-    """Yield the fields of `RunOptions` and of its `limits`."""
-    yield from field_rows(events.RunOptions)
-    for name, meaning in field_rows(events.TimeLimits):
-        yield f"`limits.{name.removeprefix('`')}", meaning
 
 
 def pages() -> dict[str, str]:

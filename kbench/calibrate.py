@@ -13,7 +13,7 @@ import numpy as np
 
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.model import Timing
-from kbench.core.stats import detectable_effect, pair_log_ratios, process_estimate, summarise_arm
+from kbench.core.stats import arm_times_ns, detectable_effect, pair_log_ratios, process_estimate
 from kbench.storage import csvfile
 from kbench.storage.json_values import reader_of
 
@@ -105,7 +105,7 @@ def analyse(problem: str, case: str, timings: Sequence[Timing]) -> AgainstItself
             f"{problem}, case {case}: only {len(ratios)} of {len(timings)} processes gave pairs",
             hint="try again on a quiet device; `kbench doctor` looks for what disturbs it",
         )
-    times = [summarise_arm(timing.samples, "reference").median_ns for timing, _ in ratios]
+    times = [np.median(arm_times_ns(timing.samples, "reference")) for timing, _ in ratios]
     deviations = [np.median(np.abs(np.subtract(found, np.median(found)))) for _, found in ratios]
     return AgainstItself(
         problem=problem,

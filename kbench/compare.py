@@ -8,8 +8,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,10 +18,9 @@ from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import Interval
 from kbench.core.timed import FORWARD, mean_name, timed_of
-from kbench.core.verdict import Answer, Conditions, Measurement, Thresholds, Verdict, judge_change
+from kbench.core.verdict import Answer, Measurement, Thresholds, Verdict, conditions_of, judge_change
 from kbench.storage import details
 from kbench.storage.results import CaseKey, Run, case_key
-from kbench.storage.rows import clocks_locked, evaluates, timed_by
 
 PLAIN_LOOPS = "wall"
 """The timer of calls that wait for the device: what it times is wall time."""
@@ -163,8 +161,8 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     first = rows[0]
     key = case_key(first)
     # A row that failed may lack what its failure came before (timer, L2, oracle factor).
-    conditions = {_conditions(row) for row in rows if row.status == Status.PASSED} or {_conditions(first)}
-    if len(conditions) > 1:
+    measured_alike = [row for row in rows if row.status == Status.PASSED] or [first]
+    if len({conditions_of(row) for row in measured_alike}) > 1:
         raise ResultsError(f"{run.path} mixes rows of {'/'.join(key)} that were measured differently", "measure again")
     deciding = next((row for row in rows if row.status != Status.PASSED), first)
     timings = run.timings(rows) if deciding.status == Status.PASSED else ()
@@ -186,7 +184,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
                 required=Level(deciding.required_level) if deciding.required_level else None,
                 accepted=tuple(deciding.accepted.split()),
             ),
-            conditions=conditions.pop(),
+            row=measured_alike[0],
             processes=tuple(timing.samples[0].process for timing in usable),
             log_ratios=tuple(stats.process_estimate(timing) for timing in usable),
             weak=any(row.attestation == "weak" for row in rows),
@@ -204,7 +202,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
 
 
 def _median_over_processes(timings: Sequence[Timing], arm: str) -> float | None:
-    medians = [stats.summarise_arm(timing.samples, arm).median_ns for timing in timings]
+    medians = [np.median(stats.arm_times_ns(timing.samples, arm)) for timing in timings]
     return float(np.median(medians)) if medians else None
 
 
@@ -215,27 +213,15 @@ def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     walls = {process: (mine, theirs) for process, (mine, theirs) in loops.items() if mine and theirs}
     ratios = tuple(math.log(mine / theirs) for mine, theirs in walls.values())
     device = found.measurement
-    conditions = replace(device.conditions, timer=PLAIN_LOOPS)
     return replace(
         found,
-        measurement=replace(device, time=Time.WALL, conditions=conditions, processes=tuple(walls), log_ratios=ratios),
+        measurement=replace(device, time=Time.WALL, processes=tuple(walls), log_ratios=ratios),
         time_ns=float(np.median([mine for mine, _ in walls.values()])) if walls else None,
         reference_ns=float(np.median([theirs for _, theirs in walls.values()])) if walls else None,
         speedup=stats.ratio_interval(ratios).as_speedup() if len(ratios) > 1 else None,
         limit_ns=None,
         percent_of_limit=None,
     )
-
-
-def _conditions(row: ResultRow) -> Conditions:
-    derived: dict[str, Any] = {
-        "timer": timed_by(row),
-        "clocks": clocks_locked(row),
-        "evaluates": evaluates(row),
-        "trusted": row.isolation == "none",
-    }
-    copied = {field.name: getattr(row, field.name) for field in fields(Conditions) if field.name not in derived}
-    return Conditions(**copied, **derived)
 
 
 def _compare_solutions(

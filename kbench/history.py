@@ -105,7 +105,7 @@ def _series(key: CaseKey, gpu_name: str, points: Sequence[Point], rule: Threshol
 
 
 def _cause(before: Point, after: Point, verdict: Verdict) -> str:
-    was, now = before.measurement.conditions, after.measurement.conditions
+    was, now = before.measurement.row, after.measurement.row
     names = [name for name in ("driver", "torch", "cuda") if getattr(was, name) != getattr(now, name)]
     changed = [f"{name} {getattr(was, name) or '?'} → {getattr(now, name) or '?'}" for name in names]
     changed += ["another device"] if was.gpu_uuid != now.gpu_uuid else []

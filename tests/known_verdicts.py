@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kbench.catalog import registry, shapes
 from kbench.core.errors import KbenchError
-from kbench.core.events import Judged, RunOptions, TimeLimits
+from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
 from kbench.engine import run as running
 from kbench.storage.settings import Settings
@@ -84,7 +84,7 @@ def options_for(path: Path, device: str) -> RunOptions:
         device=device,
         overrides=derived[-1] if derived else {},
         verify_only=True,
-        limits=TimeLimits(total_s=240),
+        timeout_s=240,
         save=False,
     )
 

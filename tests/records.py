@@ -6,7 +6,6 @@ from typing import Any
 
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
 from kbench.core.timed import timed_of
-from kbench.core.verdict import Conditions
 from kbench.selftest.checks import Checked
 from kbench.storage.baselines import Acceptance
 from kbench.storage.results import Run, RunWriter, group_key, read_rows
@@ -83,25 +82,6 @@ ROW = {
     "samples_sha256": "",
     "kbench_version": "0.1.0",
 }
-HERE = Conditions(
-    problem_sha256="7",
-    overrides="{}",
-    tensors="float32[8] -> float32[8]",
-    device="cuda",
-    timer="events",
-    l2="flushed",
-    mode="cold",
-    clocks="",
-    tf32=False,
-    evaluates=False,
-    oracle_factor=4.0,
-    trusted=False,
-    torch="2.11",
-    cuda="13.0",
-    gpu_name="NVIDIA H200",
-    gpu_uuid="GPU-1",
-    driver="580.65",
-)
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 """Ratios of five processes that agree."""
 WALLS = ("wall_ns", "ref_wall_ns")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from records import HERE
+from records import make_row
 
 from kbench.compare import process_differences
 from kbench.core.model import Sample, Status, Timing
@@ -32,6 +32,7 @@ from kbench.storage.results import CaseKey
 from kbench.storage.settings import GateSettings
 
 CASES_PER_SUITE = 50
+ROW = make_row()
 POWER_AT = (0.005, 0.01, 0.02, 0.05)
 
 
@@ -183,7 +184,7 @@ def measurement(estimates: list[float]) -> Measurement:
     """Wrap estimates as what the gate reads from a run that passed."""
     return Measurement(
         status=Status.PASSED,
-        conditions=HERE,
+        row=ROW,
         processes=tuple(range(len(estimates))),
         log_ratios=tuple(estimates),
     )

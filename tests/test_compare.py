@@ -10,7 +10,7 @@ from records import make_row, make_run, make_samples
 from kbench.compare import compare, measured, measurements, process_differences
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
 from kbench.core.model import Time
-from kbench.core.verdict import Answer, Thresholds
+from kbench.core.verdict import Answer, Thresholds, timed_by
 from kbench.storage.results import RunWriter, read_run
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
@@ -68,7 +68,7 @@ def test_events_and_the_judges_clock_tell_of_the_same_rounds(tmp_path: Path) -> 
         for process, timer in enumerate(["events", "gate", "events"]):
             writer.append(make_row(process=process, timer=timer), make_samples(process=process))
     (found,) = measured(read_run(writer.csv_path)).values()
-    assert found.measurement.conditions.timer == "device"
+    assert timed_by(found.measurement.row) == "device"
     with RunWriter(tmp_path, "waits") as writer:
         for process, timer in enumerate(["events", "wall"]):
             writer.append(make_row(process=process, timer=timer), make_samples(process=process))

@@ -333,7 +333,7 @@ def evaluate(
 
     `problem` and `solution` are the text of a Python file (a string with a line break), a path, or a name as on the
     command line; `entry` is the class or function of the solution to judge instead of `ModelNew`. `options` are fields
-    of `kbench.core.events.RunOptions` (`device`, `cases`, `overrides`, `verify_only`, `processes`, `limits`, `save`),
+    of `kbench.core.events.RunOptions` (`device`, `cases`, `overrides`, `verify_only`, `processes`, `save`),
     with the defaults of `[tool.kbench]` in pyproject.toml. Nothing is written unless `save=True`. A wrong or crashing
     solution raises nothing: its `outcome` is a `Failed` with a status. Judges end with the call; a `kbench.Judge` keeps
     them.

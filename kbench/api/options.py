@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 from kbench.core.errors import UsageError, did_you_mean
-from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.events import RunOptions
 from kbench.core.levels import require_codes
 from kbench.engine.options import options_from
-from kbench.storage.settings import Settings, out_of_range
+from kbench.storage.settings import Settings
 
 NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})
 """Options of `kbench run`, which holds the device from start to end."""
@@ -34,10 +34,13 @@ class Options(TypedDict, total=False):
     precision: float
     budget_s: float | None
     mode: Literal["cold", "warm", "graph"]
+    import_timeout_s: float
+    build_timeout_s: float
+    call_timeout_s: float | None
+    timeout_s: float | None
     cases: str | Sequence[str]
     overrides: Mapping[str, Any]
     verify_only: bool
-    limits: TimeLimits
     trusted: bool
     require_sandbox: bool
     level: Literal["task", "module", "general"]
@@ -74,21 +77,14 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
     if isinstance(values.get("max_processes"), int) and "processes" not in values:
         values["processes"] = min(values["max_processes"], settings.run.processes)
     options = options_from(settings, **values)
-    if options.mode not in {"cold", "warm", "graph"}:
-        raise UsageError(f"`mode` is {options.mode!r}", "use cold, warm or graph")
     try:
-        checked = TypeAdapter(RunOptions).validate_python(_values(options))
+        checked = TypeAdapter(RunOptions).validate_python(
+            {name: getattr(options, name) for name in (*known, *NOT_FOR_A_POOL)}
+        )
     except ValidationError as error:
         first = error.errors()[0]
         named = ".".join(map(str, first["loc"]))
         raise UsageError(f"`{named}` is {first['input']!r}: {first['msg'].lower()}") from None
-    limits = {f"limits.{name}": value for name, value in _values(checked.limits).items()}
-    if (wrong := out_of_range(_values(checked) | limits)) is not None:
-        raise UsageError(*wrong)
     if checked.processes > checked.max_processes:
         raise UsageError(f"`processes` is {checked.processes}, more than `max_processes`", "raise `max_processes`")
     return replace(checked, accept=require_codes(checked.accept))
-
-
-def _values(record: RunOptions | TimeLimits) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}

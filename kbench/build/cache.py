@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from kbench.build import manifest
 from kbench.core import traces
 from kbench.core.errors import MachineError
 from kbench.core.version import __version__
+from kbench.storage import json_values
 
 FORMAT = 4
 """Version of the cache's layout; part of every key."""
@@ -91,21 +92,17 @@ class CacheEntry:
 
     def rehearsed(self) -> set[str]:
         """Return the keys of the rehearsals that this entry has seen."""
-        found = self._record().get("rehearsed")
-        return set(found) if isinstance(found, list) else set()
+        return {*self._record.get("rehearsed", ())}
 
     @property
     def compiler(self) -> str:
         """Compiler that the solution used in its calls, for which it may start programs; empty if none."""
-        return str(self._record().get("compiler", ""))
+        return str(self._record.get("compiler", ""))
 
-    def _record(self) -> Mapping[str, Any]:
+    @property
+    def _record(self) -> dict[str, Any]:
         with self.locked(fcntl.LOCK_SH):
-            try:
-                found = json.loads((self.folder / RECORD).read_text())
-            except (OSError, ValueError):
-                return {}
-        return found if isinstance(found, dict) else {}
+            return json_values.read(self.folder / RECORD)
 
     def stage(self) -> Path:
         """Return a new staging folder with a copy of the entry. Raises MachineError (no cache), OSError (no copy)."""

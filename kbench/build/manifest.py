@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from kbench.build.observation import MAX_PATHS
 from kbench.storage import json_values
@@ -115,7 +115,7 @@ def record(path: Path, variant: str, files: Sequence[str], folders: Sequence[str
     manifest = current(path, variant).joined(Manifest.taken(path, files[:MAX_PATHS], folders[:MAX_PATHS]))
     known = [other for other in _known(place) if other != manifest][: MAX_KNOWN - 1]
     with contextlib.suppress(OSError):  # without a cache nothing is known later
-        json_values.write(place, {"manifests": json_values.plain([manifest, *known])})
+        json_values.write(place, json_values.plain([manifest, *known]))
     return manifest
 
 
@@ -170,11 +170,7 @@ def _place(path: Path, variant: str) -> Path:
 def _known(place: Path) -> list[Manifest]:
     """Read the manifests of files of one content, the last recorded first; none from a damaged file."""
     try:
-        return [_manifest(fields) for fields in json_values.read(place)["manifests"]]
-    except (TypeError, KeyError, AttributeError):
+        found: list[Manifest] = json_values.reader_of(list[Manifest]).validate_json(place.read_bytes())
+    except (OSError, ValueError):
         return []
-
-
-def _manifest(fields: Mapping[str, Any]) -> Manifest:
-    tables = [{str(name): str(found) for name, found in fields[kind].items()} for kind in ("files", "folders")]
-    return Manifest(files=tables[0], folders=tables[1])
+    return found

@@ -24,7 +24,7 @@ MAX_PATHS = 5_000
 """Paths that one process reports; further ones are dropped."""
 MAX_PATH_BYTES = 4096
 """PATH_MAX of Linux."""
-MAX_STARTS = 20
+MAX_NEEDS = 20
 SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
 CONTENT_FOLDERS = tuple(f"{PACKAGE / name}{os.sep}" for name in ("kernels", "problems", "solutions"))
 """Parts of this package that are content: a solution which uses them depends on them as on any file."""
@@ -58,7 +58,7 @@ class Observation:
         self._private: tuple[str, ...] = ()
         self._files: dict[str, None] = {}
         self._folders: dict[str, None] = {}
-        self._starts: list[str] = []
+        self._has_started = False
         self._needs: list[str] = []
         self._written: set[str] = set()
         self._reported = (0, 0, 0)
@@ -79,25 +79,18 @@ class Observation:
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
         """Observe nothing inside a `with` block: the code that runs there is not what is observed."""
-        faults = _children_faults()
-        try:
-            with self._switched_off():
-                yield
-        finally:  # a compiler that fails was started all the same
-            self._faults_apart += _children_faults() - faults
-
-    @contextlib.contextmanager
-    def _switched_off(self) -> Iterator[None]:
-        before, self._is_on = self._is_on, False
+        faults, before = _children_faults(), self._is_on
+        self._is_on = False
         try:
             yield
         finally:
             self._is_on = before
+            self._faults_apart += _children_faults() - faults
 
     @property
     def started_programs(self) -> bool:
         """True if any process was started, except builds of extensions; also one without an audit event."""
-        return bool(self._starts) or _children_faults() != self._faults_apart or _has_children()
+        return self._has_started or _children_faults() != self._faults_apart or _has_children()
 
     def add_files(self, paths: Sequence[str]) -> None:
         """Add files that others report, such as ninja's dependency files."""
@@ -114,12 +107,11 @@ class Observation:
 
     def need(self, what: str) -> None:
         """Record in words what a build is needed for."""
-        if len(self._needs) < MAX_STARTS:
+        if len(self._needs) < MAX_NEEDS:
             self._needs.append(what[:200])
 
     def _start(self, what: str) -> None:
-        if len(self._starts) < MAX_STARTS:
-            self._starts.append(what)
+        self._has_started = True
         if not self.may_start:
             self.need(what)
 

@@ -7,8 +7,7 @@ Nothing is opened, so that completion is fast. Solutions of a problem `softmax.p
 import contextlib
 import importlib.util
 import os
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
@@ -81,25 +80,9 @@ def provider_of(text: str) -> tuple[str, str]:
 
 def module_file(dotted: str) -> Path | None:
     """Return the file of a module in the current folder or an installed package; nothing is imported."""
-    parts = dotted.split(".")
-    spec = None
-    with contextlib.suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(parts[0])
-    found = spec.submodule_search_locations if spec is not None else None
-    roots = [Path.cwd(), *(Path(folder).parent for folder in found or ())]
-    roots += [Path(spec.origin).parent] if spec is not None and spec.origin and not found else []
-    places = [root.joinpath(*parts) for root in roots]
+    places = _module_places(dotted)
     files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
     return next((file for file in files if file.is_file()), None)
-
-
-def named_entry_points(problem: str) -> Iterator[tuple[str, Path]]:
-    """Yield names and files of the solutions whose entry point names one file: `"softmax/fast" = "package.module"`."""
-    for point in entry_points(group="kbench.solutions"):
-        owner, _, name = point.name.partition("/")
-        place = _locate(point) if owner == problem and name else None
-        if place is not None and place.is_file():
-            yield name, place
 
 
 def _python_files(places: list[Found]) -> list[Found]:
@@ -115,21 +98,16 @@ def _python_files(places: list[Found]) -> list[Found]:
 
 
 def _entry_point_places(group: str) -> list[Path]:
-    return [place for point in entry_points(group=group) if (place := _locate(point)) is not None]
+    """Return the files and folders of the modules that installed packages name for a group."""
+    named = [place for point in entry_points(group=group) for place in _module_places(point.module)]
+    return [file if (file := place.with_suffix(".py")).is_file() else place for place in named]
 
 
-def _locate(point: EntryPoint) -> Path | None:
-    """Locate file or folder of the entry point's module, found without importing its package."""
-    top, *rest = point.module.split(".")
-    spec = importlib.util.find_spec(top)
-    if spec is None:
-        return None
-    if not rest and spec.origin and not spec.submodule_search_locations:
-        return Path(spec.origin)
-    for root in spec.submodule_search_locations or ():
-        place = Path(root).joinpath(*rest)
-        if place.with_suffix(".py").is_file() and rest:
-            return place.with_suffix(".py")
-        if place.is_dir():
-            return place
-    return None
+def _module_places(dotted: str) -> list[Path]:
+    """Return where a module may lie, without its ending: in the current folder, or in its installed package."""
+    parts = dotted.split(".")
+    folders: list[Path] = []
+    with contextlib.suppress(ImportError, ValueError):
+        if (spec := importlib.util.find_spec(parts[0])) is not None:
+            folders = [Path(place).parent for place in spec.submodule_search_locations or [spec.origin or "."]]
+    return [folder.joinpath(*parts) for folder in (Path.cwd(), *folders)]

@@ -81,12 +81,8 @@ class LoadedProblem:
             return list(arguments[0]), arguments[1]
         return list(arguments), {}
 
-    def inputs(self, seed: int) -> list[Any]:
-        """Make the arguments of `forward` on the device; equal seeds give equal inputs."""
-        return self.unseeded_inputs(seed)
-
-    def unseeded_inputs(self, seed: int | None = None) -> list[Any]:
-        """Make the arguments of `forward` on the device, with the random generators as they are, or under a seed."""
+    def inputs(self, seed: int | None = None) -> list[Any]:
+        """Make the arguments of `forward` on the device, under a seed or with the random generators as they are."""
         made = self._made("get_inputs", self.module.get_inputs, seed, self.device)
         _require_list(made, "get_inputs", "the arguments of `forward`")
         return list(made)
@@ -121,7 +117,7 @@ class LoadedProblem:
         if on in (None, self.device):
             self.places["Model"] = place
         if is_lazy(model):
-            materialise(model, LoadedProblem.unseeded_inputs(self, seed), seed)
+            materialise(model, LoadedProblem.inputs(self, seed), seed)
         return model
 
     def _seed(self, seed: int) -> None:
@@ -218,7 +214,7 @@ def _call_bytes(problem: LoadedProblem, small_bytes: int) -> int:
         with during(Step.CONSTRUCT, problem.report):
             arguments, keywords = problem.init_inputs()
             model = problem.module.Model(*arguments, **keywords)
-        inputs = problem.unseeded_inputs()
+        inputs = problem.inputs()
         leaves = [*tensors(inputs), *model.parameters(), *model.buffers()]
         if _nbytes(leaves) > small_bytes:
             leaves += tensors(model(*inputs))

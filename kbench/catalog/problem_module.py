@@ -4,6 +4,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
+from collections import UserDict
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +14,9 @@ from kbench.catalog.combined_file import holds_a_solution, problem_part
 from kbench.catalog.constant_folding import bound
 from kbench.catalog.constant_text import fitted
 from kbench.catalog.script import last_line, unimportable
+from kbench.catalog.source import top_level
 from kbench.core.errors import PluginError, UsageError, did_you_mean
 
-OVERRIDE = "__kbench_override__"
-"""Name of the function that returns a constant's new value, given the file's own: not every value has a literal."""
 MODULE_PREFIX = "kbench_problem_"
 """Beginning of the names of modules that are problems' files."""
 
@@ -29,11 +29,10 @@ def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     assert spec is not None, "a .py path always has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    module.__dict__[OVERRIDE] = lambda constant, own: fitted(own, overrides[constant])
     try:
         source = importlib.util.decode_source(path.read_bytes())
-        code = compile(_override(source, str(path), overrides), str(path), "exec")
-        exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
+        code = compile(_syntax(source, str(path), overrides), str(path), "exec")
+        exec(code, module.__dict__, _Names(module, overrides))  # noqa: S102 - importing a module is executing it; the problem is trusted
     except SyntaxError as error:
         raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
     except UsageError:
@@ -45,29 +44,24 @@ def executed(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     return module
 
 
-def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
-    """Return the module's syntax tree with every top-level assignment of an overridden name replaced."""
+class _Names(UserDict[str, Any]):
+    """The names of a module while its file runs: a constant gets its new value wherever the file assigns it."""
+
+    def __init__(self, module: ModuleType, overrides: Mapping[str, Any]):
+        self.data = module.__dict__
+        self._overrides = overrides
+
+    def __setitem__(self, name: str, own: Any) -> None:
+        self.data[name] = fitted(own, self._overrides[name]) if name in self._overrides else own
+
+
+def _syntax(source: str, path: str, overrides: Mapping[str, Any]) -> ast.Module:
+    """Return a problem's syntax tree, without a solution in the same file. Raises UsageError for an unknown name."""
     tree = ast.parse(source, path)
     if holds_a_solution(tree):
         tree.body = problem_part(tree, keep=overrides)
-    missing = set(overrides)
-    body: list[ast.stmt] = []
-    for statement in tree.body:
-        body.append(statement)
-        for name in sorted(_assigned(statement) & set(overrides)):
-            missing.discard(name)
-            value = ast.parse(f"{name} = {OVERRIDE}({name!r}, {name})").body[0]
-            body.append(ast.copy_location(value, statement))
-    if missing:
-        known = sorted({name for statement in tree.body for name in _assigned(statement)})
-        name = min(missing)
+    assigned = [one for one in top_level(tree.body) if isinstance(one, ast.Assign | ast.AnnAssign) and one.value]
+    known = sorted({name for statement in assigned for name in bound(statement)})
+    for name in sorted(set(overrides) - set(known)):
         raise UsageError(f"{path} has no constant `{name}`", did_you_mean(name, known))
-    tree.body = body
-    return ast.fix_missing_locations(tree)
-
-
-def _assigned(statement: Any) -> set[str]:
-    assigns = isinstance(statement, ast.Assign) or (
-        isinstance(statement, ast.AnnAssign) and statement.value is not None
-    )
-    return set(bound(statement)) if assigns else set()
+    return tree

@@ -16,7 +16,6 @@ from kbench.catalog.places import (
     Origin,
     as_path,
     module_file,
-    named_entry_points,
     problem_files,
     provider_of,
     solution_files,
@@ -121,7 +120,7 @@ def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
     found = solution_files(problem.path, settings)
     listed = (_listed(path, "solution", origin, settings.entry) for path, origin in found)
     files = [entry for entry in listed if entry is not None]
-    return (*_own(problem), *files, *_named(problem), *(builtin(problem, name) for name in BUILTINS))
+    return (*_own(problem), *files, *(builtin(problem, name) for name in BUILTINS))
 
 
 def _own(problem: Entry) -> Iterator[Entry]:
@@ -144,11 +143,6 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
         return _read_problem(*found)
     known, listing = problems(settings), "`kbench list` shows all problems"
     raise _unknown(f"no problem named `{name}`", "problem", name, [Path(f"{name}.py")], known, listing)
-
-
-def as_problem(path: Path) -> Entry:
-    """Return the problem in a file. Raises what `find_problem` does."""
-    return _read_problem(path, "path")
 
 
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
@@ -358,8 +352,3 @@ def _whole(path: Path) -> Path:
 def builtin(problem: Entry, name: str) -> Entry:
     """Return a built-in solution of a problem: its own model, as it is or compiled."""
     return Entry(name=name, path=problem.path, summary=BUILTINS[name], origin="kbench", builtin=name)
-
-
-def _named(problem: Entry) -> list[Entry]:
-    found = ((name, _listed(place, "solution", "entry point")) for name, place in named_entry_points(problem.name))
-    return [replace(entry, name=name) for name, entry in found if entry is not None]

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,32 +65,20 @@ def derive(path: Path, overrides: Mapping[str, Any], report: problems.TellStep =
     are short. The second has all sizes short. The others make larger what the first does not.
     """
     probe = _Probe(path, overrides, report)
-    own = probe.own
+    own = probe.look({})
     if own is None:
         return Derived(reason="its inputs cannot be described without making them")
-    of_call, of_model = _classify(probe, own)
+    of_call, of_model = probe.classified(own)
     if not of_call and not of_model:
         return Derived(reason="no constant of the file changes the shape of its inputs")
-    short = probe.shorten(of_call)
-    shortest = probe.shorten({**of_call, **of_model}) if of_model else short
-    first = probe.with_a_long_one(short, of_call)
+    short = probe.shorten(of_call, own)
+    shortest = probe.shorten([*of_call, *of_model], own) if of_model else short
+    first = probe.with_a_long_one(short)
     kept = [case for case in (first, shortest) if case and probe.fits(case, max(own.elements, MAX_LONG_ELEMENTS))]
-    left = [name for name, own in {**of_call, **of_model}.items() if not _is_larger(first.get(name, own), own)]
-    kept += probe.larger_ones(shortest, left)
+    left = [name for name in (*of_call, *of_model) if not probe.is_larger(first, name)]
+    kept += probe.larger_ones(shortest, left, min(MAX_ELEMENTS, 2 * own.elements))
     unlike = [case for number, case in enumerate(kept) if case not in kept[:number]]
     return Derived(cases=unlike, reason="" if unlike else "the reference accepts no other shape")
-
-
-def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the constants that change only the inputs, and those that also change the constructor's arguments."""
-    of_call: dict[str, Any] = {}
-    of_model: dict[str, Any] = {}
-    resizable = {name: value for name, value in probe.constants.items() if sizes_of(value)}
-    for name, value in list(resizable.items())[:MAX_CONSTANTS]:
-        seen = probe.look({name: next(smaller(value, SHORT[0]))})
-        if seen is not None and seen.inputs != own.inputs:
-            (of_call if seen.arguments == own.arguments else of_model)[name] = value
-    return of_call, of_model
 
 
 class _Probe:
@@ -101,12 +89,14 @@ class _Probe:
         self._report = report
         self._overrides = dict(overrides)
         self.constants = {**source.parse(path).constants(), **self._overrides}
-        self.own = self.look({})
+
+    def _load(self, changed: Mapping[str, Any], device: str = "meta") -> problems.LoadedProblem:
+        return problems.load(self._path, {**self._overrides, **changed}, device, self._report)
 
     def look(self, changed: Mapping[str, Any]) -> CallShapes | None:
         """Return the result of these constants; None if the file refuses them."""
         try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._report)
+            loaded = self._load(changed)
             inputs = loaded.inputs(seed=0)
             arguments = ADDRESS.sub("", repr(loaded.init_inputs()))
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
@@ -117,6 +107,16 @@ class _Probe:
             arguments=arguments,
             integers=any("int" in str(t.dtype) for t in tensors),
         )
+
+    def classified(self, own: CallShapes) -> tuple[list[str], list[str]]:
+        """Return the constants that change only the inputs, and those that also change the constructor's arguments."""
+        of_call, of_model = list[str](), list[str]()
+        resizable = [name for name, value in self.constants.items() if sizes_of(value)]
+        for name in resizable[:MAX_CONSTANTS]:
+            seen = self.look({name: smaller(self.constants[name], SHORT[0])[0]})
+            if seen is not None and seen.inputs != own.inputs:
+                (of_call if seen.arguments == own.arguments else of_model).append(name)
+        return of_call, of_model
 
     def fits(self, changed: Mapping[str, Any], elements: int) -> bool:
         """Return whether the inputs can be made and have at most `elements` elements."""
@@ -130,8 +130,7 @@ class _Probe:
         """
         device, calls = self._trial(changed)
         try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._report)
-            outputs, state = _called(loaded, calls)
+            outputs, state = _called(self._load(changed, device), calls)
         except Exception:  # noqa: BLE001 - as above
             return False
         sizes = [output.numel() for output in outputs if hasattr(output, "numel")]
@@ -140,6 +139,10 @@ class _Probe:
     @functools.cached_property
     def _runs_at_all(self) -> bool:
         return self.runs({})
+
+    def _takes(self, changed: Mapping[str, Any], elements: int, most: float = math.inf) -> bool:
+        """Return whether the reference takes inputs of so many elements, as far as it runs without memory at all."""
+        return self.fits(changed, elements) and (self.runs(changed, most) or not self._runs_at_all)
 
     def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
         """Return the device on which to call the reference, and the number of calls.
@@ -157,26 +160,22 @@ class _Probe:
 
     def _has_small_model(self, changed: Mapping[str, Any]) -> bool:
         try:
-            model = problems.load(self._path, {**self._overrides, **changed}, "meta", self._report).model(seed=0)
+            model = self._load(changed).model(seed=0)
         except Exception:  # noqa: BLE001 - as above
             return False
         return sum(parameter.numel() for parameter in model.parameters()) <= MAX_CALLED_ELEMENTS
 
-    @property
-    def holds_integers(self) -> bool:
-        """True if the problem's inputs have integers."""
-        return self.own is not None and self.own.integers
-
-    def shorten(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def shorten(self, names: Sequence[str], own: CallShapes) -> dict[str, Any]:
         """Return smaller values for as many of these constants as the reference accepts together.
 
         It tries different values, then equal ones where they were equal (first for integers, which index something),
         then one after the other. A reference that does not run on the meta device is called on the real one later.
         """
-        different = {name: next(smaller(v, size)) for (name, v), size in zip(wanted.items(), SHORT, strict=False)}
+        wanted = {name: self.constants[name] for name in names}
+        different = {name: smaller(v, size)[0] for (name, v), size in zip(wanted.items(), SHORT, strict=False)}
         sizes = dict(zip(dict.fromkeys(size for v in wanted.values() for size in sizes_of(v)), SHORT, strict=False))
-        alike = {name: next(smaller(v, sizes.get(max(sizes_of(v)), SHORT[0]))) for name, v in wanted.items()}
-        for attempt in (alike, different) if self.holds_integers else (different, alike):
+        alike = {name: smaller(v, sizes.get(max(sizes_of(v)), SHORT[0]))[0] for name, v in wanted.items()}
+        for attempt in (alike, different) if own.integers else (different, alike):
             if self.runs(attempt):
                 return attempt
         if not self._runs_at_all:
@@ -187,44 +186,42 @@ class _Probe:
             chosen = next((attempt for attempt in attempts if self.runs(attempt)), chosen)
         return chosen
 
-    def with_a_long_one(self, short: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return short constants with the largest of their `values`, and what equals it, longer than it, or LONG."""
-
-        def size(value: Any) -> int:
-            return max(sizes_of(value), default=0)
-
-        largest = max(short, key=lambda name: size(values[name]), default=None)
-        if largest is None:
-            return {}
-        equal = (size(values[largest]), size(short[largest]))
-        alike = [name for name in short if (size(values[name]), size(short[name])) == equal]
-        for change in (larger, lambda value: next(smaller(value, LONG))):
-            attempt = {**short, **{name: change(values[name]) for name in alike}}
-            if self.fits(attempt, MAX_LONG_ELEMENTS) and (self.runs(attempt) or not self._runs_at_all):
+    def with_a_long_one(self, short: Mapping[str, Any]) -> dict[str, Any]:
+        """Return short constants with the largest of them, and what equals it, longer than it is, or LONG."""
+        sizes = {name: (_largest(self.constants[name]), _largest(value)) for name, value in short.items()}
+        most = max((size for size, _ in sizes.values()), default=0)
+        equal = next((pair for pair in sizes.values() if pair[0] == most), None)
+        alike = [name for name, pair in sizes.items() if pair == equal]
+        for change in (larger, lambda value: smaller(value, LONG)[0]) if alike else ():
+            attempt = {**short, **{name: change(self.constants[name]) for name in alike}}
+            if self._takes(attempt, MAX_LONG_ELEMENTS):
                 return attempt
         return dict(short)
 
-    def larger_ones(self, short: Mapping[str, Any], names: Sequence[str]) -> list[dict[str, Any]]:
+    def larger_ones(self, short: Mapping[str, Any], names: Sequence[str], elements: int) -> list[dict[str, Any]]:
         """Return short constants with the named ones larger than they are: in one shape, or else in two."""
-        if together := self._lengthened(short, names):
+        if together := self._lengthened(short, names, elements):
             return [together]
         made: list[dict[str, Any]] = []
         for _ in range(2):
             shape: dict[str, Any] = {}
             for name in names:
-                shape = self._lengthened(shape or short, [name]) or shape
-            names = [name for name in names if name not in shape or not _is_larger(shape[name], self.constants[name])]
+                shape = self._lengthened(shape or short, [name], elements) or shape
+            names = [name for name in names if not self.is_larger(shape, name)]
             made += [shape] if shape else []
         return made
 
-    def _lengthened(self, short: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def _lengthened(self, short: Mapping[str, Any], names: Sequence[str], elements: int) -> dict[str, Any]:
         """Return short constants with the named ones larger than they are: odd, or doubled; empty if that fails."""
-        most = min(MAX_ELEMENTS, 2 * self.own.elements) if self.own is not None else 0
         for change in (larger, doubled) if names else ():
             attempt = {**short, **{name: change(self.constants[name]) for name in names}}
-            if self.fits(attempt, most) and (self.runs(attempt, MAX_ELEMENTS) or not self._runs_at_all):
+            if self._takes(attempt, elements, MAX_ELEMENTS):
                 return attempt
         return {}
+
+    def is_larger(self, shape: Mapping[str, Any], name: str) -> bool:
+        """Return whether a shape has a larger constant than the problem."""
+        return name in shape and _largest(shape[name]) > _largest(self.constants[name])
 
 
 def _called(loaded: problems.LoadedProblem, calls: int) -> tuple[list[Any], list[Any]]:
@@ -243,36 +240,38 @@ def sizes_of(value: Any) -> list[int]:
     return [size for size in values if size >= 2]
 
 
-def smaller(value: Any, size: int) -> Iterator[Any]:
-    """Yield smaller values: the largest prime up to `size` below it, then its half; in lists, sizes below 5 stay."""
+def _largest(value: Any) -> int:
+    return max(sizes_of(value), default=0)
+
+
+def _resized(value: Any, change: Callable[[int], int]) -> Any:
+    """Return a constant with its size changed, or the sizes in a list; there, sizes below 5 stay."""
     if isinstance(value, list | tuple):
-        for change in (lambda n: prime_below(n, size), lambda n: n // 2):
-            yield type(value)(change(n) if n >= SHORT[0] else n for n in value)
-        return
-    yield prime_below(value, size)
-    if value // 2 != prime_below(value, size):
-        yield value // 2
+        return type(value)(change(n) if n >= SHORT[0] else n for n in value)
+    return change(value)
+
+
+def smaller(value: Any, size: int) -> list[Any]:
+    """Return smaller values: the largest prime up to `size` below it, and its half."""
+    prime, half = _resized(value, lambda n: prime_below(n, size)), _resized(value, lambda n: n // 2)
+    return [prime] if prime == half else [prime, half]
 
 
 def larger(value: Any) -> Any:
-    """Return a larger value: the next prime; in lists, sizes below 5 stay."""
-    if isinstance(value, list | tuple):
-        return type(value)(larger(n) if n >= SHORT[0] else n for n in value)
-    return next(n for n in itertools.count(value + 1) if all(n % d for d in range(2, int(n**0.5) + 1)))
+    """Return a larger value: the next prime."""
+    return _resized(value, lambda own: next(n for n in itertools.count(own + 1) if is_prime(n)))
 
 
 def doubled(value: Any) -> Any:
-    """Return twice a value, which groups and halves still divide; in lists, sizes below 5 stay."""
-    if isinstance(value, list | tuple):
-        return type(value)(doubled(n) if n >= SHORT[0] else n for n in value)
-    return 2 * value
-
-
-def _is_larger(value: Any, own: Any) -> bool:
-    return max(sizes_of(value), default=0) > max(sizes_of(own), default=0)
+    """Return twice a value, which groups and halves still divide."""
+    return _resized(value, lambda n: 2 * n)
 
 
 def prime_below(value: int, size: int) -> int:
     """Return the largest prime up to `size` and below `value`, or 1."""
-    candidates = range(min(size, value - 1), 1, -1)
-    return next((n for n in candidates if all(n % d for d in range(2, int(n**0.5) + 1))), 1)
+    return next((n for n in range(min(size, value - 1), 1, -1) if is_prime(n)), 1)
+
+
+def is_prime(value: int) -> bool:
+    """Return whether a number of 2 or more is a prime."""
+    return all(value % divisor for divisor in range(2, int(value**0.5) + 1))

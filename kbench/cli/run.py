@@ -208,9 +208,6 @@ def make_options(flags: VerifyFlags, timing: TimingFlags | None, settings: Setti
     from kbench.engine.options import options_from
 
     same = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
-    limits = shared_flags.given(
-        import_s=flags.import_timeout, build_s=flags.build_timeout, call_s=flags.call_timeout, total_s=flags.timeout
-    )
     overrides = parse_overrides(flags.set_ or ())
     grid = parse_grid(flags.grid or (), overrides)
     given: dict[str, Any] = {
@@ -218,7 +215,10 @@ def make_options(flags: VerifyFlags, timing: TimingFlags | None, settings: Setti
         "cases": grid_cases(flags.case or (), grid) if grid else tuple(flags.case or ()),
         "overrides": overrides,
         "verify_only": timing is None,
-        "limits": replace(settings.run.limits, **limits),
+        "import_timeout_s": flags.import_timeout,
+        "build_timeout_s": flags.build_timeout,
+        "call_timeout_s": flags.call_timeout,
+        "timeout_s": flags.timeout,
         "accept": require_codes((*settings.accept, *(flags.accept or ()))),
         "results_dir": flags.results,
         "save": not flags.no_save,

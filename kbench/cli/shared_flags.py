@@ -10,7 +10,6 @@ import typer
 from kbench.cli import completion
 from kbench.cli.options import argument, option, switch
 from kbench.storage.runfiles import LATEST
-from kbench.storage.settings import is_share
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
@@ -27,7 +26,7 @@ def parse_duration(text: str) -> float:
 def parse_share(text: str) -> float:
     """Read `0.5%` or `0.005` as a share between 0 and 1."""
     share = _share(text)
-    if not is_share(share):
+    if not 0 < share < 1:
         raise typer.BadParameter(f"{text!r} is not a share; write `0.5%` or `0.005`")
     return share
 

@@ -3,25 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kbench.core.forecast import Forecast
 from kbench.core.levels import Level
 from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeLimits:
-    """Timeouts of a solution, in seconds. Each has its own status."""
-
-    import_s: float = 60.0
-    """To import the solution or the problem; other steps of opening a problem may take a multiple of it."""
-    build_s: float = 300.0
-    """To build the solution."""
-    call_s: float | None = None
-    """For one call; absent: max(10 s, 50 times the reference)."""
-    total_s: float | None = None
-    """For the solution in total; absent: no limit."""
+from kbench.core.ranges import OpenShare, Positive, Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +17,26 @@ class MeasuringOptions:
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
-    processes: int = 3
+    processes: Positive = 3
     """Least number of processes; more are added until `precision` is met or `max_processes` is reached."""
-    max_processes: int = 10
+    max_processes: Positive = 10
     """Largest number of processes."""
-    pairs: int = 30
+    pairs: Positive = 30
     """Timed pairs (reference, candidate) per process at most; fewer if they agree better than needed."""
-    precision: float = 0.003
+    precision: OpenShare = 0.003
     """Stop when the half-width of the speed-up's 95 % interval is below this share."""
-    budget_s: float | None = None
+    budget_s: Seconds | None = None
     """Seconds to measure each solution and case; absent: 20."""
-    mode: str = "cold"
-    """`cold`, `warm` or `graph`: cache state before each timed call, or launch by CUDA graph."""
+    mode: Literal["cold", "warm", "graph"] = "cold"
+    """Cache state before each timed call, or launch by CUDA graph."""
+    import_timeout_s: Seconds = 60.0
+    """Seconds to import a solution or a problem; five times as long to construct the problem's model."""
+    build_timeout_s: Seconds = 300.0
+    """Seconds to build a solution."""
+    call_timeout_s: Seconds | None = None
+    """Seconds for one call; absent: max(10 s, 50 times the reference)."""
+    timeout_s: Seconds | None = None
+    """Seconds for one solution in total; absent: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +54,6 @@ class RunOptions(MeasuringOptions):
     """Verify, and time nothing."""
     lock_clocks_mhz: int | None = None
     """SM clock to lock while measuring; absent: clocks are left alone."""
-    limits: TimeLimits = TimeLimits()
-    """Timeouts, a `kbench.core.events.TimeLimits`."""
     trusted: bool = False
     """Trust the solution: run it with a lighter sandbox."""
     require_sandbox: bool = False

@@ -6,6 +6,8 @@ from typing import Any, Self
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
+from kbench.core.ranges import NonNegative, Positive, PositiveRatio, Rate, Signed, UnitShare
+from kbench.core.timed import FORWARD
 
 SCHEMA_VERSION = 7
 """Version of the results files, the only one that is read."""
@@ -127,29 +129,29 @@ class Correctness:
 class Sample:
     """One timed call of one arm. `marked` samples were throttled or disturbed; they are kept, never dropped."""
 
-    process: int
+    process: NonNegative
     """Number of the process (replicate), from 0."""
-    block: int
+    block: NonNegative
     """Number of the block of pairs; reference and candidate alternate within a block."""
-    sequence: int
+    sequence: NonNegative
     """Place in the order in which the calls of the process were timed."""
     arm: str
     """`reference` or `candidate`."""
-    t_event_ns: int
+    t_event_ns: Positive
     """Time of one call by the clock that the row's `timer` names: events, the judge's, or the monotonic clock."""
-    t_host_submit_ns: int
+    t_host_submit_ns: Signed
     """Time that the worker's host needs to submit one call."""
-    t_wall_ns: int
+    t_wall_ns: Signed
     """Time of one call by the judge's clock: of a round behind its gate, or, on a CPU, of the request."""
-    calls: int = 1
+    calls: Positive = 1
     """Calls of the round; times are already divided by it. On a CPU: the calls that the time is the median of."""
-    sm_clock_mhz: int | None = None
+    sm_clock_mhz: NonNegative | None = None
     """SM clock of the GPU."""
-    power_mw: int | None = None
+    power_mw: NonNegative | None = None
     """Power draw of the GPU."""
-    temperature_c: int | None = None
+    temperature_c: Signed | None = None
     """Temperature of the GPU."""
-    throttle_reasons: int | None = None
+    throttle_reasons: NonNegative | None = None
     """NVML's bit mask of the reasons why clocks are lowered."""
     marked: bool = False
     """True if the pair was throttled or disturbed, and so left out of the estimate."""
@@ -280,11 +282,11 @@ class ResultRow:
     """The class or function that was judged, if it is not `ModelNew`."""
     case: str
     """Name of the case."""
-    timed: str
+    timed: str = FORWARD
     """`forward`, or `forward+backward`, whose case is named `CASE+backward`."""
     overrides: str
     """The case's constants as JSON, those of `--set` included."""
-    process: int
+    process: NonNegative
     """Number of the process (replicate), from 0."""
     status: str
     """`passed` or the status of the failure."""
@@ -308,33 +310,33 @@ class ResultRow:
     """`flushed` before each round, `warm`, or `none` on a CPU."""
     mode: str
     """`cold`, `warm` or `graph`."""
-    samples: int
+    samples: NonNegative
     """Number of this process's lines in the samples file."""
-    time_ns_median: int | None
+    time_ns_median: Positive | None
     """Median device time of a call of the solution; on a CPU the time of a call."""
-    time_ns_q1: int | None
+    time_ns_q1: Positive | None
     """First quartile of these times."""
-    time_ns_q3: int | None
+    time_ns_q3: Positive | None
     """Third quartile of these times."""
-    time_ns_min: int | None
+    time_ns_min: Positive | None
     """Smallest of these times."""
-    ref_time_ns_median: int | None
+    ref_time_ns_median: Positive | None
     """Median time of a call of the reference."""
-    speedup: float | None
+    speedup: PositiveRatio | None
     """Reference time over candidate time, from the pairs of this process."""
-    speedup_low: float | None
+    speedup_low: PositiveRatio | None
     """Lower end of the 95 % interval over processes; absent for one process."""
-    speedup_high: float | None
+    speedup_high: PositiveRatio | None
     """Upper end of that interval."""
-    attested_ns: int | None
+    attested_ns: Signed | None
     """Time of a call of the solution by the judge's clock."""
-    attested_half_width_ns: int | None
+    attested_half_width_ns: NonNegative | None
     """Largest error of `attested_ns`."""
     attestation: str
     """`held`; `weak`: the judge's clock cannot confirm the time; `none`: nothing was timed."""
-    wall_ns: int | None
+    wall_ns: NonNegative | None
     """Time per call of a plain loop, the host's work included, by the judge's clock."""
-    ref_wall_ns: int | None
+    ref_wall_ns: NonNegative | None
     """Wall time per call of the reference."""
     max_abs_err: float | None
     """Largest absolute difference from the reference; `inf` if a wrong value is not finite."""
@@ -356,23 +358,23 @@ class ResultRow:
     """Way in which parameters were synchronised: `name`, `order`, `seed` or `none`."""
     tf32: bool
     """True if TF32 was allowed on both sides."""
-    dram_bytes: int | None
+    dram_bytes: NonNegative | None
     """Compulsory traffic of a call: inputs, outputs and parameters, each once."""
-    flops: int | None
+    flops: NonNegative | None
     """Floating-point operations of a call, counted on the reference."""
-    gb_per_s: float | None
+    gb_per_s: Rate | None
     """Achieved bandwidth, as gigabytes (1e9) a second: `dram_bytes` over `time_ns_median`."""
-    tflop_per_s: float | None
+    tflop_per_s: Rate | None
     """Achieved rate of arithmetic, as 1e12 FLOPs a second: `flops` over `time_ns_median`."""
-    peak_bytes: int | None
+    peak_bytes: NonNegative | None
     """Memory of torch's that a call takes at its peak beyond inputs and outputs, as its worker reports it (GPU)."""
-    limit_ns: int | None
+    limit_ns: NonNegative | None
     """Least time for this traffic and these operations at the measured peaks."""
     limit_rate: str
     """The peak that decides it: `memory`, or an arithmetic, as `fp32` or `fp16 x 3` (a product of split factors)."""
-    percent_of_limit: float | None
+    percent_of_limit: Rate | None
     """`limit_ns` over `time_ns_median`."""
-    own_share: float | None
+    own_share: UnitShare | None
     """Share of a call's time in the solution's own kernels, as its worker reports it; absent if not known."""
     gpu_name: str
     """Name of the GPU; on a CPU the processor's."""
@@ -384,7 +386,7 @@ class ResultRow:
     """Version of CUDA that torch was built for."""
     torch: str
     """Version of torch."""
-    sm_clock_mhz: int | None
+    sm_clock_mhz: NonNegative | None
     """Median SM clock of the samples."""
     throttled: bool
     """True if any sample was marked."""

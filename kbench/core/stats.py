@@ -4,7 +4,7 @@ The process is the unit of replication: an interval from samples of one process 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -23,6 +23,16 @@ STEADY_SHARE = 0.8
 """Share of marked pairs from which all pairs count: the calls themselves bring the device to its power cap."""
 CONFIDENCE, POWER = 0.99, 0.99
 """Confidence of a verdict, and the probability with which a slow-down of the detectable size gets it."""
+BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
+    "cuda": ((20e3, 0.006), (0.0, 0.05)),
+    "cpu": ((1e6, 0.025), (2e5, 0.06), (0.0, 0.15)),
+}
+"""By device, (least time per call in ns, half the 95 % width of the difference between processes as a log ratio).
+GPU: the largest spread in `results/calibration`; below 20 µs contexts differ by 5 %. CPU: docs/statistics.md."""
+BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued": 0.3}
+"""Half-widths by flag, where the host decides how long a GPU takes. KernelBench 1/71 (1,890 launches a call) read
+0.94x to 1.07x against itself in six verdicts; references that wait for the device (2/83, 2/93, 3/30) 0.71x to 1.05x, a
+standard deviation of 13 % (`reference_unqueued` in results/calibration/sweep_{h100,h200}.csv and an earlier sweep)."""
 DRIFT_Z = 4.0
 DRIFT_SHARE = 0.005
 """A drift is reported if ranks follow time with z > 4 and the ends differ by more than this share."""
@@ -53,17 +63,6 @@ class Pair:
 
     log_ratio: float
     marked: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmSummary:
-    """Order statistics of those of one arm's samples that count, in nanoseconds."""
-
-    samples: int
-    median_ns: float
-    q1_ns: float
-    q3_ns: float
-    min_ns: float
 
 
 def pairs(samples: Iterable[Sample]) -> list[Pair]:
@@ -116,16 +115,12 @@ def process_estimate(timing: Timing) -> float:
     return float(np.median(ratios))
 
 
-def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSummary:
-    """Summarise one arm's times. Raises ValueError if the arm has no sample."""
+def arm_times_ns(samples: Iterable[Sample], arm: str = "candidate") -> NDArray[np.float64]:
+    """Return the times of those of one arm's samples that count. Raises ValueError if the arm has no sample."""
     chosen = counted(sample for sample in samples if sample.arm == arm)
     if not chosen:
         raise ValueError(f"no samples of the arm `{arm}`")
-    times = np.array([sample.t_event_ns for sample in chosen], dtype=np.float64)
-    q1, median, q3 = np.quantile(times, [0.25, 0.5, 0.75])
-    return ArmSummary(
-        samples=len(chosen), median_ns=float(median), q1_ns=float(q1), q3_ns=float(q3), min_ns=float(times.min())
-    )
+    return np.array([sample.t_event_ns for sample in chosen], dtype=np.float64)
 
 
 def ratio_interval(estimates: Sequence[float], confidence: float = 0.95) -> Interval:
@@ -181,6 +176,21 @@ def timings_interval(timings: Sequence[Timing]) -> Interval | None:
     return ratio_interval([process_estimate(timing) for timing in usable]) if len(usable) > 1 else None
 
 
+def one_process_half_width(
+    log_ratios: Sequence[float], device: str, time_ns: float, flags: Collection[str] = ()
+) -> float | None:
+    """Return half the width of a 95 % interval for the speed-up of one process, as a share; None for too few pairs."""
+    if len(log_ratios) < 2:
+        return None
+    return math.expm1(math.hypot(median_half_width(log_ratios), between_processes(device, time_ns, flags)))
+
+
+def between_processes(device: str, time_ns: float, flags: Collection[str] = ()) -> float:
+    """Return half the 95 % width of the difference between the speed-ups of two processes, as a log ratio."""
+    between = next(half for least_ns, half in BETWEEN[device] if time_ns >= least_ns)
+    return max([between, *(BY_FLAG.get(flag, 0.0) for flag in flags)])
+
+
 def needs_more_processes(estimates: Sequence[float], precision: float, minimum: int, maximum: int) -> bool:
     """Return whether a run continues: until the 95 % half-width is at most `precision`, a share.
 
@@ -206,23 +216,22 @@ def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
 
 
 @lru_cache(maxsize=512)
-def detection_factor(processes: int, arms: int = 1) -> float:
-    """Smallest excess over the margin that is flagged with `POWER`, in units of the spread between processes.
+def detection_factor(processes: int) -> float:
+    """Smallest change between two runs that is flagged with `POWER`, in units of the spread between processes.
 
-    One arm has differences (old and new in each process), two are independent runs of `processes` each. From the
-    noncentral t distribution. Raises ValueError for fewer than two processes.
+    From the noncentral t distribution. Raises ValueError for fewer than two processes.
     """
     if processes < 2:
         raise ValueError("one process shows no spread between processes")
-    freedom = arms * (processes - 1)
+    freedom = 2 * (processes - 1)
     critical = t_quantile(CONFIDENCE, freedom)
     shift = bisect(lambda nc: 1 - t_cdf(critical, freedom, nc) - POWER, 0.0, 8.0 * (critical + 4.0))
-    return shift * math.sqrt(arms / processes)
+    return shift * math.sqrt(2 / processes)
 
 
-def detectable_effect(spread: float, processes: int, margin: float = 0.0, *, arms: int = 2) -> float:
+def detectable_effect(spread: float, processes: int) -> float:
     """Smallest slow-down, a share, that is called SLOWER with `POWER`; `spread`: sd of estimates, in log units."""
-    return math.expm1(math.log1p(margin) + detection_factor(processes, arms) * spread)
+    return math.expm1(detection_factor(processes) * spread)
 
 
 def outliers(values: Sequence[float]) -> list[bool]:

@@ -1,46 +1,40 @@
 """Report of a solution's own process about a call under torch's profiler (Kineto): it explains, and proves nothing."""
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import MaxLen
+
+from kbench.core.ranges import NonNegative
 
 LONGEST_NAME = 300
 MOST_LAUNCHES = 4096
 MOST_NAMES = 256
 """Chosen. Largest number of operators, host calls and kernels' resources, the longest first."""
-LARGEST = 1 << 62
+ShortText = Annotated[str, MaxLen(LONGEST_NAME)]
 
 
 class Reported:
-    """Figures from an untrusted process: raises ValueError for a negative number, a large one or a long text."""
+    """Figures from an untrusted process, which pydantic checks where they arrive."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
-    def __post_init__(self) -> None:
-        for field in fields(self):  # type: ignore[arg-type]  # every one of them is a dataclass
-            value = getattr(self, field.name)
-            if isinstance(value, int) and not 0 <= value <= LARGEST:
-                raise ValueError(f"`{field.name}` is {value}")
-            if isinstance(value, str) and len(value) > LONGEST_NAME:
-                raise ValueError(f"`{field.name}` has {len(value)} characters")
-            if isinstance(value, tuple) and len(value) > (MOST_LAUNCHES if field.name == "launches" else MOST_NAMES):
-                raise ValueError(f"`{field.name}` has {len(value)} entries")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceActivity(Reported):
     """One kernel, copy or fill on the device; the launch's shape is 0 where there is none."""
 
-    name: str
-    start_ns: int
+    name: ShortText
+    start_ns: NonNegative
     """Start, counted from the first activity of the call."""
-    duration_ns: int
-    blocks: int = 0
-    threads: int = 0
+    duration_ns: NonNegative
+    blocks: NonNegative = 0
+    threads: NonNegative = 0
     """Threads of one block."""
-    registers: int = 0
+    registers: NonNegative = 0
     """Registers of one thread."""
-    shared_bytes: int = 0
+    shared_bytes: NonNegative = 0
     """Static and dynamic shared memory of one block."""
 
 
@@ -48,9 +42,9 @@ class DeviceActivity(Reported):
 class HostActivity(Reported):
     """All uses of one operator, or of one function of CUDA's runtime, in a call."""
 
-    name: str
-    count: int
-    self_ns: int
+    name: ShortText
+    count: NonNegative
+    self_ns: NonNegative
     """Time without the named functions that it called."""
 
 
@@ -58,9 +52,9 @@ class HostActivity(Reported):
 class KernelResources(Reported):
     """Resources that the compiled code of one kernel declares."""
 
-    name: str
-    registers: int
-    stack_bytes: int
+    name: ShortText
+    registers: NonNegative
+    stack_bytes: NonNegative
     """Spilled registers and local arrays of one thread."""
 
 
@@ -68,31 +62,31 @@ class KernelResources(Reported):
 class DeviceShape(Reported):
     """Sizes of a device from which occupancy is computed."""
 
-    major: int
-    minor: int
+    major: NonNegative
+    minor: NonNegative
     """Compute capability."""
-    sms: int
-    threads_per_sm: int
-    registers_per_sm: int
-    shared_bytes_per_sm: int
+    sms: NonNegative
+    threads_per_sm: NonNegative
+    registers_per_sm: NonNegative
+    shared_bytes_per_sm: NonNegative
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTrace(Reported):
     """A call of a solution: its time without a profiler, and what a profiler saw of the shortest of several."""
 
-    call_ns: int
+    call_ns: NonNegative
     """Time without the profiler: the mean of several in a row on a device that queues them, else the shortest."""
-    profiled_ns: int = 0
+    profiled_ns: NonNegative = 0
     """Host time of the call under the profiler; 0 where it saw none."""
-    launches: tuple[DeviceActivity, ...] = ()
-    operators: tuple[HostActivity, ...] = ()
-    runtime_calls: tuple[HostActivity, ...] = ()
-    resources: tuple[KernelResources, ...] = ()
+    launches: Annotated[tuple[DeviceActivity, ...], MaxLen(MOST_LAUNCHES)] = ()
+    operators: Annotated[tuple[HostActivity, ...], MaxLen(MOST_NAMES)] = ()
+    runtime_calls: Annotated[tuple[HostActivity, ...], MaxLen(MOST_NAMES)] = ()
+    resources: Annotated[tuple[KernelResources, ...], MaxLen(MOST_NAMES)] = ()
     shape: DeviceShape | None = None
-    built_libraries: int = 0
+    built_libraries: NonNegative = 0
     """Shared libraries that the solution built and has loaded."""
     cut: bool = False
     """True if a list was longer than the largest number of entries."""
-    remark: str = ""
+    remark: ShortText = ""
     """Facts that could not be found out."""

@@ -4,15 +4,16 @@ SLOWER if all of the interval is above the margin, FASTER if below, SAME if with
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 
 import numpy as np
 
 from kbench.core.errors import UsageError
 from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
-from kbench.core.model import Status, Time
+from kbench.core.model import ResultRow, Status, Time
 from kbench.core.stats import Interval, difference_interval, ratio_interval
 from kbench.core.student_t import t_quantile
 
@@ -23,6 +24,11 @@ UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the solution."""
+
+CLOCKS_LOCKED = "clocks_locked"
+"""Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
+EVAL_MODE = "eval_mode"
+"""Code of the finding that both sides ran in eval mode."""
 
 
 class Answer(StrEnum):
@@ -38,33 +44,6 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """The conditions that two measurements must share so that their ratios can be compared."""
-
-    problem_sha256: str
-    overrides: str
-    tensors: str
-    """Types and shapes of inputs and outputs; empty where the problem was not opened."""
-    device: str
-    timer: str
-    """Kind of the times: `device` (of rounds, by events or the judge's clock), `wall` or `host`."""
-    l2: str
-    mode: str
-    clocks: str
-    """The code `clocks_locked_MHZ` if they were locked, else empty."""
-    tf32: bool
-    evaluates: bool
-    """True if both sides ran in eval mode."""
-    oracle_factor: float | None
-    trusted: bool
-    torch: str
-    cuda: str
-    gpu_name: str
-    gpu_uuid: str
-    driver: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """A measurement of one (problem, solution, case): its status, and its ratios if it was timed.
 
@@ -73,7 +52,8 @@ class Measurement:
 
     status: Status
     reason: str = ""
-    conditions: Conditions
+    row: ResultRow
+    """One of its rows, which share the conditions."""
     processes: tuple[int, ...] = ()
     log_ratios: tuple[float, ...] = ()
     unstable: bool = False
@@ -133,6 +113,48 @@ class Verdict:
     processes_to_decide: int | None = None
 
 
+def clocks_locked(row: ResultRow) -> str:
+    """Return that code of a row; empty where its clocks were not locked."""
+    return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
+
+
+def evaluates(row: ResultRow) -> bool:
+    """Return whether both sides ran in eval mode."""
+    return EVAL_MODE in row.findings.split()
+
+
+def timed_by(row: ResultRow) -> str:
+    """Name the kind of a row's times, which can be compared with those of this kind only.
+
+    Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's.
+    """
+    return {"events": "device", "gate": "device", "judge": "host"}.get(row.timer, row.timer)
+
+
+CONDITIONS: dict[str, tuple[str, Callable[[ResultRow], object]]] = {
+    "other_device": ("device", attrgetter("device")),
+    "other_gpu": ("GPU", attrgetter("gpu_name")),
+    "other_mode": ("mode", attrgetter("mode")),
+    "other_timer": ("timer", timed_by),
+    "other_l2": ("L2 treatment", attrgetter("l2")),
+    "other_clocks": ("lock of the clocks", lambda row: clocks_locked(row) or "none"),
+    "other_tf32": ("TF32 setting", attrgetter("tf32")),
+    "other_eval": ("eval mode", evaluates),
+    "other_tolerance": ("oracle factor", attrgetter("oracle_factor")),
+    "other_isolation": ("trust in the solution", lambda row: row.isolation == "none"),
+    # The reference runs on torch: another torch moves every ratio.
+    "other_torch": ("torch", attrgetter("torch")),
+    "other_cuda": ("CUDA", attrgetter("cuda")),
+}
+"""By code of a difference: what differs, and its value in a row."""
+
+
+def conditions_of(row: ResultRow) -> tuple[object, ...]:
+    """Return all conditions of a row, those of its case and its device included."""
+    case = row.problem_sha256, row.overrides, row.tensors, row.gpu_uuid, row.driver
+    return *case, *(value(row) for _, value in CONDITIONS.values())
+
+
 def judge_change(
     old: Measurement, new: Measurement, thresholds: Thresholds, *, differences: Sequence[float] | None = None
 ) -> Verdict:
@@ -146,7 +168,7 @@ def judge_change(
     if differences is not None:
         verdict = judge_ratios(differences, thresholds)
     else:
-        allowance = allowance_between(old.conditions, new.conditions, thresholds)
+        allowance = allowance_between(old.row, new.row, thresholds)
         verdict = judge_runs(old.log_ratios, new.log_ratios, thresholds, allowance)
     message = f"{new.time} time {verdict.message}" if verdict.low is not None else verdict.message
     return replace(verdict, message=f"{message}; {UNPROVED}" if old.weak or new.weak else message)
@@ -173,7 +195,7 @@ def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict
     return _judge_interval(interval, thresholds, 0.0, spread=float(np.std(log_ratios, ddof=1)), arms=1)
 
 
-def allowance_between(old: Conditions, new: Conditions, thresholds: Thresholds) -> float:
+def allowance_between(old: ResultRow, new: ResultRow, thresholds: Thresholds) -> float:
     """Return the share by which two comparable measurements may differ: none on one device under one driver."""
     is_same = bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
     return 0.0 if is_same else thresholds.between_devices
@@ -222,31 +244,19 @@ def _described(measurement: Measurement) -> str:
 
 def _obstacles(old: Measurement, new: Measurement) -> Iterator[Verdict]:
     """Yield what keeps the times of two measurements from being compared; the first reason decides."""
-    was, now = old.conditions, new.conditions
+    was, now = old.row, new.row
     if was.problem_sha256 != now.problem_sha256:
         yield _no_verdict("other_problem", "the problem file has changed")
     if was.tensors and now.tensors and was.tensors != now.tensors:
         yield _no_verdict("other_problem", f"inputs or outputs differ ({was.tensors}; {now.tensors})")
     if was.overrides != now.overrides:
         yield _no_verdict("other_case", "the constants of the case differ")
-    checks: list[tuple[str, str, object, object]] = [
-        ("other_device", "device", was.device, now.device),
-        ("other_gpu", "GPU", was.gpu_name, now.gpu_name),
-        ("other_mode", "mode", was.mode, now.mode),
-        ("other_timer", "timer", was.timer, now.timer),
-        ("other_l2", "L2 treatment", was.l2, now.l2),
-        ("other_clocks", "lock of the clocks", was.clocks or "none", now.clocks or "none"),
-        ("other_tf32", "TF32 setting", was.tf32, now.tf32),
-        ("other_eval", "eval mode", was.evaluates, now.evaluates),
-        ("other_tolerance", "oracle factor", was.oracle_factor, now.oracle_factor),
-        ("other_isolation", "trust in the solution", was.trusted, now.trusted),
-        # The reference runs on torch: another torch moves every ratio.
-        ("other_torch", "torch", was.torch, now.torch),
-        ("other_cuda", "CUDA", was.cuda, now.cuda),
-    ]
-    was_timed = bool(was.timer and now.timer)
-    for code, what, before, after in checks:
-        if before != after and (was_timed or code not in {"other_timer", "other_l2"}):
+    left_out = {"other_timer"} if {old.time, new.time} == {Time.WALL} else set()
+    if not (was.timer and now.timer):
+        left_out = {"other_timer", "other_l2"}
+    for code, (what, value) in CONDITIONS.items():
+        before, after = value(was), value(now)
+        if before != after and code not in left_out:
             yield _no_verdict(code, f"{what} differs ({before}, {after})")
     if old.time is not new.time:
         yield _no_verdict("other_time", f"time differs ({old.time}, {new.time})")

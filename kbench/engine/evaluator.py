@@ -14,6 +14,7 @@ from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
+from kbench.core.verdict import EVAL_MODE
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
@@ -27,7 +28,6 @@ from kbench.host.judge_process import Evaluated, JudgeProcess, OpenedCase, refer
 from kbench.process.channel import Message, encode_constants
 from kbench.process.child_error import ChildError
 from kbench.process.options import encode_options
-from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 
 MOST_ATTEMPTS = 3
@@ -198,7 +198,7 @@ class Evaluator:
             modes = []
             if found.eval_mode:
                 why = "`--eval` asks for it" if unit.options.eval_mode else "the reference is random in training mode"
-                modes = [Finding.note(rowmaker.EVAL_MODE, f"both sides ran in eval mode: {why}")]
+                modes = [Finding.note(EVAL_MODE, f"both sides ran in eval mode: {why}")]
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
         result = self._result(outcome, found, stage_s, answer.weights)
         return replace(result, source_sha256=identity)

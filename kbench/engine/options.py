@@ -21,7 +21,6 @@ def options_from(settings: Settings, **given: Any) -> RunOptions:
     """Combine given options, settings and defaults, in this order; None and empty values are not given."""
     known: dict[str, Any] = {field.name: getattr(settings.run, field.name) for field in fields(MeasuringOptions)}
     known |= {
-        "limits": settings.run.limits,
         "level": Level(settings.level),
         "accept": require_codes(settings.accept),
         "results_dir": settings.results,

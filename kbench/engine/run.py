@@ -29,6 +29,7 @@ from kbench.core.events import (
 from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Peaks, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
+from kbench.core.verdict import CLOCKS_LOCKED
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
@@ -49,7 +50,6 @@ from kbench.host.context import RunContext
 from kbench.host.work_folder import work_folder
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
-from kbench.storage import rows as rowmaker
 from kbench.storage.details import last_duration_s
 from kbench.storage.journal_file import SUFFIX
 from kbench.storage.results import Run, RunWriter, read_run
@@ -286,4 +286,4 @@ class Opening:
             yield Finding.note("no_peaks", error.message)
         if (mhz := self._options.lock_clocks_mhz) is not None:
             self._stack.enter_context(monitor.locked_clocks(self._device, mhz))
-            yield Finding.note(f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz")
+            yield Finding.note(f"{CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz")

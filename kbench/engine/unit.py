@@ -36,8 +36,7 @@ class TimeLeft:
 
 def time_left(options: RunOptions) -> TimeLeft | None:
     """Return what a solution has in the beginning; None where there is no limit."""
-    total_s = options.limits.total_s
-    return None if total_s is None else TimeLeft(total_s)
+    return None if options.timeout_s is None else TimeLeft(options.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,11 @@ from kbench.core.errors import MachineError
 from kbench.core.events import Event
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
-from kbench.core.verdict import Measurement
+from kbench.core.verdict import Measurement, clocks_locked, evaluates
 from kbench.engine import run as session
 from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm
 from kbench.storage.results import CaseKey, Run, case_key, constants_of
-from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
 
 

@@ -245,13 +245,13 @@ def _rule(
     rules = (override.slower for glob, override in policy.override.items() if fnmatchcase(name, glob))
     asked = next(rules, policy.slower)
     rule = _thresholds(asked)
-    conditions = old.measurement.conditions, new.measurement.conditions
-    known = calibration is not None and calibration.gpu_uuid == conditions[1].gpu_uuid
+    rows = old.measurement.row, new.measurement.row
+    known = calibration is not None and calibration.gpu_uuid == rows[1].gpu_uuid
     processes = min(len(old.measurement.log_ratios), len(new.measurement.log_ratios))
     if not known or calibration is None or new.time_ns is None or Time(policy.time) is not Time.DEVICE:
         return rule  # the noise of wall times is not calibrated
     resolution = calibration.detectable(new.time_ns, processes)
-    if resolution is None or resolution <= rule.margin + allowance_between(*conditions, rule):
+    if resolution is None or resolution <= rule.margin + allowance_between(*rows, rule):
         return rule
     limits = f"{name}: {processes} processes on this device cannot resolve less than {100 * resolution:.2g} %"
     if asked is not None:

@@ -217,14 +217,14 @@ class Builder:
         self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, timed: str = FORWARD, built: bool = False
     ) -> Compiled:
         """Import and construct; return what was compiled. `built`: extensions are loaded as they are."""
-        limits = self._context.options.limits
+        options = self._context.options
         compiling = False
 
         def extend(_progress: Message) -> float | None:
             """Give the compiler its own time limit, once per request."""
             nonlocal compiling
             first, compiling = not compiling, True
-            return limits.build_s if first else None
+            return options.build_timeout_s if first else None
 
         request = {
             "op": "build",
@@ -232,17 +232,17 @@ class Builder:
             "builtin": entry.builtin or "",
             "entry": entry.attribute,
             **self._case(overrides, timed),
-            "allow_tf32": self._context.options.allow_tf32,
+            "allow_tf32": options.allow_tf32,
             "built": built,
         }
         try:
-            return Compiled.read(child.request(request, timeout_s=limits.import_s, extend=extend))
+            return Compiled.read(child.request(request, timeout_s=options.import_timeout_s, extend=extend))
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
                 raise
-            status, verb, limit = Status.IMPORT_TIMEOUT, "import", limits.import_s
+            status, verb, limit = Status.IMPORT_TIMEOUT, "import", options.import_timeout_s
             if compiling:
-                status, verb, limit = Status.BUILD_TIMEOUT, "compile", limits.build_s
+                status, verb, limit = Status.BUILD_TIMEOUT, "compile", options.build_timeout_s
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
 
     def _rehearse(
@@ -250,7 +250,7 @@ class Builder:
     ) -> Compiled:
         """Call the model once; return what was compiled. The process need not survive other layouts."""
         message = {"op": "rehearse", **self._case(overrides, timed), "layouts": layouts}
-        limit = self._context.options.limits.build_s
+        limit = self._context.options.build_timeout_s
         called: Compiled | None = None
 
         def extend(progress: Message) -> float | None:

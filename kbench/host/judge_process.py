@@ -270,7 +270,7 @@ class JudgeProcess:
                 limit_s = until_s - time.monotonic()
 
     def _limit_s(self, step: Step | None, least_s: float = OPEN_TIMEOUT_S) -> float:
-        limit_s = OPENING[step] * self._context.options.limits.import_s if step is not None else 0.0
+        limit_s = OPENING[step] * self._context.options.import_timeout_s if step is not None else 0.0
         return limit_s if step in BOUNDED else max(limit_s, least_s)
 
     def _overrun(self, step: Step, where: str) -> str:

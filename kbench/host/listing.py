@@ -20,7 +20,7 @@ from kbench.process.channel import Message, WireError, decode_constants
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
 from kbench.sandbox import rung_probe
-from kbench.storage.settings import cache_dir
+from kbench.storage.settings import Settings, cache_dir
 
 VARIANT = "CASES"
 """Key of the manifest of what computes the cases, beside the manifest of what a judge reads."""
@@ -39,7 +39,7 @@ def computed(path: Path) -> Any:
     with contextlib.suppress(OSError, ValueError, WireError, KeyError):
         return decode_constants(json.loads(kept.read_text()))["CASES"]
     with work_folder() as scratch:
-        answer, observed = _Listing(registry.as_problem(path), scratch).run()
+        answer, observed = _Listing(registry.find_problem(path, Settings()), scratch).run()
     try:
         table = decode_constants(answer["cases"])["CASES"]
     except (WireError, KeyError, TypeError) as error:

@@ -15,7 +15,7 @@ from kbench.build import cache, hints, manifest, toolkit
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, findings, parse
 from kbench.core.timed import timed_of
@@ -166,7 +166,7 @@ class Watched(BelowTool):
 
     def run(self, path: Path, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
         """Run memcheck; return its findings, and the failure of the solution itself ('' for none)."""
-        options = dataclasses.replace(self._context.options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
+        options = dataclasses.replace(self._context.options, import_timeout_s=LIMIT_S, build_timeout_s=LIMIT_S)
         self._context = dataclasses.replace(self._context, options=options)
         home = self._context.scratch / f"sanitizer-{entry.name[:40]}"
         report = home / "report.txt"

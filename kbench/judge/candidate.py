@@ -50,7 +50,7 @@ class Candidate(WorkerLink):
         self._arena: Arena | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
-        self.limit_s = config.options.limits.call_s or CALL_FLOOR_S  # for one call
+        self.limit_s = config.options.call_timeout_s or CALL_FLOOR_S  # for one call
         self.calls = 0
         """Calls of the process so far, without those of rounds."""
         self._aliased: frozenset[str] = frozenset()
@@ -87,9 +87,9 @@ class Candidate(WorkerLink):
         request, block = load_request(self.spec, reference, self._config)
         fds = [block.fd] if request["blocks"] and block.fd is not None else []
         with contextlib.closing(block):
-            limits = self._config.options.limits
-            limit_s = limits.import_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
-            limit_s += limits.build_s if self.spec.compiler == "programs" else 0
+            options = self._config.options
+            limit_s = options.import_timeout_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
+            limit_s += options.build_timeout_s if self.spec.compiler == "programs" else 0
             answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
@@ -188,8 +188,8 @@ class Candidate(WorkerLink):
         timeout_s = self.limit_s * max(1, calls)
         if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.
-            limits = self._config.options.limits
-            timeout_s += limits.build_s if self.spec.compiler == "programs" else limits.import_s
+            options = self._config.options
+            timeout_s += options.build_timeout_s if self.spec.compiler == "programs" else options.import_timeout_s
         self._called = True
         return timeout_s
 
@@ -265,7 +265,7 @@ class Candidate(WorkerLink):
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""
-        if self._config.options.limits.call_s is None:
+        if self._config.options.call_timeout_s is None:
             self.limit_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
     def revive(self, worker: WorkerProcess) -> None:

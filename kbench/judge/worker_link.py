@@ -152,7 +152,7 @@ class WorkerLink:
             self._require_built()
         except ChildError as error:
             self._require_built()
-            status, reason, total_s = error.status, error.reason, self._config.options.limits.total_s
+            status, reason, total_s = error.status, error.reason, self._config.options.timeout_s
             if status is Status.CALL_TIMEOUT:
                 status = Status.TOTAL_TIMEOUT if left_s < timeout_s else on_timeout
                 if left_s < timeout_s and total_s:

@@ -112,7 +112,7 @@ class DifferentiatedProblem(LoadedProblem):
     def _look(self) -> None:
         import torch
 
-        model, inputs = LoadedProblem.model(self, 0), LoadedProblem.unseeded_inputs(self, 0)
+        model, inputs = LoadedProblem.model(self, 0), LoadedProblem.inputs(self, 0)
         floats = [n for n, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()]
         names = _names(model, inputs)
         before = [t._version for t in tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
@@ -127,12 +127,12 @@ class DifferentiatedProblem(LoadedProblem):
             },
         )
 
-    def unseeded_inputs(self, seed: int | None = None) -> list[Any]:
+    def inputs(self, seed: int | None = None) -> list[Any]:
         """Make the arguments of `forward`, then the gradients of its floating-point outputs."""
         import torch
 
         _, outputs = self.gradients, self.known["outputs"]
-        made = LoadedProblem.unseeded_inputs(self, seed)
+        made = LoadedProblem.inputs(self, seed)
         seeds = [torch.randn(like.shape, dtype=like.dtype, device=self.device) for like in outputs]
         return [*made, seeds]
 

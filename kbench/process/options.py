@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.process.channel import Message, decode_constants, encode_constants
 
@@ -20,7 +20,6 @@ def decode_options(fields: Message) -> RunOptions:
     special: dict[str, Any] = {
         "cases": tuple(fields["cases"]),
         "overrides": decode_constants(fields["overrides"]),
-        "limits": TimeLimits(**fields["limits"]),
         "level": Level(fields["level"]),
         "accept": tuple(fields["accept"]),
         "results_dir": Path(fields["results_dir"]),

@@ -174,7 +174,7 @@ def constants_of(sides: Iterable[ComparedSide | None]) -> list[str]:
     found = {
         side.case: constants
         for side in sides
-        if side is not None and (constants := constants_in(side.measurement.conditions.overrides))
+        if side is not None and (constants := constants_in(side.measurement.row.overrides))
     }
     return [f"case {one_line(case)}: {one_line(constants)}" for case, constants in found.items()]
 
@@ -184,7 +184,7 @@ def heading(comparison: Comparison) -> str:
     sides = [side for case in comparison.cases for side in (case.old, case.new) if side is not None]
     if not sides:
         return ""
-    here = sides[0].measurement.conditions
+    here = sides[0].measurement.row
     stack = [stack_line(here), here.mode, "wall time" if comparison.time is Time.WALL else ""]
     named = f"{comparison.base} → {', '.join(_others(comparison))}"
     return "\n".join([named, " · ".join(filter(None, stack)), *constants_of(sides)])
@@ -238,7 +238,7 @@ def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:
         "problem": case.problem,
         "solution": case.solution,
         "case": case.case,
-        "constants": constants_in(known.measurement.conditions.overrides) if known else "",
+        "constants": constants_in(known.measurement.row.overrides) if known else "",
         "label": case.label,
         "level": standing.level,
         "lacks": " ".join(standing.lacks),

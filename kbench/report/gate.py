@@ -169,9 +169,9 @@ def _arguments(case: GatedCase) -> str:
         return shlex.join([case.problem, case.solution, "--case", case.case])
     problem, solution, entry = case.new.place
     words = [problem or case.problem, solution_word(solution, case.solution, entry), "--case", case.case]
-    conditions = case.new.measurement.conditions
-    given = set_options(words[0], case.case, conditions.overrides, Settings())  # a problem of other places has a path
-    return shlex.join([*words, *given, *condition_options(conditions, evaluates=conditions.evaluates)])
+    row = case.new.measurement.row
+    given = set_options(words[0], case.case, row.overrides, Settings())  # a problem of other places has a path
+    return shlex.join([*words, *given, *condition_options(row)])
 
 
 def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:

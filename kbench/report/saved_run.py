@@ -14,14 +14,13 @@ from kbench.core.explain import explain
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
-from kbench.core.verdict import Conditions
+from kbench.core.verdict import evaluates
 from kbench.devices.backend import is_timed_by_host
 from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run, constants_of
-from kbench.storage.rows import evaluates
 from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
 
@@ -132,7 +131,7 @@ def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
     words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
     for code in first.accepted.split():
         words += ["--accept", code]
-    return shlex.join([*words, *condition_options(first, evaluates=evaluates(first))])
+    return shlex.join([*words, *condition_options(first)])
 
 
 def solution_word(path: str, name: str, entry: str) -> str:
@@ -140,13 +139,13 @@ def solution_word(path: str, name: str, entry: str) -> str:
     return entry if ":" in entry else f"{path}:{entry}" if path and entry else path or name
 
 
-def condition_options(conditions: ResultRow | Conditions, *, evaluates: bool) -> list[str]:
+def condition_options(row: ResultRow) -> list[str]:
     """Return the options of `kbench run` that measure under the same conditions."""
     return [
-        *(["--device", "cpu"] if is_timed_by_host(conditions.device) else []),
-        *(["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []),
-        *(["--allow-tf32"] if conditions.tf32 else []),
-        *(["--eval"] if evaluates else []),
+        *(["--device", "cpu"] if is_timed_by_host(row.device) else []),
+        *(["--mode", row.mode] if row.mode not in {"", "cold"} else []),
+        *(["--allow-tf32"] if row.tf32 else []),
+        *(["--eval"] if evaluates(row) else []),
     ]
 
 

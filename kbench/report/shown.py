@@ -8,7 +8,6 @@ from kbench.core.events import Waiting
 from kbench.core.explain import CAUSES, explain
 from kbench.core.model import Environment, FindingKind, ResultRow
 from kbench.core.timed import BACKWARD, FORWARD
-from kbench.core.verdict import Conditions
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.summary import HOST_BOUND, ONE_PROCESS, CaseSummary, RunSummary
@@ -29,7 +28,7 @@ MOST_NAMED = 5
 """Solutions of a case that a line names, unless `-v` asks for all: a sweep has hundreds."""
 
 
-def stack_line(here: ResultRow | Environment | Conditions | None) -> str:
+def stack_line(here: ResultRow | Environment | None) -> str:
     """Write the device and the versions below it in one line, as far as they are known."""
     if here is None:
         return ""

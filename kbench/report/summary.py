@@ -10,8 +10,7 @@ from kbench.core.errors import KbenchError
 from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
 from kbench.core.model import Correctness, Environment, Failed, Finding, Passed, Peaks, ResultRow, Status
-from kbench.core.noise import of_one_process
-from kbench.core.stats import pair_log_ratios, weighted_mean
+from kbench.core.stats import one_process_half_width, pair_log_ratios, weighted_mean
 from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.report import units
 from kbench.storage.results import CaseKey, constants_of
@@ -306,7 +305,7 @@ def _noise(judged: Judged, row: ResultRow) -> float | None:
     mine = [timing for timing in timings if timing.samples and timing.samples[0].process == row.process]
     if not mine or row.time_ns_median is None:
         return None
-    return of_one_process(pair_log_ratios(mine[0].samples), row.device, row.time_ns_median, row.flags.split())
+    return one_process_half_width(pair_log_ratios(mine[0].samples), row.device, row.time_ns_median, row.flags.split())
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -29,7 +29,7 @@ TIMED_PROBLEM = "sine_chain"
 TOO_FAST = "passed with a speed-up of"
 OWN_NAMES = {
     *("PROBLEM", "CATALOGUE", "EXPECT", "LEVEL", "LACKS", "FINDINGS", "SPEEDUP_BELOW", "EFFECTS", "OPTIONS"),
-    *("LIMITS", "ALONE"),
+    "ALONE",
 }
 """Literals that have the name of a field of Fixture."""
 
@@ -64,8 +64,6 @@ class Fixture:
     """Effects that are escapes: `file PATH`, `changed PATH`, `process NAME`, `tcp PORT`, `udp PORT`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of RunOptions."""
-    limits: Mapping[str, float] = field(default_factory=dict)
-    """Fields of TimeLimits."""
     alone: bool = False
     """It leaves no room for others, or searches what they hold."""
 

@@ -18,7 +18,7 @@ from kbench.build import manifest
 from kbench.build.interpreter import package_sha256
 from kbench.catalog import case_selection, registry
 from kbench.core.errors import KbenchError, NothingSelectedError
-from kbench.core.events import Judged, RunOptions, TimeLimits
+from kbench.core.events import Judged, RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
@@ -254,7 +254,6 @@ def options_for(fixture: Fixture | None, scratch: Path, *, alone: bool) -> RunOp
         max_processes=1,
         # Side by side: what is not about time is judged alike on a busy device.
         wait_for_device=alone,
-        limits=TimeLimits(**(fixture.limits if fixture is not None else {})),
         save=False,
         results_dir=scratch / "results",
         **extra,

@@ -19,7 +19,6 @@ from pydantic import ValidationError
 
 from kbench.api.judge import Judge
 from kbench.core.errors import KbenchError, UsageError
-from kbench.core.events import TimeLimits
 from kbench.serve.answers import answer_of, failed, moved_on
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.store import StoredTask, TaskStore
@@ -307,4 +306,4 @@ def _options(request: EvaluationRequest) -> dict[str, Any]:
         "cases": request.case,
         "overrides": request.overrides,
     }
-    return {"limits": TimeLimits(total_s=request.timeout), **{name: value for name, value in fields.items() if value}}
+    return {"timeout_s": request.timeout, **{name: value for name, value in fields.items() if value}}

@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from datetime import date
 from pathlib import Path
-from typing import get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError, did_you_mean
 from kbench.core.model import ResultRow, Status
 from kbench.storage import csvfile
 from kbench.storage.results import LONGEST_NAME, CaseKey, Run, read_run
-from kbench.storage.rows import contradiction, interval_contradiction
+from kbench.storage.rows import contradiction
 from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
 
 ROOT = Path("results/baselines")
@@ -76,10 +75,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 def require_unedited(run: Run) -> Run:
     """Return a run whose figures follow from its samples. Raises ResultsError naming the cell that was changed."""
     for key, rows in run.by_case().items():
-        samples = {row.process: run.samples.get((*key, row.process), ()) for row in rows}
-        wrong = {row.process: contradiction(row, samples[row.process]) for row in rows if samples[row.process]}
-        what = next((f"process {process}: {text}" for process, text in wrong.items() if text is not None), None)
-        what = what or interval_contradiction(rows, [found for found in samples.values() if found])
+        what = contradiction(rows, {row.process: run.samples.get((*key, row.process), ()) for row in rows})
         if what is not None:
             raise csvfile.refuse(run.path, f"was edited: {'/'.join(key)}, {what}")
     return run
@@ -132,7 +128,7 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
     try:
         found: dict[CaseKey, Acceptance] = {}
         for number, cells in csvfile.read_table(path, _COLUMNS):
-            one = Acceptance(**csvfile.parse_cells(path, number, _COLUMNS, cells, get_type_hints(Acceptance)))
+            one = csvfile.record(path, number, _COLUMNS, cells, Acceptance)
             try:
                 _require_complete(one)
             except UsageError as error:

@@ -2,17 +2,18 @@
 
 import csv
 import errno
+import functools
 import io
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.printable import printable
+from kbench.storage.json_values import reader_of
 from kbench.storage.runfiles import LISTING
 
 LONGEST_TEXT = 8000
@@ -20,12 +21,7 @@ LONGEST_TEXT = 8000
 
 CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: .*)?\r?$", re.M)
 """A line that git writes into a file where two sides of a merge differ."""
-_PARSERS: dict[Any, Callable[[str], Any]] = {
-    bool: {"True": True, "False": False}.__getitem__,
-    int: int,
-    float: float,
-    date: date.fromisoformat,
-}
+T = TypeVar("T")
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> list[tuple[int, list[str]]]:
@@ -59,32 +55,28 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> list[tuple[i
     return lines[1:]
 
 
-def parse_cells(
-    path: Path, number: int, columns: Sequence[str], cells: Sequence[str], types: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Turn the cells of one line into values by the types of their columns; columns without a type are left out.
+def record(path: Path, number: int, columns: Sequence[str], cells: Sequence[str], kind: Callable[..., T]) -> T:
+    """Make a record of the cells of one line; columns that are no fields of it are left out.
 
-    An empty cell is None where its type allows that. Raises ResultsError naming line and column.
+    An empty cell is None but for a text, which is cleaned: it may be another program's. Raises ResultsError naming line
+    and column.
     """
+    from pydantic import ValidationError
+
     if len(cells) != len(columns):
         raise refuse(path, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
-    values = {}
-    for column, cell in zip(columns, cells, strict=True):
-        if column not in types:
-            continue
-        try:
-            values[column] = _parse_cell(cell, types[column])
-        except (KeyError, ValueError):
-            raise refuse(path, f"has {cell[:40]!r} as `{column}` in line {number}") from None
-    return values
+    types = _types_of(kind)
+    given = {name: cell for name, cell in zip(columns, cells, strict=True) if name in types}
+    values = {name: _clean(cell) if types[name] is str else cell or None for name, cell in given.items()}
+    try:
+        found: T = reader_of(kind).validate_python(values)
+    except ValidationError as error:
+        column = str(error.errors()[0]["loc"][0])
+        raise refuse(path, f"has {given[column][:40]!r} as `{column}` in line {number}") from None
+    return found
 
 
-def _parse_cell(cell: str, kind: Any) -> Any:
-    options = get_args(kind) or (kind,)
-    if cell == "" and type(None) in options:
-        return None
-    parse = next((parse for parsed, parse in _PARSERS.items() if parsed in options), _clean)  # may be a stranger's
-    return parse(cell)
+_types_of = functools.cache(get_type_hints)
 
 
 def refuse(path: Path, what: str) -> ResultsError:

@@ -33,20 +33,15 @@ class JournalFile:
     def __enter__(self) -> Self:
         """Open the file. Raises FileExistsError where a new one is there already, and MachineError."""
         make_folder(self.path, self._way_out)
-        is_new = self._whole_bytes is None
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if is_new else 0)
+        kept = self._whole_bytes or 0
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if self._whole_bytes is None else 0)
         try:
             self._descriptor = os.open(self.path, flags, 0o644)
-            if is_new:
-                self._require_no_line()
+            self._require_no_more(kept)
             self._claim()
-            if self._whole_bytes is None:
-                self._require_no_line()  # another process may have written one before it released the lock
-                os.ftruncate(self._descriptor, 0)
-                _sync_folder(self.path.parent)
-            else:
-                self._require_unchanged(self._whole_bytes)
-                os.ftruncate(self._descriptor, self._whole_bytes)
+            self._require_no_more(kept)  # another process may have written a line before it released the lock
+            os.ftruncate(self._descriptor, kept)
+            _sync_folder(self.path.parent)
         except (MachineError, OSError) as error:
             self.close()
             if isinstance(error, MachineError | FileExistsError):
@@ -87,16 +82,12 @@ class JournalFile:
             message = f"another process is running `{self.path.name.removesuffix(SUFFIX)}`"
             raise MachineError(message, "wait for it, or end it") from None
 
-    def _require_no_line(self) -> None:
-        if b"\n" in self.path.read_bytes():
+    def _require_no_more(self, kept: int) -> None:
+        """Raise FileExistsError for a new journal that has a line, MachineError for lines since the file was read."""
+        if b"\n" not in self.path.read_bytes()[kept:]:
+            return
+        if self._whole_bytes is None:
             raise FileExistsError(self.path)
-
-    def _require_unchanged(self, whole_bytes: int) -> None:
-        """Raise MachineError where lines were added since the file was read, before it was this process's."""
-        with self.path.open("rb") as file:
-            file.seek(whole_bytes)
-            if b"\n" not in file.read():
-                return
         name = self.path.name.removesuffix(SUFFIX)
         raise MachineError(f"another process has added to `{name}` since it was read", "type the command again")
 

@@ -43,8 +43,8 @@ def read(path: Path) -> dict[str, Any]:
     return known if isinstance(known, dict) else {}
 
 
-def write(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object, and make the folder. Raises OSError."""
+def write(path: Path, value: Any) -> None:
+    """Write a JSON value, and make the folder. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
     draft.write_text(json.dumps(value, indent=1))

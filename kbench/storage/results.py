@@ -7,52 +7,22 @@ also after a crash. A row holds the hash of its sample lines: an edited or mixed
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple, Self, get_type_hints
+from typing import Any, NamedTuple, Self
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.levels import unknown_word
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status, Timing
-from kbench.core.timed import FORWARD, timed_of
+from kbench.core.timed import timed_of
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LISTING, samples_path
 
-LARGEST = (1 << 63) - 1
 LONGEST_NAME = 200
 """Longest name and UUID of a device, which become names of folders and files."""
-
-_COUNT = (0, LARGEST)
-_TIME = (1, LARGEST)
-_ANY = (-LARGEST, LARGEST)
-
-Ranges = Mapping[str, tuple[float, float]]
-
-ROW_RANGES: Ranges = {
-    **dict.fromkeys(("process", "samples", "attested_half_width_ns", "wall_ns", "ref_wall_ns"), _COUNT),
-    **dict.fromkeys(("dram_bytes", "flops", "peak_bytes", "limit_ns", "sm_clock_mhz"), _COUNT),
-    **dict.fromkeys(("time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median"), _TIME),
-    **dict.fromkeys(("speedup", "speedup_low", "speedup_high"), (1e-300, 1e300)),
-    "attested_ns": _ANY,
-    **dict.fromkeys(("percent_of_limit", "gb_per_s", "tflop_per_s"), (0, 1e300)),
-    "own_share": (0, 1),
-}
-SAMPLE_RANGES: Ranges = {
-    **dict.fromkeys(("process", "block", "sequence", "sm_clock_mhz", "power_mw", "throttle_reasons"), _COUNT),
-    **dict.fromkeys(("t_event_ns", "calls"), _TIME),
-    **dict.fromkeys(("t_host_submit_ns", "t_wall_ns", "temperature_c"), _ANY),
-}
-
-
-def require_ranges(path: Path, number: int, values: Mapping[str, Any], ranges: Ranges) -> None:
-    """Check the numbers of one line; an absent one is in range, NaN is not. Raises ResultsError naming the column."""
-    for column, (low, high) in ranges.items():
-        value = values[column]
-        if value is not None and not low <= value <= high:
-            raise csvfile.refuse(path, f"has {str(value)[:40]} as `{column}` in line {number}")
 
 
 def constants_of(overrides: str) -> dict[str, Any]:
@@ -66,35 +36,31 @@ def constants_of(overrides: str) -> dict[str, Any]:
     return found
 
 
-def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
-    """Check one row: ranges, constants, level and codes, lengths. Raises ResultsError naming line and column."""
-    require_ranges(path, number, values, ROW_RANGES)
+def require_row(path: Path, number: int, row: ResultRow) -> None:
+    """Check the constants, codes and names of one row. Raises ResultsError naming line and column."""
     try:
-        constants_of(values["overrides"])
+        constants_of(row.overrides)
     except (ValueError, TypeError):
         raise csvfile.refuse(path, f"has no JSON object as `overrides` in line {number}") from None
     for level, codes in (("level", "lacks"), ("required_level", "accepted")):
-        word = unknown_word(values[level], values[codes])
+        word = unknown_word(getattr(row, level), getattr(row, codes))
         if word is not None:
             raise csvfile.refuse(path, f"has `{word[:40]}` as `{level}` or in `{codes}` in line {number}")
-    if values["timed"] != timed_of(values["case"]):
-        raise csvfile.refuse(path, f"has `{values['timed'][:40]}` as `timed` of another case in line {number}")
+    if row.timed != timed_of(row.case):
+        raise csvfile.refuse(path, f"has `{row.timed[:40]}` as `timed` of another case in line {number}")
     for column in ("gpu_name", "gpu_uuid"):
-        if len(values[column]) > LONGEST_NAME:
-            raise csvfile.refuse(path, f"has {len(values[column])} characters as `{column}` in line {number}")
+        if len(getattr(row, column)) > LONGEST_NAME:
+            raise csvfile.refuse(path, f"has {len(getattr(row, column))} characters as `{column}` in line {number}")
 
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
 SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
-ROW_TYPES = get_type_hints(ResultRow)
-SAMPLE_TYPES = get_type_hints(Sample)
-NAME_COLUMNS = frozenset(name for name, kind in ROW_TYPES.items() if kind is str) - {"reason"}
+NAME_COLUMNS = frozenset(field.name for field in fields(ResultRow) if field.type is str) - {"reason"}
 """Columns whose text is one line; a reason may have several."""
 TIMING_COLUMNS = ("timer", "l2", "attested_ns", "attested_half_width_ns", "attestation", "wall_ns", "ref_wall_ns")
 """Columns that are fields of a `Timing` as well."""
-
-LATER_COLUMNS = {"timed": FORWARD}
-"""Columns that older files of this schema lack, with what their rows have there."""
+LATER_COLUMN = "timed"
+"""Column that older files of this schema lack."""
 
 GroupKey = tuple[str, str, str, int]
 """(problem, solution, case, process): the key of one row and its samples."""
@@ -281,21 +247,17 @@ def read_rows(path: Path) -> list[ResultRow]:
         raise csvfile.refuse(path, "is empty")
     (_, header), *rest = lines
     _require_schema(path, header, rest)
-    for name, value in LATER_COLUMNS.items() if header else ():
-        if name not in header:
-            place = ROW_COLUMNS.index(name)
-            header.insert(place, name)
-            for _, cells in rest:
-                cells.insert(place, value)
-    csvfile.require_columns(path, header, ROW_COLUMNS)
-    return [_parse_row(path, number, cells) for number, cells in rest]
+    columns = [name for name in ROW_COLUMNS if name in header or name != LATER_COLUMN]
+    csvfile.require_columns(path, header, columns)
+    return [_parse_row(path, number, columns, cells) for number, cells in rest]
 
 
-def _parse_row(path: Path, number: int, cells: list[str]) -> ResultRow:
-    values = csvfile.parse_cells(path, number, ROW_COLUMNS, cells, ROW_TYPES)
-    values |= {name: csvfile.one_line(text) for name, text in values.items() if text and name in NAME_COLUMNS}
-    require_row(path, number, values)
-    return ResultRow(**values)
+def _parse_row(path: Path, number: int, columns: Sequence[str], cells: Sequence[str]) -> ResultRow:
+    row = csvfile.record(path, number, columns, cells, ResultRow)
+    names: dict[str, Any] = {name: csvfile.one_line(getattr(row, name)) for name in NAME_COLUMNS}
+    row = replace(row, **names)
+    require_row(path, number, row)
+    return row
 
 
 def _require_schema(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> None:
@@ -318,9 +280,7 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
         raise ResultsError(f"{beside} is missing: {why}", f"git checkout -- {beside}")
     groups: dict[GroupKey, tuple[list[str], list[Sample]]] = {}
     for number, cells in csvfile.read_table(beside, columns):
-        values = csvfile.parse_cells(beside, number, columns, cells, SAMPLE_TYPES)
-        require_ranges(beside, number, values, SAMPLE_RANGES)
-        sample = Sample(**values)
+        sample = csvfile.record(beside, number, columns, cells, Sample)
         problem, solution, case = map(csvfile.one_line, cells[: len(KEY_COLUMNS)])
         texts, parsed = groups.setdefault((problem, solution, case, sample.process), ([], []))
         texts.append(csvfile.line(cells))

@@ -2,88 +2,57 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kbench.core.model import ResultRow, Sample, Timing
-from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timings_interval
+from kbench.core.stats import arm_times_ns, pair_log_ratios, timings_interval
 
-CLOCKS_LOCKED = "clocks_locked"
-"""Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
-EVAL_MODE = "eval_mode"
-"""Code of the finding that both sides ran in eval mode."""
-
-
-def clocks_locked(row: ResultRow) -> str:
-    """Return that code of a row; empty where its clocks were not locked."""
-    return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
-
-
-def evaluates(row: ResultRow) -> bool:
-    """Return whether both sides ran in eval mode."""
-    return EVAL_MODE in row.findings.split()
-
-
-def timed_by(row: ResultRow) -> str:
-    """Name the kind of a row's times, which can be compared with those of this kind only.
-
-    Events and the judge's clock measure the same rounds, as on a CPU do the worker's clock and the judge's.
-    """
-    return {"events": "device", "gate": "device", "judge": "host"}.get(row.timer, row.timer)
+TIME_COLUMNS = ("time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median")
 
 
 def figures(samples: Sequence[Sample]) -> dict[str, Any]:
     """Compute the cells of a row that follow from its own samples, by column."""
-    candidate = summarise_arm(samples) if samples else None
-    reference = summarise_arm(samples, "reference") if samples else None
+    times: list[int | None] = [None] * 5
+    if samples:
+        candidate = np.quantile(arm_times_ns(samples), [0.5, 0.25, 0.75, 0.0])
+        times = [round(ns) for ns in (*candidate, np.median(arm_times_ns(samples, "reference")))]
     ratios = pair_log_ratios(samples)
     clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     return {
         "samples": len(samples),
-        "time_ns_median": _ns(candidate, "median_ns"),
-        "time_ns_q1": _ns(candidate, "q1_ns"),
-        "time_ns_q3": _ns(candidate, "q3_ns"),
-        "time_ns_min": _ns(candidate, "min_ns"),
-        "ref_time_ns_median": _ns(reference, "median_ns"),
+        **dict(zip(TIME_COLUMNS, times, strict=True)),
         "speedup": math.exp(-float(np.median(ratios))) if ratios else None,
         "sm_clock_mhz": statistics.median_high(clocks) if clocks else None,
         "throttled": any(sample.marked for sample in samples),
     }
 
 
-def contradiction(row: ResultRow, samples: Sequence[Sample]) -> str | None:
-    """Name the first cell of a row that disagrees with its samples, with both values; None if all agree."""
-    for name, expected in figures(samples).items():
-        found = getattr(row, name)
-        same = found == expected
-        if isinstance(found, float) and isinstance(expected, float):
-            same = math.isclose(found, expected, rel_tol=1e-9)
-        if not same:
-            return f"`{name}` is {found}, but its samples give {expected}"
-    if row.percent_of_limit is not None and row.limit_ns and row.time_ns_median:
-        expected, rounding = 100 * row.limit_ns / row.time_ns_median, 1 / row.limit_ns + 1 / row.time_ns_median
-        if not math.isclose(row.percent_of_limit, expected, rel_tol=rounding):
-            return f"`percent_of_limit` is {row.percent_of_limit}, but its limit and its samples give {expected:.4g}"
-    return None
+def contradiction(rows: Sequence[ResultRow], samples: Mapping[int, Sequence[Sample]]) -> str | None:
+    """Name the first cell of a case's rows that disagrees with their samples (by process); None if all agree.
 
-
-def interval_contradiction(rows: Sequence[ResultRow], samples: Sequence[Sequence[Sample]]) -> str | None:
-    """Name an interval in the rows of a case that disagrees with its samples (one sequence per process)."""
-    timings = [Timing(samples=tuple(of_process), timer=rows[0].timer, l2=rows[0].l2) for of_process in samples]
+    A case that failed, or whose run was interrupted, has no interval.
+    """
+    timings = [Timing(samples=tuple(own), timer="", l2="") for own in samples.values() if own]
     interval = timings_interval(timings)
-    expected = interval.as_speedup() if interval is not None else None
+    speedup = None if interval is None else interval.as_speedup()
+    bounds = {"speedup_low": speedup and speedup.low, "speedup_high": speedup and speedup.high}
     for row in rows:
-        if row.speedup_low is None and row.speedup_high is None:  # the case failed, or its run was interrupted
-            continue
-        if expected is None:
-            return "`speedup_low` and `speedup_high` have values, but its samples give no interval"
-        for name, bound in (("speedup_low", expected.low), ("speedup_high", expected.high)):
+        own = samples.get(row.process, ())
+        expected, within = figures(own) if own else {}, dict[str, float]()
+        if own and row.percent_of_limit is not None and row.limit_ns and row.time_ns_median:
+            expected["percent_of_limit"] = 100 * row.limit_ns / row.time_ns_median
+            within["percent_of_limit"] = 1 / row.limit_ns + 1 / row.time_ns_median  # both are rounded
+        if row.speedup_low is not None or row.speedup_high is not None:
+            expected |= bounds
+        for name, value in expected.items():
             found = getattr(row, name)
-            if found is None or not math.isclose(found, bound, rel_tol=1e-9):
-                return f"`{name}` is {found}, but its samples give {bound}"
+            are_floats = isinstance(found, float) and isinstance(value, float)
+            if not (math.isclose(found, value, rel_tol=within.get(name, 1e-9)) if are_floats else found == value):
+                return f"process {row.process}: `{name}` is {found}, but its samples give {value}"
     return None
 
 
@@ -108,7 +77,3 @@ def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precisio
 def with_own_share(rows: Sequence[ResultRow], share: float | None, flag: str) -> tuple[ResultRow, ...]:
     """Give every row of a case the share of the solution's own kernels, and the flag that follows from it, if any."""
     return tuple(replace(row, own_share=share, flags=f"{row.flags} {flag}".strip()) for row in rows)
-
-
-def _ns(summary: ArmSummary | None, name: str) -> int | None:
-    return None if summary is None else round(getattr(summary, name))

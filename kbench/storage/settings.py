@@ -2,25 +2,19 @@
 
 import dataclasses
 import json
-import math
 import os
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kbench.core.errors import SettingsError, UsageError, did_you_mean
-from kbench.core.events import MeasuringOptions, TimeLimits
+from kbench.core.events import MeasuringOptions
 from kbench.core.levels import require_codes
+from kbench.core.ranges import OpenShare
 from kbench.storage.json_values import plain
 
 _STRICT = {"extra": "forbid", "strict": True}
-
-
-def is_share(value: float) -> bool:
-    """Return whether a value is a share: a number between 0 and 1, both excluded."""
-    return 0 < value < 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,27 +23,6 @@ class RunSettings(MeasuringOptions):
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
-    mode: Literal["cold", "warm", "graph"] = "cold"
-    """Cache state before each timed call, or launch by CUDA graph."""
-    import_timeout_s: float = TimeLimits().import_s
-    """Seconds to import a solution or a problem; five times as long to construct the problem's model."""
-    build_timeout_s: float = TimeLimits().build_s
-    """Seconds to build a solution."""
-    call_timeout_s: float | None = TimeLimits().call_s
-    """Seconds for one call; absent: max(10 s, 50 times the reference)."""
-    timeout_s: float | None = TimeLimits().total_s
-    """Seconds for one solution in total; absent: no limit."""
-
-    @property
-    def limits(self) -> TimeLimits:
-        """The time limits as a run has them."""
-        return TimeLimits(
-            import_s=self.import_timeout_s,
-            build_s=self.build_timeout_s,
-            call_s=self.call_timeout_s,
-            total_s=self.timeout_s,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOverride:
@@ -57,7 +30,7 @@ class GateOverride:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
-    slower: float
+    slower: OpenShare
     """Margin of these cases, as a share."""
 
 
@@ -69,7 +42,7 @@ class GateSettings:
 
     baseline: str = "main"
     """Name of the baseline to compare with."""
-    slower: float | None = None
+    slower: OpenShare | None = None
     """Margin as a share; absent: 0.005, and more where the device resolves less."""
     unclear: Literal["pass", "warn", "fail"] = "warn"
     """Result of an unclear case: nothing, a warning, or exit code 4."""
@@ -181,37 +154,15 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
-    given = {f"run.{item.name}": getattr(parsed.run, item.name) for item in dataclasses.fields(RunSettings)}
-    if wrong := out_of_range(given):
-        raise SettingsError(f"{path}: {wrong[0]}", wrong[1])
     try:
         require_codes(parsed.accept)
     except UsageError as error:
         raise SettingsError(f"{path}: `accept`: {error.message}", error.hint) from None
-    margins = {f"override.{glob}.slower": override.slower for glob, override in parsed.gate.override.items()}
-    for key, share in {"slower": parsed.gate.slower, **margins}.items():
-        if share is not None and not is_share(share):
-            raise SettingsError(f"{path}: `gate.{key}` is {share}, which is not a share", "write for example 0.005")
     base = path.resolve().parent
     paths = tuple(base / entry.expanduser() for entry in parsed.paths)
     for missing in (entry for entry in paths if not entry.exists()):
         raise SettingsError(f"{path}: `paths` names {missing}, which does not exist", "correct the path, or remove it")
     return dataclasses.replace(parsed, paths=paths, results=base / parsed.results.expanduser(), source=path)
-
-
-def out_of_range(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return what is wrong with the first option out of range, such as `run.pairs`, and a hint; None if all fit."""
-    for dotted, value in values.items():
-        name, said = dotted.rpartition(".")[2], f"`{dotted}` is {value}"
-        if value is None:
-            continue
-        if name in {"processes", "max_processes", "pairs"} and value < 1:
-            return said, "it must be 1 or more"
-        if name.endswith("_s") and not 0 < value < math.inf:
-            return said, "it must be a number of seconds above 0"
-        if name == "precision" and not is_share(value):
-            return f"{said}, which is not a share", "write for example 0.003"
-    return None
 
 
 def _explain(problem: Any, path: Path) -> SettingsError:

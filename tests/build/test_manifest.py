@@ -148,7 +148,7 @@ def test_a_long_file_is_hashed_to_its_bound(tmp_path, monkeypatch):
     assert manifest.content_hash(str(weights)) != before, "its date tells"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", "[1]", '[{"files": 3, "folders": {}}]', '[{"folders": {}}]', "null"])
+@pytest.mark.parametrize("text", ["", "{", "[1]", '[{"files": 3, "folders": {}}]', '[{"folders": {}}]', "null"])
 def test_a_damaged_record_is_none(tmp_path, text):
     path = lay_out(tmp_path / "one")
     manifest.record(path, "", observed(path.parent), [])
@@ -156,7 +156,7 @@ def test_a_damaged_record_is_none(tmp_path, text):
     kept.write_text(text)
     assert manifest.current(path) == manifest.NOTHING
     manifest.record(path, "", observed(path.parent), [])
-    assert len(json.loads(kept.read_text())["manifests"]) == 1
+    assert len(json.loads(kept.read_text())) == 1
 
 
 def test_a_lost_file_is_said(tmp_path):

@@ -76,6 +76,17 @@ def test_any_top_level_constant_can_be_replaced(path, name, value) -> None:
     assert getattr(loaded(path, **{name: value}).module, name) == value
 
 
+def test_a_constant_is_replaced_wherever_the_file_assigns_it(tmp_path) -> None:
+    path = tmp_path / "nested.py"
+    path.write_text(
+        "try:\n    import no_such_module\nexcept ImportError:\n    size = 4\n"
+        "size += 1\nhalf: int = size // 2\n"
+        "class Model: pass\ndef get_inputs(): return [size]\n"
+    )
+    problem = load(path, {"size": 20}, "cpu")
+    assert (problem.module.half, problem.inputs()) == (10, [20])
+
+
 def test_two_loads_do_not_share_constants(path) -> None:
     small, large = loaded(path, batch=1), loaded(path, batch=9)
     assert (small.module.batch, large.module.batch) == (1, 9)

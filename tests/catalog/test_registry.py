@@ -76,16 +76,14 @@ def test_settings_paths_add_problems_and_solutions_to_shipped_ones(tmp_path):
     assert registry.find_solution(shipped, "odd", settings).origin == "settings"
 
 
-def test_entry_points_name_folders_and_files_without_importing_them(tmp_path, monkeypatch):
+def test_entry_points_name_folders_without_importing_them(tmp_path, monkeypatch):
     write(tmp_path / "vendor_kernels" / "__init__.py", "raise SystemExit('imported')")
     write(tmp_path / "vendor_kernels" / "problems" / "plus.py", PROBLEM)
     write(tmp_path / "vendor_kernels" / "solutions" / "plus" / "vendor.py", SOLUTION)
-    write(tmp_path / "vendor_kernels" / "single.py", SOLUTION)
     points = {
         "kbench.problems": [EntryPoint("v", "vendor_kernels.problems", "kbench.problems")],
         "kbench.solutions": [
             EntryPoint("v", "vendor_kernels.solutions", "kbench.solutions"),
-            EntryPoint("plus/one", "vendor_kernels.single", "kbench.solutions"),
             EntryPoint("gone", "no_such_package", "kbench.solutions"),
         ],
     }
@@ -93,8 +91,7 @@ def test_entry_points_name_folders_and_files_without_importing_them(tmp_path, mo
     monkeypatch.syspath_prepend(tmp_path)
     problem = registry.find_problem("plus", NO_PATHS)
     assert problem.origin == "entry point"
-    assert [e.name for e in registry.solutions(problem, NO_PATHS)][:2] == ["vendor", "one"]
-    assert registry.find_solution(problem, "one", NO_PATHS).path.name == "single.py"
+    assert [e.name for e in registry.solutions(problem, NO_PATHS)][:1] == ["vendor"]
 
 
 OWN = "a file of your own needs its path"

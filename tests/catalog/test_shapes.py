@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_looked_at_says_so(tmp_path):
     ],
 )
 def test_smaller_values(value, size, expected):
-    assert list(shapes.smaller(value, size)) == expected
+    assert shapes.smaller(value, size) == expected
 
 
 def test_finding_shapes_does_not_import_the_compiler(after_torch_process) -> None:

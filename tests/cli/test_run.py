@@ -248,7 +248,7 @@ def test_flags_win_over_settings_and_settings_over_defaults(kbench, fake_run, tm
     assert [entry.name for entry in solutions] == ["eager"]
     assert (options.processes, options.max_processes, options.precision) == (5, 10, 0.01)
     assert (options.cases, options.overrides) == (("s*",), {"dim1": 37})
-    assert (options.limits.total_s, options.limits.import_s) == (120.0, 60.0)
+    assert (options.timeout_s, options.import_timeout_s) == (120.0, 60.0)
     assert options.results_dir == tmp_path / "results"
     assert not options.verify_only
 

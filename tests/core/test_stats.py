@@ -78,7 +78,7 @@ def test_marked_pairs_are_counted_and_left_out() -> None:
     assert len(stats.pair_log_ratios(slow)) == 16
     assert stats.marked_share(stats.pairs(slow)) == 0.2
     assert stats.pair_log_ratios(slow) == [0.0] * 16
-    assert stats.summarise_arm(slow).samples == 16
+    assert len(stats.arm_times_ns(slow)) == 16
 
 
 @pytest.mark.parametrize(("marked", "pairs"), [(0, 20), (2, 18), (14, 6), (16, 20), (20, 20)])
@@ -86,7 +86,7 @@ def test_marks_on_nearly_all_pairs_tell_nothing_apart(marked: int, pairs: int) -
     """A kernel that keeps the GPU at its power cap has no pair without a mark, and a speed-up all the same."""
     samples = make_samples(pairs=20, ratio=0.5, wobble=0, marked=tuple(range(marked // 2)))
     assert len(stats.pair_log_ratios(samples)) == pairs
-    assert stats.summarise_arm(samples).samples == pairs
+    assert len(stats.arm_times_ns(samples)) == pairs
     assert len(stats.counted(s for s in samples if s.arm == "reference")) == pairs
     assert stats.process_estimate(Timing(samples=samples, timer="events", l2="warm")) == pytest.approx(math.log(0.5))
 
@@ -110,22 +110,9 @@ def test_nothing_left_to_estimate_from() -> None:
         stats.process_estimate(Timing(samples=make_samples(pairs=2)[:1], timer="events", l2="warm"))
 
 
-def test_arm_summary() -> None:
-    samples = make_samples(pairs=2, wobble=0)
-    times = iter([10, 20, 30, 40])
-    ladder = [
-        replace(s, t_event_ns=next(times)) if s.arm == "candidate" else s for s in samples + make_samples(pairs=2)
-    ]
-    summary = stats.summarise_arm(ladder)
-    assert (summary.samples, summary.median_ns, summary.q1_ns, summary.q3_ns, summary.min_ns) == (
-        4,
-        25,
-        17.5,
-        32.5,
-        10,
-    )
+def test_times_of_an_arm_that_has_none() -> None:
     with pytest.raises(ValueError, match="no samples"):
-        stats.summarise_arm(samples, "nobody")
+        stats.arm_times_ns(make_samples(), "nobody")
 
 
 # --- intervals -----------------------------------------------------------------
@@ -238,36 +225,79 @@ def test_stopping_never_looks_at_the_size_of_the_effect(estimates: list[float], 
         assert stats.needs_more_processes(moved, 0.05, 3, 10) == stats.needs_more_processes(estimates, 0.05, 3, 10)
 
 
+# --- one process alone ----------------------------------------------------------
+
+CALM = [0.1, 0.1001, 0.0999, 0.1, 0.1001, 0.0999, 0.1, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("device", "time_ns", "share"),
+    [
+        ("cuda", 9e6, 0.006),
+        ("cuda", 56e3, 0.006),
+        ("cuda", 4.5e3, 0.051),
+        ("cpu", 5e6, 0.0253),
+        ("cpu", 3e5, 0.0618),
+        ("cpu", 4e4, 0.162),
+    ],
+)
+def test_of_calm_pairs_what_processes_differ_by_remains(device, time_ns, share):
+    assert stats.one_process_half_width(CALM, device, time_ns) == pytest.approx(share, rel=0.01)
+
+
+def test_pairs_that_vary_widen_it():
+    wild = [0.0, 0.5, -0.4, 0.3, -0.2, 0.6, -0.5, 0.1]
+    assert stats.one_process_half_width(wild, "cuda", 9e6) > 0.4
+    assert stats.one_process_half_width(wild[:3], "cuda", 9e6) > 0.4, "too few for an interval: their range"
+
+
+def test_one_pair_tells_nothing():
+    assert stats.one_process_half_width([0.1], "cuda", 9e6) is None
+    assert stats.one_process_half_width([], "cpu", 9e6) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "time_ns", "flags", "share"),
+    [
+        ("cuda", 8.5e6, ["host_bound"], 0.051),
+        ("cuda", 8.5e6, ["outliers"], 0.006),
+        ("cuda", 3e7, ["attestation_weak", "host_synchronising", "reference_unqueued"], 0.35),
+        ("cuda", 3e7, ["attestation_weak", "host_synchronising"], 0.051),
+        ("cpu", 3e5, ["reference_unqueued"], 0.35),
+    ],
+)
+def test_calls_whose_launches_the_host_bounds_differ_more(device, time_ns, flags, share):
+    assert stats.one_process_half_width(CALM, device, time_ns, flags) == pytest.approx(share, rel=0.01)
+
+
 # --- what can be detected ------------------------------------------------------
 
 
-@pytest.mark.parametrize("arms", [1, 2])
 @pytest.mark.parametrize("processes", [3, 5, 10])
-def test_detection_factor_against_scipy(processes: int, arms: int) -> None:
-    factor = stats.detection_factor(processes, arms=arms)
-    freedom = arms * (processes - 1)
+def test_detection_factor_against_scipy(processes: int) -> None:
+    factor = stats.detection_factor(processes)
+    freedom = 2 * (processes - 1)
     critical = scipy_stats().t.ppf(0.99, freedom)
-    assert scipy_stats().nct.sf(critical, freedom, factor * math.sqrt(processes / arms)) == pytest.approx(
-        0.99, abs=1e-6
-    )
+    assert scipy_stats().nct.sf(critical, freedom, factor * math.sqrt(processes / 2)) == pytest.approx(0.99, abs=1e-6)
 
 
 def test_detection_factor_falls_with_processes() -> None:
     factors = [stats.detection_factor(count) for count in range(2, 13)]
     assert factors == sorted(factors, reverse=True)
-    assert [round(stats.detection_factor(count), 2) for count in (3, 5, 10)] == [8.79, 3.36, 1.76]
+    assert [round(stats.detection_factor(count), 2) for count in (3, 5, 10)] == [6.14, 3.61, 2.26]
     with pytest.raises(ValueError, match="one process"):
         stats.detection_factor(1)
 
 
 def test_detectable_effect_is_detected_that_often() -> None:
-    """Draw runs at exactly that effect: the bound clears the margin 99 times in 100."""
+    """Draw two runs that far apart: the bound of their difference is above zero 99 times in 100."""
     rng = np.random.default_rng(2)
-    spread, margin, processes = 0.002, 0.005, 5
-    effect = math.log1p(stats.detectable_effect(spread, processes, margin, arms=1))
-    draws = rng.normal(effect, spread, (4000, processes))
-    bounds = draws.mean(1) - student_t.t_quantile(0.99, processes - 1) * draws.std(1, ddof=1) / math.sqrt(processes)
-    assert (bounds > math.log1p(margin)).mean() == pytest.approx(0.99, abs=0.006)
+    spread, processes = 0.002, 5
+    effect = math.log1p(stats.detectable_effect(spread, processes))
+    old, new = (rng.normal(centre, spread, (4000, processes)) for centre in (0.0, effect))
+    error = np.sqrt((old.var(1, ddof=1) + new.var(1, ddof=1)) / processes)
+    bounds = new.mean(1) - old.mean(1) - student_t.t_quantile(0.99, 2 * (processes - 1)) * error
+    assert (bounds > 0).mean() == pytest.approx(0.99, abs=0.006)
 
 
 # --- labels --------------------------------------------------------------------

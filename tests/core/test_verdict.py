@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from records import HERE
+from records import make_row
 
 from kbench.core.errors import UsageError
 from kbench.core.levels import Level, Standing
@@ -27,9 +27,9 @@ LOOSE = (-0.02, -0.01, 0.0, 0.01, 0.02)
 
 
 def timed(*log_ratios: float, **changes) -> Measurement:
-    conditions = replace(HERE, **changes)
+    row = make_row(**changes)
     processes = tuple(range(len(log_ratios)))
-    return Measurement(status=Status.PASSED, conditions=conditions, processes=processes, log_ratios=log_ratios)
+    return Measurement(status=Status.PASSED, row=row, processes=processes, log_ratios=log_ratios)
 
 
 def around(change: float, wobble=TIGHT, **changes) -> Measurement:
@@ -38,7 +38,7 @@ def around(change: float, wobble=TIGHT, **changes) -> Measurement:
 
 
 def failed(status: Status, reason: str = "") -> Measurement:
-    return Measurement(status=status, reason=reason, conditions=HERE)
+    return Measurement(status=status, reason=reason, row=make_row())
 
 
 BASE = around(0.0)
@@ -97,13 +97,13 @@ EXAMPLES = [
         "GPU differs (NVIDIA H200, NVIDIA A100)",
     ),
     (BASE, around(0.0, mode="warm"), "not_comparable", "other_mode", "mode differs (cold, warm)"),
-    (BASE, around(0.0, clocks="clocks_locked_1500"), "not_comparable", "other_clocks", "(none, clocks_locked_1500)"),
+    (BASE, around(0.0, findings="clocks_locked_1500"), "not_comparable", "other_clocks", "(none, clocks_locked_1500)"),
     (BASE, around(0.0, timer="graph"), "not_comparable", "other_timer", "timer differs"),
     (BASE, replace(around(0.0, timer="", l2=""), log_ratios=()), "not_comparable", "no_timing", "the new run has no"),
     (BASE, around(0.0, l2="warm"), "not_comparable", "other_l2", "L2 treatment differs"),
     (BASE, around(0.0, device="cpu"), "not_comparable", "other_device", "device differs (cuda, cpu)"),
     (BASE, around(0.0, tf32=True), "not_comparable", "other_tf32", "TF32 setting differs"),
-    (BASE, around(0.0, evaluates=True), "not_comparable", "other_eval", "eval mode differs"),
+    (BASE, around(0.0, findings="eval_mode"), "not_comparable", "other_eval", "eval mode differs"),
     (
         BASE,
         around(0.0, oracle_factor=16.0),
@@ -111,7 +111,7 @@ EXAMPLES = [
         "other_tolerance",
         "oracle factor differs (4.0, 16.0)",
     ),
-    (BASE, around(0.0, trusted=True), "not_comparable", "other_isolation", "trust in the solution differs"),
+    (BASE, around(0.0, isolation="none"), "not_comparable", "other_isolation", "trust in the solution differs"),
     (BASE, around(0.0, overrides='{"n": 3}'), "not_comparable", "other_case", "constants of the case differ"),
     (BASE, around(0.0, problem_sha256="8"), "not_comparable", "other_problem", "problem file has changed"),
     (
@@ -123,7 +123,7 @@ EXAMPLES = [
     ),
     (BASE, around(0.0, tensors="float64[8] -> float32[8]"), "not_comparable", "other_problem", "float64[8]"),
     (BASE, around(0.0, tensors=""), "same", "within_equivalence", ""),
-    (BASE, around(0.0, torch="2.12"), "not_comparable", "other_torch", "torch differs (2.11, 2.12)"),
+    (BASE, around(0.0, torch="2.12"), "not_comparable", "other_torch", "torch differs (2.11.0, 2.12)"),
     (BASE, around(0.0, cuda="12.8"), "not_comparable", "other_cuda", "CUDA differs"),
     (BASE, timed(), "not_comparable", "no_timing", "the new run has no times"),
     (timed(), BASE, "not_comparable", "no_timing", "the old run has no times"),

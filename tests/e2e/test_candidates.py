@@ -9,7 +9,7 @@ from verdicts import verdicts, written
 
 from kbench.catalog import registry
 from kbench.core.errors import PluginError
-from kbench.core.events import Judged, TimeLimits
+from kbench.core.events import Judged
 from kbench.core.model import Failed, Passed, Status
 from kbench.storage.settings import Settings
 
@@ -79,7 +79,7 @@ SOLUTIONS = {
         {Status.BUILD_FAILED},
     ),
 }
-LIMITS = TimeLimits(import_s=3.0, call_s=1.0, build_s=1.0)
+LIMITS = {"import_timeout_s": 3.0, "call_timeout_s": 1.0, "build_timeout_s": 1.0}
 UNENDING = {
     # name: (source, its status)
     "hangs_in_import": (calls(RIGHT, "import time\ntime.sleep(3600)"), Status.IMPORT_TIMEOUT),
@@ -93,7 +93,7 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
     """All solutions that need no time limit of their own, one judge for all of them."""
     folder = tmp_path_factory.mktemp("quick")
     sources = {name: source for name, (source, _) in SOLUTIONS.items()}
-    return verdicts(*written(folder, PROBLEM, sources), limits=TimeLimits(), results_dir=folder)
+    return verdicts(*written(folder, PROBLEM, sources), results_dir=folder)
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
@@ -109,12 +109,12 @@ def test_status(quick: dict[str, Judged], name: str) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "solutions"),
-    [(LIMITS, UNENDING), (TimeLimits(call_s=60.0), {"eats_memory": (calls(EATS, HELD), Status.OUT_OF_MEMORY)})],
+    [(LIMITS, UNENDING), ({"call_timeout_s": 60.0}, {"eats_memory": (calls(EATS, HELD), Status.OUT_OF_MEMORY)})],
     ids=["time", "memory"],
 )
-def test_expiry(tmp_path: Path, limits: TimeLimits, solutions: dict[str, tuple[str, Status]]) -> None:
+def test_expiry(tmp_path: Path, limits: dict[str, float], solutions: dict[str, tuple[str, Status]]) -> None:
     found = written(tmp_path, PROBLEM, {name: source for name, (source, _) in solutions.items()})
-    outcomes = {name: one.outcome for name, one in verdicts(*found, limits=limits, results_dir=tmp_path).items()}
+    outcomes = {name: one.outcome for name, one in verdicts(*found, results_dir=tmp_path, **limits).items()}
     assert {name: outcome.status for name, outcome in outcomes.items()} == {
         name: status for name, (_, status) in solutions.items()
     }, outcomes

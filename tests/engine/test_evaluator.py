@@ -14,7 +14,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
 
 from kbench.catalog import registry
-from kbench.core.events import RunOptions, StageStarted, TimeLimits
+from kbench.core.events import RunOptions, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
 from kbench.devices import selection
@@ -250,7 +250,7 @@ GIVEN_UP = "its file was not imported within 1 s; `--import-timeout 2` gives it 
 
 def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, lane, monkeypatch) -> None:
     evaluator = lane
-    hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
+    hurried = replace(CPU, import_timeout_s=1.0)
     one = begin(evaluator, tmp_path, "hangs", HANGS, options=hurried)
     first = finish(evaluator, one)
     assert (first.status, first.outcome.reason) == (Status.REFERENCE_FAILED, f"the problem fails: {GIVEN_UP}")
@@ -264,7 +264,7 @@ def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, la
 
 def test_examining_a_problem_that_hangs_is_given_up_too(tmp_path, lane) -> None:
     evaluator = lane
-    hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
+    hurried = replace(CPU, import_timeout_s=1.0)
     one = begin(evaluator, tmp_path, "hangs", HANGS, options=hurried)
     assert evaluator.derive([], one.case).reason == f"the problem could not be examined: {GIVEN_UP}"
     assert finish(evaluator, one).outcome.reason == f"the problem fails: {GIVEN_UP}"

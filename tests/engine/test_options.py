@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbench.core.errors import UsageError
-from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.options import fit_to, options_from
@@ -25,7 +25,7 @@ def test_settings_hold_where_nothing_is_given():
         mode="warm",
         budget_s=3.0,
         precision=0.002,
-        limits=TimeLimits(call_s=7.0),
+        call_timeout_s=7.0,
         level=Level.GENERAL,
         accept=("strides",),
         results_dir=Path("/r"),

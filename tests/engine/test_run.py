@@ -304,8 +304,7 @@ def test_a_build_that_fails_of_the_problem_is_the_problems_fault(
 
 
 def test_a_time_limit_is_for_all_processes_of_a_solution(tmp_path: Path) -> None:
-    limits = replace(RunOptions().limits, total_s=100.0)
-    judge(tmp_path, "a", "b", processes=2, max_processes=2, limits=limits)
+    judge(tmp_path, "a", "b", processes=2, max_processes=2, timeout_s=100.0)
     assert [(one["solution"]["name"], one["left_s"]) for one in requests()] == [
         *(("a", 100.0), ("b", 100.0)),
         *(("b", 99.5), ("a", 99.5)),
@@ -320,7 +319,7 @@ def test_what_the_problem_takes_is_not_the_solutions(tmp_path: Path, monkeypatch
     opened = FakeJudge.open
     monkeypatch.setattr(FakeJudge, "open", slow)
     monkeypatch.setattr(FakeJudge, "problem_s", 0.2)
-    judge(tmp_path, "a", **TWO, limits=replace(RunOptions().limits, total_s=100.0))
+    judge(tmp_path, "a", **TWO, timeout_s=100.0)
     assert [one["left_s"] for one in requests()] == [100.0, pytest.approx(99.7)]
 
 
@@ -438,7 +437,7 @@ def test_the_time_of_a_profile_is_not_the_solutions(tmp_path: Path, monkeypatch:
         return OwnShare(share=1.0)
 
     monkeypatch.setattr(FakeJudge, "told_share", slow)
-    judge(tmp_path, "a", cases=("*",), **TWO, limits=replace(RunOptions().limits, total_s=100.0))
+    judge(tmp_path, "a", cases=("*",), **TWO, timeout_s=100.0)
     assert [one["left_s"] for one in requests()] == [100.0, 99.5, 99.0, 98.5]
 
 

@@ -13,7 +13,6 @@ from waiting import wait_until
 from kbench.cli.output import Output
 from kbench.cli.progress import SweepProgress, shown
 from kbench.core.errors import MachineError
-from kbench.core.events import TimeLimits
 from kbench.core.model import Case, Failed, Status
 from kbench.devices import selection
 from kbench.devices.admission import signature
@@ -312,7 +311,7 @@ def test_a_solution_has_its_limit_for_all_attempts(stage) -> None:
             return (yield from super().evaluate(unit, following, left))
 
     stage.make = lambda _device, guard, _scratch: Spends({"s0": [S.HARNESS_ERROR, S.PASSED]}, guard)
-    list(stage.run(many(stage.folder, 2), options={"limits": TimeLimits(total_s=20.0)}))
+    list(stage.run(many(stage.folder, 2), options={"timeout_s": 20.0}))
     assert sorted(left_s) == [("s0", 18.5), ("s0", 20.0), ("s1", 20.0)]
 
 

@@ -9,7 +9,7 @@ import pytest
 from fakes import CORRECT
 
 from kbench.catalog.problem import Step
-from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Passed, Status
 from kbench.devices import selection
 from kbench.host import judge_process
@@ -58,7 +58,7 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(judge_process.nursery_process, "present", lambda: None)
 
     def make(import_s: float, limits_s: dict[str, float | None] | None = None) -> JudgeProcess:
-        options = RunOptions(device="cpu", limits=TimeLimits(import_s=import_s))
+        options = RunOptions(device="cpu", import_timeout_s=import_s)
         device, stages_s = selection.cpu(), limits_s or {}
         context = RunContext(options=options, device=device, rung=0, scratch=tmp_path, stages_s=stages_s)
         return JudgeProcess(context, problem=PROBLEM, files=[], expected=[])

@@ -4,7 +4,7 @@ import json
 import math
 from pathlib import Path
 
-from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.process.options import decode_options, encode_options
 
@@ -15,7 +15,7 @@ def test_options_arrive_as_they_were_sent():
         cases=("small", "r*"),
         overrides={"shape": (2, 3), "scale": math.inf, "name": "x"},
         budget_s=2.5,
-        limits=TimeLimits(call_s=3.0),
+        call_timeout_s=3.0,
         level=Level.GENERAL,
         accept=("strides",),
         results_dir=Path("/elsewhere"),

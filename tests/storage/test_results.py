@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pandas as pd
@@ -15,11 +15,13 @@ from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, Finding
+from kbench.core.ranges import LARGEST
 from kbench.report import document
 from kbench.storage import csvfile, details, results
-from kbench.storage.baselines import require_unedited
+from kbench.storage.baselines import Acceptance, require_unedited
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.results import LARGEST, ROW_COLUMNS, RunWriter, default_stem, read_run
+from kbench.storage.results import ROW_COLUMNS, RunWriter, default_stem, read_run
+from kbench.storage.rows import TIME_COLUMNS, figures
 from kbench.storage.runfiles import samples_path
 from kbench.storage.saved_runs import find_path, find_run, list_runs
 
@@ -76,6 +78,16 @@ def test_hostile_text_neither_breaks_the_file_nor_grows_it_a_row(
     run = read_run(writer.csv_path)
     assert len(run.rows) == 1
     assert len(pd.read_csv(writer.csv_path)) == 1
+
+
+def test_the_times_of_a_row_are_order_statistics_of_its_samples() -> None:
+    times = iter([10, 20, 30, 40])
+    samples = [
+        replace(s, t_event_ns=next(times)) if s.arm == "candidate" else s for s in make_samples(pairs=4, wobble=0)
+    ]
+    found = figures(samples)
+    assert [found[name] for name in TIME_COLUMNS] == [25, 18, 32, 10, 150_000]
+    assert {figures([])[name] for name in TIME_COLUMNS} == {None}
 
 
 def test_a_long_message_is_cut(tmp_path: Path) -> None:
@@ -387,9 +399,9 @@ def test_no_text_is_a_formula_to_a_spreadsheet(text: str) -> None:
 
 
 def test_a_strangers_file_moves_no_cursor(tmp_path: Path) -> None:
-    types = {"solution": str, "process": int}
-    cells = csvfile.parse_cells(tmp_path, 2, list(types), ["a\x1b[2Jb", "3"], types)
-    assert cells == {"solution": r"a\x1b[2Jb", "process": 3}
+    columns = [field.name for field in fields(Acceptance)]
+    cells = ["p", "a\x1b[2Jb", "c", "0.5", "2026-12-31", "why"]
+    assert csvfile.record(tmp_path, 2, columns, cells, Acceptance).solution == r"a\x1b[2Jb"
 
 
 HOSTILE = "a\x9b2J\u202eb\n::error::forged\tc"

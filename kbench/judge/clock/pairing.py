@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Sample, Timing
-from kbench.core.noise import between_processes
-from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
+from kbench.core.stats import between_processes, counted, median_interval, pair_log_ratios, timing_flags
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.clock.gate_clock import DeviceClock
 from kbench.judge.clock.host_clock import HostClock

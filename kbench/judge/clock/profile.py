@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from kbench.core.kernel_names import KernelOrigin, describe_kernels, origin, share_of
 from kbench.core.model import Status
-from kbench.core.trace import LARGEST, LONGEST_NAME, DeviceActivity
+from kbench.core.ranges import LARGEST
+from kbench.core.trace import LONGEST_NAME, DeviceActivity
 from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.expected import Expected

@@ -127,7 +127,7 @@ class Inputs:
 
     def unseeded(self) -> list[Any]:
         """Make the arguments with the random generators as they are, and without `jitter`."""
-        made: list[Any] = self._problem.unseeded_inputs()
+        made: list[Any] = self._problem.inputs()
         return made
 
 

@@ -8,7 +8,7 @@ from torch import nn
 PROBLEM = "gelu"
 CLASS = "patching"
 EXPECT = ("protocol_error", "exited", "crashed", "raised", "call_timeout", "passed")
-LIMITS = {"call_s": 8.0}
+OPTIONS = {"call_timeout_s": 8.0}
 CATALOGUE = "rigor 12"
 
 

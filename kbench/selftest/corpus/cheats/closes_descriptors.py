@@ -8,7 +8,7 @@ from torch import nn
 PROBLEM = "gelu"
 CLASS = "protocol"
 EXPECT = ("protocol_error", "exited", "crashed", "call_timeout", "raised")
-LIMITS = {"call_s": 2.0}
+OPTIONS = {"call_timeout_s": 2.0}
 CATALOGUE = "rigor 12"
 SPEED = "fast"
 

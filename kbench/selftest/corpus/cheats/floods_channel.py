@@ -9,7 +9,7 @@ from torch import nn
 PROBLEM = "gelu"
 CLASS = "protocol"
 EXPECT = ("protocol_error", "call_timeout", "crashed", "exited")
-LIMITS = {"call_s": 8.0}
+OPTIONS = {"call_timeout_s": 8.0}
 CATALOGUE = "rigor 12"
 
 

@@ -7,7 +7,7 @@ from torch import nn
 PROBLEM = "gelu"
 CLASS = "resources"
 EXPECT = ("import_timeout",)
-LIMITS = {"import_s": 2.0}
+OPTIONS = {"import_timeout_s": 2.0}
 CATALOGUE = "rigor 16"
 SPEED = "fast"
 

@@ -7,7 +7,7 @@ from torch import nn
 PROBLEM = "gelu"
 CLASS = "resources"
 EXPECT = ("call_timeout",)
-LIMITS = {"call_s": 4.0}
+OPTIONS = {"call_timeout_s": 4.0}
 CATALOGUE = "rigor 16"
 
 

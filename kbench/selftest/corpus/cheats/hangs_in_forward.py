@@ -8,7 +8,7 @@ from torch import nn
 PROBLEM = "gelu"
 CLASS = "resources"
 EXPECT = ("call_timeout",)
-LIMITS = {"call_s": 2.0}
+OPTIONS = {"call_timeout_s": 2.0}
 CATALOGUE = "rigor 16"
 SPEED = "fast"
 

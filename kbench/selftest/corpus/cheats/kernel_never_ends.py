@@ -9,7 +9,7 @@ from torch.utils.cpp_extension import load_inline
 PROBLEM = "relu"
 CLASS = "resources"
 EXPECT = ("call_timeout",)
-LIMITS = {"call_s": 5.0}
+OPTIONS = {"call_timeout_s": 5.0}
 DEVICES = ("cuda",)
 CATALOGUE = "rigor 16"
 SPEED = "fast"

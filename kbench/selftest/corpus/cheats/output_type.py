@@ -31,7 +31,7 @@ class endless_output(nn.Module):
 
     PROBLEM = "top_values"
     EXPECT = ("wrong_output", "call_timeout", "out_of_memory")
-    LIMITS = {"call_s": 6.0}
+    OPTIONS = {"call_timeout_s": 6.0}
     CATALOGUE = "rigor 9"
 
     def __init__(self, count):

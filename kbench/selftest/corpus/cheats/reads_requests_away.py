@@ -20,7 +20,7 @@ EXPECT = (
     "wrong_value",
     "unwritten_output",
 )
-LIMITS = {"call_s": 6.0}
+OPTIONS = {"call_timeout_s": 6.0}
 CATALOGUE = "rigor 12"
 
 

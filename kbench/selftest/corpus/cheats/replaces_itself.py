@@ -7,7 +7,7 @@ from torch import nn
 PROBLEM = "gelu"
 CLASS = "protocol"
 EXPECT = ("protocol_error", "exited", "call_timeout", "crashed", "raised")
-LIMITS = {"call_s": 6.0}
+OPTIONS = {"call_timeout_s": 6.0}
 CATALOGUE = "rigor 12, 16"
 
 

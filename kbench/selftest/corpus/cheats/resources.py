@@ -28,7 +28,7 @@ class eats_memory(nn.Module):
 
     PROBLEM = "gelu"
     EXPECT = ("out_of_memory",)
-    LIMITS = {"call_s": 60.0}
+    OPTIONS = {"call_timeout_s": 60.0}
     CATALOGUE = "rigor 16"
 
     def forward(self, x):
@@ -46,7 +46,7 @@ class hangs_at_the_fifth_call(nn.Module):
 
     PROBLEM = "gelu"
     EXPECT = ("call_timeout",)
-    LIMITS = {"call_s": 4.0}
+    OPTIONS = {"call_timeout_s": 4.0}
     CATALOGUE = "rigor 16"
 
     def __init__(self):

@@ -9,7 +9,7 @@ PROBLEM = "gelu"
 CLASS = "search"
 EXPECT = ("wrong_value", "raised")
 DEVICES = ("cpu",)
-LIMITS = {"call_s": 30.0}
+OPTIONS = {"call_timeout_s": 30.0}
 CATALOGUE = "harness 5; rigor 13, 14"
 
 
