@@ -6,6 +6,7 @@ from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
+from kbench.judge.comparison import Tally
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.matching import WeightPlan, further_plans
 from kbench.judge.reference.reference import Reference
@@ -31,6 +32,8 @@ class BoundCandidate:
         self._broken = False
         self._has_constructed = False  # in this worker
         self.arena: Arena | None = None
+        self.tally = Tally()
+        """Errors of the right calls at the problem's own shape."""
         self.second_model: RefusalError | None = None
         """Failure of a second model in one process, not in a fresh one; then each model gets a process."""
 
@@ -96,7 +99,8 @@ class BoundCandidate:
         state = [t for _, t in reference.state()]
         self.arena = Arena(expected, state, reference.device, lends=lends, queued=queued)
         self._candidate.bind(reference, self.arena)
-        return Trial(reference, self._candidate, self.arena, explain)
+        tally = self.tally if reference is self._judge.reference else Tally()
+        return Trial(reference, self._candidate, self.arena, explain, tally)
 
     def constructed(
         self,
@@ -153,7 +157,7 @@ class BoundCandidate:
         trial.explains = True
         return trial, None
 
-    def seeded(self, reference: Reference, check: Callable[[], None]) -> None:
+    def seeded(self, reference: Reference, check: Callable[[], object]) -> None:
         """Construct anew under another seed for the bound shape, and check it; if that fails, in a fresh process."""
         self._judge.give_way(self._candidate)
         self._construct_again(reference)

@@ -180,9 +180,10 @@ class Candidate(WorkerLink):
         self._resume()
         answer = self._answer(self._worker.hear, timeout_s, Status.CALL_TIMEOUT)
         (self.kill if kill else self.pause)()
-        ended_ns = max(self.message_ns, self.worked_until_ns)
+        # The tree's computing after its answer counts, too: it may finish a result.
+        wall_ns = max(self.message_ns, self.worked_until_ns) - self._worker.woken_ns
         with self.understood():
-            return Reply.read(answer, self._worker.woken_ns, ended_ns, slots, self._numbers(answer, expected))
+            return Reply.read(answer, wall_ns, slots, self._numbers(answer, expected))
 
     def _limit_s(self, calls: int) -> float:
         timeout_s = self.limit_s * max(1, calls)

@@ -20,10 +20,10 @@ from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.clock.profile import list_kernels
+from kbench.judge.clock.profile import NOTHING_RECORDED, own_share, profile_warm
 from kbench.judge.evaluation import Assignment, Evaluation
-from kbench.judge.opening import DeviceOpening
 from kbench.judge.refusal import RefusalError, UnbuiltError
+from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import (
@@ -75,7 +75,7 @@ class JudgeService(JudgeState):
             except Exception:  # noqa: BLE001 - the solution passed; the next one needs the judge
                 traceback.print_exc()
         self._start_ahead([])
-        self._end_reference_worker()
+        self._end_spare()
         if self._nursery is not None:
             self._nursery.kill()
         if self._memory is not None:
@@ -160,7 +160,7 @@ class JudgeService(JudgeState):
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         self._observed = candidate.observed
         evaluation = Evaluation(self, candidate, assignment)
-        self.afterwards.callback(self._end_reference_worker, unless_fresh=True)
+        self.afterwards.callback(self._end_spare, if_failed=True)
         self.afterwards.callback(evaluation.close)
         outcome: Outcome | None = None
         try:
@@ -182,14 +182,13 @@ class JudgeService(JudgeState):
             bound = BoundCandidate(candidate, self, lambda: None)
             try:
                 candidate.prepare()
-                profile = list_kernels(bound.bound_to(self.reference), self.device)
+                share = own_share(profile_warm(bound.bound_to(self.reference)))
             except RefusalError as refusal:
                 return {"share": None, "reason": refusal.reason, "status": refusal.status.value}
             finally:
                 candidate.kill()
                 bound.close()
-        share = profile.own_share
-        return {"share": share, "reason": profile.reason if share is None else "", "status": ""}
+        return {"share": share, "reason": NOTHING_RECORDED if share is None else "", "status": ""}
 
 
 def ran_out_of_memory(outcome: Outcome) -> bool:

@@ -23,7 +23,6 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.tally import Tally
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation, few_places
 from kbench.judge.why import explain
@@ -61,6 +60,20 @@ def separating(names: Collection[str]) -> list[set[str]]:
     codes = list(itertools.combinations(range(bits), bits // 2))
     coded = list(zip(names, secrets.SystemRandom().sample(codes, len(names)), strict=True))
     return [{name for name, code in coded if bit in code} for bit in range(bits)]
+
+
+def _reference_errors(trial: Trial, variation: Variation) -> tuple[float, ...]:
+    """Return the reference's largest error of each output over several draws of a variation."""
+    reference, worst = trial.reference, tuple[float, ...]()
+    for _ in range(MANY_DRAWS):
+        expected = reference.try_expect(trial.arguments(secret_seed(), variation.transform, variation.applies))
+        if not isinstance(expected, Exception):
+            own = [*expected.judged.values()]
+            none = [elements.Difference()] * len(own)
+            ratios = Truth.of(reference, expected).ratios(none, own, expected, reference.tolerance)
+            now = [ratio.reference or 0.0 for ratio in ratios]
+            worst = tuple(map(max, now, worst or now))
+    return worst
 
 
 class Battery:
@@ -237,26 +250,22 @@ class Battery:
             return False
         expected, truth = drawn
         if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
-            own = trial.reference_errors(variation.transform, variation.applies, MANY_DRAWS)
-            truth = replace(truth, least_reference_errors=own)
+            truth = replace(truth, least_reference_errors=_reference_errors(trial, variation))
         try:
             reply = trial.call([expected])
         except RefusalError as refusal:
             refusal.reason = f"on {variation.inputs}: {refusal.reason}"
             raise
-        held, tally = trial.tally, Tally()
-        trial.tally = tally
-        ruling, differences = trial.compare(trial.results(reply.slots[0]), expected, truth)
-        trial.tally = held
+        found = trial.compare(trial.results(reply.slots[0]), expected, truth)
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
-        if ruling.right or (tally.explained and math.isfinite(tally.figures.contract_ratio)):
+        if found.ruling.right or found.is_rounding:
             return True
-        said = trial.describe(differences, ruling, expected)
-        wrong = RefusalError(Status.WRONG_VALUE, f"on {variation.inputs}: {said}", self._candidate.log)
+        reason = f"on {variation.inputs}: {trial.describe(found)}"
+        wrong = RefusalError(Status.WRONG_VALUE, reason, self._candidate.log)
         if variation.is_usual and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
-        wrong.excess = ruling.excess
+        wrong.excess = found.ruling.excess
         raise wrong
 
     def _draw(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> tuple[Expected, Truth] | None:
@@ -267,7 +276,7 @@ class Battery:
                 if variation.is_last:
                     self._refused_by_reference(variation.name, expected)
                 return None
-            truth = trial.truth(expected)
+            truth = Truth.of(trial.reference, expected)
             if variation.may_overflow or self._valid(trial, expected, truth, variation.within):
                 return expected, truth
             if not is_few(expected):

@@ -11,7 +11,8 @@ from kbench.catalog.containers import tensors
 from kbench.core.model import Mismatch
 from kbench.core.values import Ratios
 from kbench.judge.reference.expected import Expected
-from kbench.judge.reference.oracle import Pieces
+from kbench.judge.reference.oracle import Pieces, has_all_misses, worst_of_entries
+from kbench.judge.reference.reference import Reference
 from kbench.numerics import elements, tails
 
 SMALL_CHANGE = 2e-3
@@ -34,6 +35,23 @@ class Truth:
     """The reference's error of each output on other draws like this one."""
     has_all_misses: bool = False
     """True if fp64 is known for all elements that miss the contract."""
+
+    @classmethod
+    def of(cls, reference: Reference, expected: Expected, outputs: Sequence[Tensor] | None = None) -> "Truth":
+        """Compute fp64 outputs and scales; if large `outputs` are given, for the entries that they miss most."""
+        inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
+        wanted = [(want, reference.tolerance(want)) for want in expected.judged.values()]
+        found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
+        is_cut = outputs is not None and not reference.is_small(expected)
+        scales = tuple(scale for _, scale in found)
+        worst = worst_of_entries(outputs or (), expected, [t for _, t in wanted], scales) if is_cut else None
+        pieces = reference.oracle(expected, worst)
+        return cls(
+            pieces=pieces,
+            vacuous=tuple(is_vacuous for is_vacuous, _ in found),
+            scales=scales,
+            has_all_misses=pieces is not None and (worst is None or has_all_misses(pieces, worst)),
+        )
 
     @property
     def is_whole(self) -> bool:

@@ -1,6 +1,5 @@
 """The levels beyond `task`: one loop makes the checks of a table, and records the properties that a solution lacks."""
 
-import copy
 import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -18,7 +17,6 @@ from kbench.judge.matching import weight_property
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
-from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import LevelCheck, On, carrier
 from kbench.process.layouts import MOST_BYTES
@@ -58,8 +56,6 @@ class Levels:
         """True if a call changes parameters and is right with its constructor's: other values were not tried then."""
         self.lacks: dict[str, RefusalError] = {}
         """Properties that it lacks, each with the refusal of its first failed check."""
-        self.tally = Tally()
-        """Errors of the right calls at the problem's own shape."""
 
     def try_all(self, checks: Iterable[LevelCheck]) -> None:
         """Make the checks, whatever the result of the others. Raises RefusalError for a fatal failure."""
@@ -126,16 +122,11 @@ class Levels:
         return refusal
 
     def _refusal(self, check: LevelCheck, reference: Reference) -> RefusalError | None:
-        """Make a check; return its refusal, of a narrow miss only if all draws miss. A miss counts no figures."""
+        """Make a check; return its refusal, of a narrow miss only if all draws miss."""
         for left in reversed(range(DRAWS)):
-            before = copy.deepcopy(self.tally)
             try:
-                trial = self._bound.bound_to(reference)
-                if reference is self._own:
-                    trial.tally = self.tally
-                decides = check.make(self._battery, trial)
+                decides = check.make(self._battery, self._bound.bound_to(reference))
             except RefusalError as refusal:
-                self.tally = before
                 excess = refusal.without_frames().excess
                 if not left or not excess <= check.narrow or math.isinf(excess):
                     return refusal
@@ -176,7 +167,8 @@ class Levels:
             and not self._still_holds(reference)
             and self._goes_wrong_alone(reference)
         ):
-            refusal.reason = f"right in its first calls, wrong after {self.tally.figures.calls}: {refusal.reason}"
+            calls = self._bound.tally.figures.calls
+            refusal.reason = f"right in its first calls, wrong after {calls}: {refusal.reason}"
             raise refusal
         self._bound.reconstruct_next(refusal)
 
@@ -194,7 +186,8 @@ class Levels:
 
         An instance that remembers addresses of inputs, as a recorded CUDA graph does, may be wrong at these later.
         """
-        calls, since_s = max(2 * (self.tally.figures.calls or 0), self._candidate.calls), time.monotonic() - self._began
+        calls = max(2 * (self._bound.tally.figures.calls or 0), self._candidate.calls)
+        since_s = time.monotonic() - self._began
         self._bound.reconstruct_next()
         return self._plain_calls(reference, calls, since_s) is not None
 

@@ -11,8 +11,9 @@ import torch
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, Ruling
+from kbench.judge.comparison import Tally
 from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.tally import Tally
+from kbench.judge.verify import battery as checks
 from kbench.judge.verify.battery import FEW, Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
@@ -36,9 +37,6 @@ class Answers:
         self.tried.append(seed)
         return SimpleNamespace(seed=seed, judged={(): torch.zeros(self.size)})
 
-    def truth(self, expected: Any) -> str:
-        return f"truth of {expected.seed}"
-
 
 @pytest.fixture
 def battery(monkeypatch):
@@ -46,6 +44,7 @@ def battery(monkeypatch):
         assert truth == f"truth of {expected.seed}"
         return expected.seed in trial.accurate
 
+    monkeypatch.setattr(checks.Truth, "of", lambda _reference, expected: f"truth of {expected.seed}")
     monkeypatch.setattr(Battery, "_valid", staticmethod(valid))
     made = Battery.__new__(Battery)
     made.notes = []
@@ -81,18 +80,13 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
     expected, truth = SimpleNamespace(judged={(): torch.zeros(FEW)}), SimpleNamespace(pieces=None)
     monkeypatch.setattr(Battery, "_draw", lambda *_: (expected, truth))
     battery._candidate = SimpleNamespace(log="")
+    ruling = Ruling(right=False, contract="held", reason="", excess=1.25)
     trial = SimpleNamespace(
-        tally=Tally(explained=False),
         call=lambda _: SimpleNamespace(slots=(0,)),
         results=lambda _: [],
-        describe=lambda *_: "wrong",
+        describe=lambda _: "wrong",
+        compare=lambda *_: SimpleNamespace(ruling=ruling, is_rounding=False),
     )
-
-    def compare(*_):
-        trial.tally.explained = False
-        return Ruling(right=False, contract="held", reason="", excess=1.25), []
-
-    trial.compare = compare
     with pytest.raises(RefusalError) as refused:
         battery.vary(trial, PLANTED, [1])
     assert refused.value.excess == 1.25
