@@ -30,13 +30,12 @@ from kbench.judge.matching import (
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
-from kbench.judge.worker_link import SolutionSpec, WorkerLink
+from kbench.judge.worker_link import REQUEST_TIMEOUT_S, SolutionSpec, WorkerLink
 from kbench.process.channel import Message, encode_constants, list_of
 from kbench.process.channel import field as wire_field
 from kbench.process.shared_memory import Block, lay_out, view
 from kbench.process.worker_start import SETUP_TIMEOUT_S, WorkerConfig, WorkerProcess
 
-PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
 USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
@@ -256,7 +255,7 @@ class Candidate(WorkerLink):
     def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
         """Call the model once under the profiler; return its activities, as they came, and the numbers."""
         backend(self._config.device).synchronize()
-        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=PROFILE_TIMEOUT_S + self.limit_s)
+        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=REQUEST_TIMEOUT_S + self.limit_s)
         with self.understood():
             return answer.get("activities"), self._numbers(answer, [expected])[0]
 

@@ -25,7 +25,7 @@ from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.refusal import RefusalError, UnbuiltError
 from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
-from kbench.judge.worker_link import SolutionSpec
+from kbench.judge.worker_link import REQUEST_TIMEOUT_S, SolutionSpec
 from kbench.process.channel import (
     Channel,
     DeadlineError,
@@ -44,8 +44,6 @@ from kbench.storage.json_values import plain
 
 IDLE_S = 1.0
 """Chosen. Poll interval, in seconds, of an idle judge that checks whether others wait for the device's memory."""
-PROFILE_S = 60.0
-"""Chosen. Seconds for a profile that only the column `own_share` needs, from the worker's start to its answer."""
 
 
 class JudgeService(JudgeState):
@@ -176,7 +174,7 @@ class JudgeService(JudgeState):
         spec = SolutionSpec(**message["solution"])
         self._open_case()
         with self.shared():
-            deadline = Deadline(at_s=time.monotonic() + PROFILE_S)
+            deadline = Deadline(at_s=time.monotonic() + REQUEST_TIMEOUT_S)
             config = dataclasses.replace(self._config, deadlines=(deadline,))
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
             bound = BoundCandidate(candidate, self, lambda: None)

@@ -16,7 +16,7 @@ from kbench.catalog.containers import tensors
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.core.timed import FORWARD
-from kbench.core.values import FACTOR, FACTOR_PRODUCTS
+from kbench.core.values import FACTOR, FACTOR_PRODUCTS, NARROW
 from kbench.devices.backend import backend
 from kbench.judge.reference import flops as counting
 from kbench.judge.reference import integers
@@ -35,7 +35,6 @@ from kbench.judge.reference.drawing import (
     samples_kept,
 )
 from kbench.judge.reference.expected import (
-    CONSTANT_OUTPUT_TOLERANCE,
     Expected,
     aliased_outputs,
     is_random,
@@ -348,7 +347,7 @@ class Reference:
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
-        if not (self.inputs.repeat or repeated_outputs(self._draw, self.tolerance, CONSTANT_OUTPUT_TOLERANCE)):
+        if not (self.inputs.repeat or repeated_outputs(self._draw, self.tolerance, NARROW)):
             return
         finite = self.is_finite()
         self.inputs.vary(jitter=True)

@@ -19,27 +19,20 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference import integers
 from kbench.judge.reference.drawing import is_number
-from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.verify.fp64_errors import Truth
-from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation, few_places
+from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places
 from kbench.judge.why import explain
 from kbench.numerics import elements, tails
 from kbench.process.layouts import MOST_BYTES, layouts_of
 
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
-FEW = 64
-"""Number of elements below which an inaccurate reference may be right by chance."""
 LAYOUTS = {"alignment": "misaligned", "strides": "strided", "channels_last": "channels_last"}
 """Inputs of other layouts in words, by the property of a solution that is wrong on them."""
-
-
-def is_few(expected: Expected) -> bool:
-    """Return whether an output has so few elements that one draw of inputs may be right by chance."""
-    return any(t.numel() < FEW for t in expected.judged.values())
 
 
 def is_nearly_one_value(output: Tensor) -> bool:
@@ -168,7 +161,7 @@ class Battery:
 
     def small_weights(self, trial: Trial) -> None:
         """Check smaller parameters: functions that saturate with the usual ones may hide other arithmetic."""
-        trial.reference.randomise(secret_seed(), scale=SMALL_WEIGHTS)
+        trial.reference.randomise(secret_seed(), scale=1 / SCALE_UP)
         self._candidate.push_weights(trial.reference)
         self.vary(trial, UNDER_SMALL_WEIGHTS)
         self._candidate.vary_weights(trial.reference, secret_seed())
@@ -249,7 +242,7 @@ class Battery:
         if drawn is None:
             return False
         expected, truth = drawn
-        if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
+        if expected.has_few and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
             truth = replace(truth, least_reference_errors=_reference_errors(trial, variation))
         try:
             reply = trial.call([expected])
@@ -279,7 +272,7 @@ class Battery:
             truth = Truth.of(trial.reference, expected)
             if variation.may_overflow or self._valid(trial, expected, truth, variation.within):
                 return expected, truth
-            if not is_few(expected):
+            if not expected.has_few:
                 break
         if variation.is_last:
             message = f"skipped {variation.inputs}: the reference itself is not finite or not accurate on them"

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kbench.catalog.containers import tensors
 from kbench.core.model import Mismatch
-from kbench.core.values import Ratios
+from kbench.core.values import FACTOR, Ratios
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import Pieces, has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
@@ -17,8 +17,6 @@ from kbench.numerics import elements, tails
 
 SMALL_CHANGE = 2e-3
 """Share of an input (root mean square) below which its change is compared separately."""
-ROUNDINGS = 4
-"""Error of a change that is always allowed, in units of the value's precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +101,7 @@ def change_errors(
 ) -> tuple[float, float]:
     """Compare the change of an input with fp64, if an output is that input but for a small change.
 
-    Returns the errors of candidate and reference, in units of atol `rms of the change` + rtol |change| + ROUNDINGS eps
+    Returns the errors of candidate and reference, in units of atol `rms of the change` + rtol |change| + FACTOR eps
     |output|: the step of an optimiser is lost in the tolerance of its parameter.
     """
     worst = (0.0, 0.0)
@@ -118,7 +116,7 @@ def change_errors(
 
 def _change_error(output: Tensor, x: Tensor, oracle: Tensor, tolerance: elements.Tolerance, scale: float) -> float:
     worst = [torch.zeros((), dtype=torch.float64, device=oracle.device)]
-    rounding = ROUNDINGS * torch.finfo(output.dtype).eps
+    rounding = FACTOR * torch.finfo(output.dtype).eps
     for (_, c, o), (_, before, _) in zip(elements.chunks(output, oracle), elements.chunks(x, oracle), strict=True):
         allowed = tolerance.atol * scale + tolerance.rtol * (o - before).abs() + rounding * o.abs()
         worst.append(torch.where(c == o, 0.0, (c - o).abs() / allowed).nan_to_num(torch.inf).max())

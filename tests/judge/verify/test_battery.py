@@ -12,9 +12,10 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, Ruling
 from kbench.judge.comparison import Tally
+from kbench.judge.reference.expected import FEW
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.verify import battery as checks
-from kbench.judge.verify.battery import FEW, Battery, separating
+from kbench.judge.verify.battery import Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
 CENTRED = next(variation for variation in VARIATIONS if variation.name == "centred")
@@ -35,7 +36,7 @@ class Answers:
 
     def expect(self, seed: int) -> Any:
         self.tried.append(seed)
-        return SimpleNamespace(seed=seed, judged={(): torch.zeros(self.size)})
+        return SimpleNamespace(seed=seed, has_few=self.size < FEW)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_extreme_values_need_no_accurate_reference(battery):
 
 
 def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery, monkeypatch):
-    expected, truth = SimpleNamespace(judged={(): torch.zeros(FEW)}), SimpleNamespace(pieces=None)
+    expected, truth = SimpleNamespace(has_few=False), SimpleNamespace(pieces=None)
     monkeypatch.setattr(Battery, "_draw", lambda *_: (expected, truth))
     battery._candidate = SimpleNamespace(log="")
     ruling = Ruling(right=False, contract="held", reason="", excess=1.25)
