@@ -47,8 +47,8 @@ class Candidate(WorkerLink):
     def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         super().__init__(spec, config, worker)
         self._arena: Arena | None = None
-        self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
+        """Its names of parameters and buffers that match, by the reference's."""
         self.limit_s = config.options.limits.call_s or CALL_FLOOR_S  # for one call
         self.calls = 0
         """Calls of the process so far, without those of rounds."""
@@ -92,15 +92,14 @@ class Candidate(WorkerLink):
             answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
-        self.weights, self._names = synchronise(reference.state(), theirs)
-        self.unmatched = self.transposed or unmatched(reference.state(), theirs, self._names)
-        found = {our: their for (our, _), their in zip(reference.state(), self._names, strict=False) if their}
+        self.weights, names = synchronise(reference.state(), theirs)
+        self.unmatched = self.transposed or unmatched(reference.state(), theirs, names)
         left = self.differing_buffers if self.plan.copied is Copied.ALL_BUT_BUFFERS else ()
-        self._theirs = {our: their for our, their in found.items() if our not in left}
-        self._names = [self._theirs.get(our) for our, _ in reference.state()] if self._names else []
+        found = zip((our for our, _ in reference.state()), names, strict=False)
+        self._theirs = {our: their for our, their in found if their and our not in left}
         if self.plan.copied is Copied.NOTHING:
             self.prepares = self.prepares or self.weights == "name"
-            self.weights, self._names, self._theirs = "seed", [], {}
+            self.weights, self._theirs = "seed", {}
 
     def follow(self, plan: WeightPlan) -> None:
         """Follow a plan from the next `load` on; one that is the first on its device compares both constructors."""
@@ -123,7 +122,7 @@ class Candidate(WorkerLink):
         if self.matches and not self._is_compared:
             self.differing, self._is_compared = frozenset(self._unlike(reference)), True
             self.differing_buffers = self.differing - {name for name, _ in reference.model.named_parameters()}
-            self.transposed = transposed(reference.state(), arena.weight_views(), self._names)
+            self.transposed = transposed(reference.state(), arena.weight_views(), self._names(reference))
         self.push_weights(reference)
 
     def unbind(self) -> None:
@@ -151,7 +150,7 @@ class Candidate(WorkerLink):
         for (_, tensor), mine in zip(reference.state(), self._arena.weight_views(), strict=True):
             mine.copy_(tensor.detach())
         backend(self._config.device).synchronize()
-        self._ask({"op": "weights", "names": self._names, "in_place": in_place})
+        self._ask({"op": "weights", "names": self._names(reference), "in_place": in_place})
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
@@ -163,8 +162,9 @@ class Candidate(WorkerLink):
         if not self.matches:
             return []
         assert self._arena is not None, "bound before weights are read"
-        self._ask({"op": "read_weights", "names": self._names})
-        pairs = zip(reference.state(), self._arena.weight_views(), self._names, strict=True)
+        names = self._names(reference)
+        self._ask({"op": "read_weights", "names": names})
+        pairs = zip(reference.state(), self._arena.weight_views(), names, strict=True)
         differs = {name: (ours.detach() != held).any() for (name, ours), held, their in pairs if their}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
         return [name for name, is_other in zip(differs, answers, strict=True) if is_other]
@@ -238,6 +238,10 @@ class Candidate(WorkerLink):
     def matches(self) -> bool:
         """True if its parameters match the reference's, so that they can be set from outside."""
         return self.weights in {"name", "order"}
+
+    def _names(self, reference: Reference) -> list[str | None]:
+        """Return its names of the reference's parameters and buffers, in their order; None for one that it lacks."""
+        return [self._theirs.get(our) for our, _ in reference.state()]
 
     def _gradients(self, reference: Reference) -> Message | None:
         """Return the gradients that calls return, with its own names of parameters. Raises RefusalError."""

@@ -18,12 +18,11 @@ from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
 from kbench.judge.clock.readings import Reply
-from kbench.judge.comparison import CheckedCall, Tally, compare
+from kbench.judge.comparison import CheckedCall, Tally, Truth, compare
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError, failed_launch
-from kbench.judge.verify.fp64_errors import Truth
+from kbench.judge.refusal import RefusalError, WrongError
 
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
 """Number and size of earlier answers that are kept, to recognise one that is returned again."""
@@ -35,7 +34,7 @@ Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
 class Trial:
     """A reference and a candidate bound to one arena."""
 
-    _unchecked = ""
+    launch_error = ""
     """CUDA's words for an unchecked launch in the last call; empty without one."""
 
     def __init__(
@@ -135,7 +134,7 @@ class Trial:
             self.candidate.push_weights(self.reference)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
-        self._unchecked, self.peak_bytes = reply.unchecked, max(self.peak_bytes, reply.peak_bytes)
+        self.launch_error, self.peak_bytes = reply.unchecked, max(self.peak_bytes, reply.peak_bytes)
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
             self.keep_scalars(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):
@@ -193,7 +192,7 @@ class Trial:
             return
         status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in found.wrong) else Status.WRONG_VALUE
         figures = self.tally.correctness(self.reference.factor, found)
-        refusal = WrongError(status, self.describe(found), self.candidate.log, figures)
+        refusal = WrongError(status, found.describe(self.launch_error), self.candidate.log, figures)
         refusal.excess = found.ruling.excess
         require_final()
         if self._explain is not None and self.explains:
@@ -207,10 +206,6 @@ class Trial:
             return False
         self._narrow += 1
         return True
-
-    def describe(self, found: CheckedCall) -> str:
-        """Describe wrong outputs, and a launch that failed."""
-        return f"{failed_launch(self._unchecked)}{found.describe()}"
 
     def compare(self, outputs: Sequence[Tensor], expected: Expected, truth: Truth | None = None) -> CheckedCall:
         """Compare outputs, and keep right answers; nothing is counted."""

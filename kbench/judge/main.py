@@ -52,7 +52,7 @@ class JudgeService(JudgeState):
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
         self._start_ahead(self._config.compilers)
-        self.open_in_parallel()
+        self._open_in_parallel()
         while True:
             try:
                 message = self._receive()

@@ -198,7 +198,7 @@ class JudgeState:
             self._entered(self._lease, self._admission.shared(self._wait))
         self._report_resumed()
 
-    def open_in_parallel(self) -> None:
+    def _open_in_parallel(self) -> None:
         """Let the first worker open the device as well."""
         workers = self._ahead[:1] if backend(self.device).queues_calls else []
 

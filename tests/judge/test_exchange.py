@@ -9,11 +9,10 @@ from fakes import CORRECT
 
 from kbench.core.values import Ruling
 from kbench.judge import exchange
-from kbench.judge.comparison import Tally
+from kbench.judge.comparison import Tally, Truth
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import WrongError
-from kbench.judge.verify.fp64_errors import Truth
 from kbench.numerics.elements import Tolerance
 
 
@@ -59,9 +58,9 @@ def trial_that_finds(*excesses: float, is_timed: bool) -> tuple[Any, list[Any]]:
     trial, counted = object.__new__(Trial), list[Any]()
     trial.explains, trial.candidate, trial.reference = False, SimpleNamespace(log=""), SimpleNamespace(factor=4.0)
     trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT, add=counted.append)
-    trial.results, trial.describe = (lambda *_: []), (lambda *_: "wrong")
+    trial.results = lambda *_: []
     rulings = iter([Ruling(right=not excess, contract="held", reason="", excess=excess) for excess in excesses])
-    trial.compare = lambda *_: SimpleNamespace(ruling=next(rulings), wrong=[])
+    trial.compare = lambda *_: SimpleNamespace(ruling=next(rulings), wrong=[], describe=lambda _: "wrong")
     trial._explain, trial.is_timed, trial._timed, trial._narrow = None, is_timed, 0, 0
     return trial, counted
 
@@ -97,7 +96,7 @@ def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
     trial.reference = SimpleNamespace(tolerance=lambda _: Tolerance(rtol=1e-5, atol=1e-5), factor=4.0)
     found = trial.compare(outputs, expected, truth)
     assert not found.ruling.right
-    words = trial.describe(found)
+    words = found.describe("")
     assert words.startswith("output['near'][1]: got 0.00200200011, fp64 gives 0.00200000009; ")
     assert "times the tolerance from fp64" in words
     assert "elements wrong" not in words

@@ -7,10 +7,9 @@ import tiny_corpus
 import torch
 from torch import Tensor
 
-from kbench.judge.comparison import Tally
+from kbench.judge.comparison import Tally, Truth
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.reference import Reference
-from kbench.judge.verify.fp64_errors import Truth
 
 DRAWS = 2
 PROBLEMS = {

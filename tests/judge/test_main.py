@@ -464,7 +464,7 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
     service._config = replace(service._config, uuid="GPU-1")
     service._opens = start.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
     service._start_ahead([""])
-    service.open_in_parallel()
+    service._open_in_parallel()
     opened.set()
     with service.shared():
         pass

@@ -169,7 +169,7 @@ class Reference:
         solution may have caused them.
         """
         try:
-            held = self.consumable(arguments)
+            held = self._consumable(arguments)
             given, after = fresh(held), tensors(held)
             leaves = flatten(self.call(given))
             self.reshapes |= [*map(layout, tensors(given))] != [*map(layout, after)]
@@ -194,7 +194,7 @@ class Reference:
             message = f"the shape of a tensor differs from call to call: {before}, then {now}"
             raise PluginError(message, hint="pad it to one shape; `CASES` names others")
 
-    def consumable(self, arguments: list[Any]) -> list[Any]:
+    def _consumable(self, arguments: list[Any]) -> list[Any]:
         """Return arguments that the reference may change: the given ones, or a copy if it changes its inputs."""
         return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments
 
@@ -300,7 +300,7 @@ class Reference:
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
             self._double = Fp64Model(self.model)
-        return self._double.run(self.consumable(list(arguments)), sorted(self.mutates), like)
+        return self._double.run(self._consumable(list(arguments)), sorted(self.mutates), like)
 
     def _evaluate(self) -> None:
         self.model.eval()

@@ -16,6 +16,7 @@ from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABO
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
+from kbench.judge.comparison import Truth
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference import integers
 from kbench.judge.reference.drawing import is_number
@@ -23,7 +24,6 @@ from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places
 from kbench.judge.why import explain
 from kbench.numerics import elements, tails
@@ -101,7 +101,7 @@ class Battery:
         self._note_inputs(reference)
         if trial.proves_little:
             self.note("trivial_passes", "zeros, one value everywhere or the answer to other inputs would pass as well")
-        self.unchanged(trial)
+        self._unchanged(trial)
         has_fractions = any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0))
         if has_fractions and trial.tally.figures.oracle_ratio is None:
             self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
@@ -119,7 +119,7 @@ class Battery:
             of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
             self.note("kept_structure", f"in every draw, and therefore in all inputs: {of_each}")
 
-    def unchanged(self, trial: Trial) -> None:
+    def _unchanged(self, trial: Trial) -> None:
         """Check that the parameters equal the reference's."""
         changed = self._candidate.weights_changed(trial.reference)
         if changed is not None:
@@ -154,7 +154,7 @@ class Battery:
                     break
         if unexplained:
             raise unexplained[0]
-        self.unchanged(trial)
+        self._unchanged(trial)
         if trial.reference.keeps_weights:
             message = "other parameters make the reference's results infinite, so they were not randomised"
             self.note("weights_kept", message)
@@ -254,7 +254,7 @@ class Battery:
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
         if found.ruling.right or found.is_rounding:
             return True
-        reason = f"on {variation.inputs}: {trial.describe(found)}"
+        reason = f"on {variation.inputs}: {found.describe(trial.launch_error)}"
         wrong = RefusalError(Status.WRONG_VALUE, reason, self._candidate.log)
         if variation.is_usual and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)

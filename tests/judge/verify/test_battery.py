@@ -85,8 +85,8 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
     trial = SimpleNamespace(
         call=lambda _: SimpleNamespace(slots=(0,)),
         results=lambda _: [],
-        describe=lambda _: "wrong",
-        compare=lambda *_: SimpleNamespace(ruling=ruling, is_rounding=False),
+        launch_error="",
+        compare=lambda *_: SimpleNamespace(ruling=ruling, is_rounding=False, describe=lambda _: "wrong"),
     )
     with pytest.raises(RefusalError) as refused:
         battery.vary(trial, PLANTED, [1])
@@ -96,7 +96,7 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
 def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, tally=None):
     """Return a battery and a trial of a model that has these parameters; `exchange` is a call."""
     battery = Battery(SimpleNamespace(vary_weights=vary))
-    battery.unchanged = lambda _trial: None
+    battery._unchanged = lambda _trial: None
     model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
     trial = SimpleNamespace(
         reference=SimpleNamespace(model=model, keeps_weights=False),
