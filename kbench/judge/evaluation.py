@@ -55,12 +55,12 @@ class Evaluation:
         self._judge = judge
         self._candidate = candidate
         self._assignment = assignment
-        self._battery = Battery(candidate)
+        self._battery = Battery()
         is_task = assignment.options.level is Level.TASK
         shapes = () if is_task else (assignment.other_cases, assignment.derived_cases)
         stage = "verify" if assignment.verify else "load"
         self._bound = BoundCandidate(candidate, judge, lambda: judge.progress(stage=stage))
-        self._levels = Levels(self._bound, self._battery, candidate, judge, *shapes)
+        self._levels = Levels(self._bound, self._battery, judge, *shapes)
         self._level: Level | None = None
         self._kernel_share: float | None = None
         self._peak_bytes = 0

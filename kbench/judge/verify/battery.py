@@ -15,7 +15,6 @@ from kbench.core.traces import summary_of
 from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
-from kbench.judge.candidate import Candidate
 from kbench.judge.comparison import Truth
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference import integers
@@ -72,21 +71,20 @@ def _reference_errors(trial: Trial, variation: Variation) -> tuple[float, ...]:
 class Battery:
     """Runs the checks for one candidate."""
 
-    def __init__(self, candidate: Candidate):
-        self._candidate = candidate
+    def __init__(self) -> None:
         self.findings: list[Finding] = []
 
     def essentials(self, trial: Trial) -> None:
         """Check secret seeds, each with new parameters if the solution follows them; then repeatability (`settled`)."""
         seeds = [secret_seed() for _ in range(DRAWS)]
         for seed in seeds:
-            self._candidate.vary_weights(trial.reference, secret_seed())
+            trial.candidate.vary_weights(trial.reference, secret_seed())
             trial.exchange(seed, oracle=True)
         self.settled(trial, seeds[0])
 
     def right_once(self, trial: Trial) -> None:
         """Check one call, with new parameters if the solution follows them."""
-        self._candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=True)
 
     def settled(self, trial: Trial, seed: int) -> None:
@@ -121,10 +119,10 @@ class Battery:
 
     def _unchanged(self, trial: Trial) -> None:
         """Check that the parameters equal the reference's."""
-        changed = self._candidate.weights_changed(trial.reference)
+        changed = trial.candidate.weights_changed(trial.reference)
         if changed is not None:
             message = f"a call changed the parameter `{changed}`"
-            raise RefusalError(Status.PARAMETER_MUTATED, message, self._candidate.log)
+            raise RefusalError(Status.PARAMETER_MUTATED, message, trial.candidate.log)
 
     def weights(self, trial: Trial, *, apart: bool = True) -> None:
         """Check parameters that change after construction, and that only the judge changes them, from here on.
@@ -134,14 +132,14 @@ class Battery:
         first element shows no change. If one answer proves little (nearly all zeros in published 2/9), there are more
         calls. Up to DRAWS unexplained wrong answers do not end the check, because the next one may have a diagnosis.
         """
-        self._candidate.follows = True
+        trial.candidate.follows = True
         names = variable(trial.reference.model)
         parts = (separating(names) or [set(names)]) if apart else []
         proves_little = trial.proves_little or any(is_nearly_one_value(t) for outputs in trial.earlier for t in outputs)
         more = [set(names)] * (MANY_DRAWS if proves_little else 0)
         unexplained: list[WrongError] = []
         for number, part in enumerate([set(names), *parts, *more]):
-            self._candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
+            trial.candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
             try:
                 # If a copy of an input meets the contract, a stale value may lie within the tolerance.
                 oracle = part == set(names) or trial.tally.figures.contract == "vacuous"
@@ -162,14 +160,14 @@ class Battery:
     def small_weights(self, trial: Trial) -> None:
         """Check smaller parameters: functions that saturate with the usual ones may hide other arithmetic."""
         trial.reference.randomise(secret_seed(), scale=1 / SCALE_UP)
-        self._candidate.push_weights(trial.reference)
+        trial.candidate.push_weights(trial.reference)
         self.vary(trial, UNDER_SMALL_WEIGHTS)
-        self._candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference, secret_seed())
 
     def updated_in_place(self, trial: Trial) -> None:
         """Check parameters that are changed in place, as an optimiser does, without loading a checkpoint."""
         trial.reference.randomise(secret_seed())
-        self._candidate.push_weights(trial.reference, in_place=True)
+        trial.candidate.push_weights(trial.reference, in_place=True)
         trial.exchange(secret_seed(), oracle=True)
 
     def kept_results(self, trial: Trial) -> None:
@@ -255,7 +253,7 @@ class Battery:
         if found.ruling.right or found.is_rounding:
             return True
         reason = f"on {variation.inputs}: {found.describe(trial.launch_error)}"
-        wrong = RefusalError(Status.WRONG_VALUE, reason, self._candidate.log)
+        wrong = RefusalError(Status.WRONG_VALUE, reason, trial.candidate.log)
         if variation.is_usual and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
         wrong.excess = found.ruling.excess

@@ -11,7 +11,6 @@ from kbench.core.levels import PROPERTIES, WEIGHT_CODES
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
-from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import secret_seed
 from kbench.judge.matching import weight_property
 from kbench.judge.reference.reference import Reference
@@ -34,14 +33,12 @@ class Levels:
         self,
         bound: BoundCandidate,
         battery: Battery,
-        candidate: Candidate,
         judge: JudgeState,
         others: Sequence[dict[str, Any]] = (),
         derived: Sequence[dict[str, Any]] = (),
     ):
         self._bound = bound
         self._battery = battery
-        self._candidate = candidate
         self._judge = judge
         self._own = judge.reference
         self._overrides = {On.CASES: others, On.DERIVED: derived[:THOROUGH], On.LARGER: derived[THOROUGH:]}
@@ -70,7 +67,7 @@ class Levels:
 
     def note_unmatched(self) -> None:
         """Record that parameters match by seed only, so that they cannot be changed."""
-        candidate = self._candidate
+        candidate = self._bound.candidate
         if candidate.weights == "seed":
             prepares = candidate.prepares and not candidate.transposed and not self.changes_parameters
             lack = "frozen_weights" if prepares else "unmatched_weights"
@@ -94,7 +91,7 @@ class Levels:
         else:
             held = self._held[On.CASES], self._held[On.DERIVED]
             reference = carrier(check.on, self._own, *held, is_long=self.is_long)
-            if reference is not None and check.applies(self._candidate, reference):
+            if reference is not None and check.applies(self._bound.candidate, reference):
                 yield reference
 
     def _result(self, check: LevelCheck, reference: Reference) -> RefusalError | None:
@@ -139,9 +136,9 @@ class Levels:
         """Return the property that a failed check shows; weights that are not followed change no more."""
         if check.lack not in WEIGHT_CODES:
             return check.lack
-        self._candidate.follows = False
+        self._bound.candidate.follows = False
         why = refusal.diagnosis.code if refusal.diagnosis is not None else None
-        return weight_property(refusal.status, self._candidate.weights, why)
+        return weight_property(refusal.status, self._bound.candidate.weights, why)
 
     def _note_skipped(self, overrides: dict[str, Any]) -> None:
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
@@ -186,7 +183,7 @@ class Levels:
 
         An instance that remembers addresses of inputs, as a recorded CUDA graph does, may be wrong at these later.
         """
-        calls = max(2 * (self._bound.tally.figures.calls or 0), self._candidate.calls)
+        calls = max(2 * (self._bound.tally.figures.calls or 0), self._bound.candidate.calls)
         since_s = time.monotonic() - self._began
         self._bound.reconstruct_next()
         return self._plain_calls(reference, calls, since_s) is not None

@@ -80,11 +80,11 @@ def test_extreme_values_need_no_accurate_reference(battery):
 def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery, monkeypatch):
     expected, truth = SimpleNamespace(has_few=False), SimpleNamespace(pieces=None)
     monkeypatch.setattr(Battery, "_draw", lambda *_: (expected, truth))
-    battery._candidate = SimpleNamespace(log="")
     ruling = Ruling(right=False, contract="held", reason="", excess=1.25)
     trial = SimpleNamespace(
         call=lambda _: SimpleNamespace(slots=(0,)),
         results=lambda _: [],
+        candidate=SimpleNamespace(log=""),
         launch_error="",
         compare=lambda *_: SimpleNamespace(ruling=ruling, is_rounding=False, describe=lambda _: "wrong"),
     )
@@ -95,10 +95,11 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
 
 def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, tally=None):
     """Return a battery and a trial of a model that has these parameters; `exchange` is a call."""
-    battery = Battery(SimpleNamespace(vary_weights=vary))
+    battery = Battery()
     battery._unchanged = lambda _trial: None
     model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
     trial = SimpleNamespace(
+        candidate=SimpleNamespace(vary_weights=vary),
         reference=SimpleNamespace(model=model, keeps_weights=False),
         proves_little=proves_little,
         earlier=[*earlier],
