@@ -13,8 +13,7 @@ ROWS = dict(re.findall(r"^- `([\w.]+)` = ([^(\n]+?)(?: \(.*\))?$", PAGE, re.M))
 MODULES = sorted({name.rpartition(".")[0] for name in ROWS})
 NOT_OF_THE_RULE = {
     *("numerics.elements.CHUNK_ELEMENTS", "numerics.elements.CPU_CHUNK_ELEMENTS"),
-    "numerics.elements.SHOWN_MISMATCHES",
-    *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS"),  # memory, messages
+    "numerics.elements.SHOWN_MISMATCHES",  # memory, messages
 }
 SHORT = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 

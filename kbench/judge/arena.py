@@ -53,25 +53,18 @@ class Arena:
         self._device = device
         self._lent: Block | None = None
         self._prints: list[int] = []
-        self._inputs: list[list[TensorSpec]] = []
-        self._outputs: list[list[TensorSpec]] = []
-        self._input_ends: list[int] = []
-        self._output_span: list[tuple[int, int]] = []
         queue_bytes = lay_out([*leaves, *expected.tensors, *expected.tensors])[1]
         self.queue = self.count
         if queued and not lends:
             self.queue = max(self.count, min(MAX_QUEUE, QUEUE_BUDGET_BYTES // max(1, queue_bytes)))
-        end = 0
-        for _ in range(self.queue):
-            specs, end = lay_out(leaves, offset=end + misalign)
-            self._inputs.append(specs)
-            self._input_ends.append(end)
-        for _ in range(self.count):
-            begin = 0 if lends else end
-            specs, outputs_end = lay_out(expected.tensors, offset=begin)
-            self._outputs.append(specs)
-            self._output_span.append((begin, outputs_end))
-            end = end if lends else outputs_end
+        self._inputs, spans = _slots(leaves, self.queue, 0, misalign)
+        self._input_ends = [end for _, end in spans]
+        end = self._input_ends[-1]
+        if lends:
+            self._outputs, self._output_span = _slots(expected.tensors, 1, 0)
+        else:
+            self._outputs, self._output_span = _slots(expected.tensors, self.count, end)
+            end = self._output_span[-1][1]
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
         self._staging: Tensor | None = None
@@ -198,6 +191,19 @@ class Arena:
         """Free all of it."""
         self.take_back()
         self._block.close()
+
+
+def _slots(
+    tensors: Sequence[Any], count: int, begin: int, misalign: int = 0
+) -> tuple[list[list[TensorSpec]], list[tuple[int, int]]]:
+    """Lay out tensors `count` times in a row from `begin` on; return the layouts, and begin and end of each."""
+    layouts, spans = list[list[TensorSpec]](), list[tuple[int, int]]()
+    for _ in range(count):
+        specs, end = lay_out(tensors, offset=begin + misalign)
+        layouts.append(specs)
+        spans.append((begin, end))
+        begin = end
+    return layouts, spans
 
 
 def encoded(arguments: Any) -> tuple[Any, list[Any]]:

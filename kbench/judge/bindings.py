@@ -6,6 +6,7 @@ from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
+from kbench.judge.comparison import Tally
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.matching import WeightPlan, further_plans
 from kbench.judge.reference.reference import Reference
@@ -23,7 +24,7 @@ class BoundCandidate:
     """A candidate on one shape at a time; `begins` is called before each shape, since a compiler may take long."""
 
     def __init__(self, candidate: Candidate, judge: JudgeState, begins: Callable[[], None]):
-        self._candidate = candidate
+        self.candidate = candidate
         self._judge = judge
         self._begins = begins
         self._loaded: Reference | None = None
@@ -31,6 +32,8 @@ class BoundCandidate:
         self._broken = False
         self._has_constructed = False  # in this worker
         self.arena: Arena | None = None
+        self.tally = Tally()
+        """Errors of the right calls at the problem's own shape."""
         self.second_model: RefusalError | None = None
         """Failure of a second model in one process, not in a fresh one; then each model gets a process."""
 
@@ -43,7 +46,7 @@ class BoundCandidate:
             self.close()
             self._revive()
         self._trial = self._loaded = None
-        reference.constructs_on = "cpu" if self._candidate.plan.on_cpu else reference.device
+        reference.constructs_on = "cpu" if self.candidate.plan.on_cpu else reference.device
         reference.restore(anew=True)
         self._load(reference)
         self._loaded = reference
@@ -65,22 +68,22 @@ class BoundCandidate:
         return renewed
 
     def _construct(self, reference: Reference) -> None:
-        with self._judge.constructing(self._candidate.spec):
-            self._candidate.load(reference)
+        with self._judge.constructing(self.candidate.spec):
+            self.candidate.load(reference)
 
     def _revive(self) -> None:
-        self._candidate.revive(self._judge.fresh_worker(self._candidate.spec.compiler))
+        self.candidate.revive(self._judge.fresh_worker(self.candidate.spec.compiler))
         self._broken = self._has_constructed = False
-        self._candidate.prepare()
+        self.candidate.prepare()
 
     def bound_to(self, reference: Reference, *, timed: bool = False) -> Trial:
         """Return the candidate bound to a shape, with new parameters if it follows changed ones."""
-        self._judge.give_way(self._candidate)
+        self._judge.give_way(self.candidate)
         self.load(reference)
         if self._trial is None:
             queued = backend(self._judge.device).queues_calls and timed
             trial = self.rebound(reference, lends=queued or not timed, queued=queued)
-            self._candidate.vary_weights(reference, secret_seed())
+            self.candidate.vary_weights(reference, secret_seed())
             self._trial = trial
         return self._trial
 
@@ -95,8 +98,9 @@ class BoundCandidate:
             backend(reference.device).release_cached()
         state = [t for _, t in reference.state()]
         self.arena = Arena(expected, state, reference.device, lends=lends, queued=queued)
-        self._candidate.bind(reference, self.arena)
-        return Trial(reference, self._candidate, self.arena, explain)
+        self.candidate.bind(reference, self.arena)
+        tally = self.tally if reference is self._judge.reference else Tally()
+        return Trial(reference, self.candidate, self.arena, explain, tally)
 
     def constructed(
         self,
@@ -129,7 +133,7 @@ class BoundCandidate:
 
     def _further(self, first: WeightPlan) -> list[WeightPlan]:
         """Return the plans that are left if the first one, which is bound, is wrong."""
-        candidate = self._candidate
+        candidate = self.candidate
         return further_plans(
             first,
             matched=candidate.weights != "seed",
@@ -143,7 +147,7 @@ class BoundCandidate:
     ) -> tuple[Trial, WrongError | None]:
         """Construct anew, bind and call once; return an error for wrong values, with a diagnosis if it `explains`."""
         self._loaded = None
-        self._candidate.follow(plan)
+        self.candidate.follow(plan)
         trial = self.bound_to(reference, timed=timed)
         trial.explains = explains()
         try:
@@ -153,9 +157,9 @@ class BoundCandidate:
         trial.explains = True
         return trial, None
 
-    def seeded(self, reference: Reference, check: Callable[[], None]) -> None:
+    def seeded(self, reference: Reference, check: Callable[[], object]) -> None:
         """Construct anew under another seed for the bound shape, and check it; if that fails, in a fresh process."""
-        self._judge.give_way(self._candidate)
+        self._judge.give_way(self.candidate)
         self._construct_again(reference)
         try:
             check()
@@ -175,10 +179,10 @@ class BoundCandidate:
         self._trial.take_back()
         reference.restore(anew=True)
         if self._load(reference):
-            self._candidate.bind(reference, self.arena)
+            self.candidate.bind(reference, self.arena)
             self._trial.clear_sent_scalars()
         else:
-            self._candidate.push_weights(reference)
+            self.candidate.push_weights(reference)
 
     def rebind_next(self) -> None:
         """Bind anew at the next use, because the worker has another arena."""
@@ -187,7 +191,7 @@ class BoundCandidate:
     def reconstruct_next(self, refusal: RefusalError | None = None) -> None:
         """Construct anew at the next use; in a fresh worker, unless a harmless refusal is the reason."""
         self._loaded = self._trial = None
-        self._broken = refusal is None or refusal.status not in HARMLESS or self._candidate.has_ended
+        self._broken = refusal is None or refusal.status not in HARMLESS or self.candidate.has_ended
 
     def close(self) -> None:
         """Free the memory, also if the worker has ended."""
@@ -199,7 +203,7 @@ class BoundCandidate:
     def _unbind(self) -> None:
         """Free the last shape's memory on both sides: two shapes at a time may not fit."""
         if self.arena is not None:
-            self._candidate.unbind()
+            self.candidate.unbind()
             self.arena.close()
             backend(self._judge.device).release_cached()
         self.arena = None

@@ -30,13 +30,12 @@ from kbench.judge.matching import (
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
-from kbench.judge.worker_link import SolutionSpec, WorkerLink
+from kbench.judge.worker_link import REQUEST_TIMEOUT_S, SolutionSpec, WorkerLink
 from kbench.process.channel import Message, encode_constants, list_of
 from kbench.process.channel import field as wire_field
 from kbench.process.shared_memory import Block, lay_out, view
 from kbench.process.worker_start import SETUP_TIMEOUT_S, WorkerConfig, WorkerProcess
 
-PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
 USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
@@ -48,8 +47,8 @@ class Candidate(WorkerLink):
     def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         super().__init__(spec, config, worker)
         self._arena: Arena | None = None
-        self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
+        """Its names of parameters and buffers that match, by the reference's."""
         self.limit_s = config.options.call_timeout_s or CALL_FLOOR_S  # for one call
         self.calls = 0
         """Calls of the process so far, without those of rounds."""
@@ -93,15 +92,14 @@ class Candidate(WorkerLink):
             answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
-        self.weights, self._names = synchronise(reference.state(), theirs)
-        self.unmatched = self.transposed or unmatched(reference.state(), theirs, self._names)
-        found = {our: their for (our, _), their in zip(reference.state(), self._names, strict=False) if their}
+        self.weights, names = synchronise(reference.state(), theirs)
+        self.unmatched = self.transposed or unmatched(reference.state(), theirs, names)
         left = self.differing_buffers if self.plan.copied is Copied.ALL_BUT_BUFFERS else ()
-        self._theirs = {our: their for our, their in found.items() if our not in left}
-        self._names = [self._theirs.get(our) for our, _ in reference.state()] if self._names else []
+        found = zip((our for our, _ in reference.state()), names, strict=False)
+        self._theirs = {our: their for our, their in found if their and our not in left}
         if self.plan.copied is Copied.NOTHING:
             self.prepares = self.prepares or self.weights == "name"
-            self.weights, self._names, self._theirs = "seed", [], {}
+            self.weights, self._theirs = "seed", {}
 
     def follow(self, plan: WeightPlan) -> None:
         """Follow a plan from the next `load` on; one that is the first on its device compares both constructors."""
@@ -124,7 +122,7 @@ class Candidate(WorkerLink):
         if self.matches and not self._is_compared:
             self.differing, self._is_compared = frozenset(self._unlike(reference)), True
             self.differing_buffers = self.differing - {name for name, _ in reference.model.named_parameters()}
-            self.transposed = transposed(reference.state(), arena.weight_views(), self._names)
+            self.transposed = transposed(reference.state(), arena.weight_views(), self._names(reference))
         self.push_weights(reference)
 
     def unbind(self) -> None:
@@ -152,7 +150,7 @@ class Candidate(WorkerLink):
         for (_, tensor), mine in zip(reference.state(), self._arena.weight_views(), strict=True):
             mine.copy_(tensor.detach())
         backend(self._config.device).synchronize()
-        self._ask({"op": "weights", "names": self._names, "in_place": in_place})
+        self._ask({"op": "weights", "names": self._names(reference), "in_place": in_place})
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
@@ -164,8 +162,9 @@ class Candidate(WorkerLink):
         if not self.matches:
             return []
         assert self._arena is not None, "bound before weights are read"
-        self._ask({"op": "read_weights", "names": self._names})
-        pairs = zip(reference.state(), self._arena.weight_views(), self._names, strict=True)
+        names = self._names(reference)
+        self._ask({"op": "read_weights", "names": names})
+        pairs = zip(reference.state(), self._arena.weight_views(), names, strict=True)
         differs = {name: (ours.detach() != held).any() for (name, ours), held, their in pairs if their}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
         return [name for name, is_other in zip(differs, answers, strict=True) if is_other]
@@ -180,9 +179,10 @@ class Candidate(WorkerLink):
         self._resume()
         answer = self._answer(self._worker.hear, timeout_s, Status.CALL_TIMEOUT)
         (self.kill if kill else self.pause)()
-        ended_ns = max(self.message_ns, self.worked_until_ns)
+        # The tree's computing after its answer counts, too: it may finish a result.
+        wall_ns = max(self.message_ns, self.worked_until_ns) - self._worker.woken_ns
         with self.understood():
-            return Reply.read(answer, self._worker.woken_ns, ended_ns, slots, self._numbers(answer, expected))
+            return Reply.read(answer, wall_ns, slots, self._numbers(answer, expected))
 
     def _limit_s(self, calls: int) -> float:
         timeout_s = self.limit_s * max(1, calls)
@@ -239,6 +239,10 @@ class Candidate(WorkerLink):
         """True if its parameters match the reference's, so that they can be set from outside."""
         return self.weights in {"name", "order"}
 
+    def _names(self, reference: Reference) -> list[str | None]:
+        """Return its names of the reference's parameters and buffers, in their order; None for one that it lacks."""
+        return [self._theirs.get(our) for our, _ in reference.state()]
+
     def _gradients(self, reference: Reference) -> Message | None:
         """Return the gradients that calls return, with its own names of parameters. Raises RefusalError."""
         asked = reference.gradients
@@ -255,7 +259,7 @@ class Candidate(WorkerLink):
     def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
         """Call the model once under the profiler; return its activities, as they came, and the numbers."""
         backend(self._config.device).synchronize()
-        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=PROFILE_TIMEOUT_S + self.limit_s)
+        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=REQUEST_TIMEOUT_S + self.limit_s)
         with self.understood():
             return answer.get("activities"), self._numbers(answer, [expected])[0]
 

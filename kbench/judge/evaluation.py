@@ -1,6 +1,5 @@
 """One solution in one worker: the stages of its evaluation, and their findings."""
 
-import copy
 import functools
 import secrets
 from contextlib import ExitStack, nullcontext
@@ -18,12 +17,11 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.clock.gate_clock import DeviceClock, NotQueuedError
 from kbench.judge.clock.host_clock import HostClock, UnfetchableError
 from kbench.judge.clock.pairing import ArmClock, Pairing
-from kbench.judge.clock.profile import take_profile
+from kbench.judge.clock.profile import kernels_in_words, own_share, profile_judged, require_custom
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
-from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
@@ -57,12 +55,12 @@ class Evaluation:
         self._judge = judge
         self._candidate = candidate
         self._assignment = assignment
-        self._battery = Battery(candidate)
+        self._battery = Battery()
         is_task = assignment.options.level is Level.TASK
         shapes = () if is_task else (assignment.other_cases, assignment.derived_cases)
         stage = "verify" if assignment.verify else "load"
         self._bound = BoundCandidate(candidate, judge, lambda: judge.progress(stage=stage))
-        self._levels = Levels(self._bound, self._battery, candidate, judge, *shapes)
+        self._levels = Levels(self._bound, self._battery, judge, *shapes)
         self._level: Level | None = None
         self._kernel_share: float | None = None
         self._peak_bytes = 0
@@ -76,7 +74,6 @@ class Evaluation:
                 self._judge.progress(stage="load")
                 self._candidate.prepare()
                 trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
-                self._levels.tally = trial.tally
                 if self._assignment.verify:
                     self._judge.progress(stage="verify")
                     self._verify(trial)
@@ -89,7 +86,7 @@ class Evaluation:
         except RefusalError as refusal:
             return self._failed(refusal)
         return Passed(
-            correctness=self._levels.tally.correctness(self._judge.reference.factor),
+            correctness=self._bound.tally.correctness(self._judge.reference.factor),
             timings=() if timing is None else (timing,),
             findings=self._findings(),
             level=self._level,
@@ -125,7 +122,6 @@ class Evaluation:
         except RefusalError:
             self._level = None
             raise
-        trial.tally = self._levels.tally
         if not trial.proves_little:
             self._battery.withdraw("trivial_passes")  # true at another shape, or with other weights only
         lacks = self._levels.lacks
@@ -151,7 +147,6 @@ class Evaluation:
             self._candidate.prepares = self._levels.changes_parameters = True
             try:
                 trial = self._bound.constructed(trial.reference, first=WeightPlan(copied=Copied.NOTHING))
-                self._levels.tally = trial.tally
                 self._as_constructed(trial)
             except WrongError:
                 raise refusal from None
@@ -160,17 +155,12 @@ class Evaluation:
     def _as_constructed(self, trial: Trial) -> None:
         seeds = [secret_seed() for _ in range(DRAWS - 1)]
         for seed in seeds:
-            self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, seed, trial.tally))
+            self._bound.seeded(trial.reference, functools.partial(trial.exchange, seed, oracle=True))
         # These inputs came with other weights before, so a remembered answer is wrong.
         self._battery.settled(trial, seeds[0])
         is_long = self._levels.is_long
         self._levels.try_all(resembling([secrets.choice(RESEMBLING)] if is_long else RESEMBLING, On.OWN))
         self._peak_bytes = trial.peak_bytes
-
-    def _check_model(self, trial: Trial, seed: int, before: Tally) -> None:
-        """Check the model that was constructed last; `before` has the figures of earlier ones."""
-        trial.tally = self._levels.tally = copy.deepcopy(before)
-        trial.exchange(seed, oracle=True)
 
     def _time(self) -> Timing:
         """Time both arms; in fresh workers by loops, or with copies, where nothing else works."""
@@ -209,7 +199,7 @@ class Evaluation:
         else:
             self._candidate.follows = self._assignment.follows
         trial = self._bound.bound_to(self._judge.reference, timed=True)
-        trial.tally, trial.is_timed = self._levels.tally, True
+        trial.is_timed = True
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # fp64 was computed during verification
         self._peak_bytes = max(self._peak_bytes, trial.peak_bytes)
@@ -240,16 +230,16 @@ class Evaluation:
 
     def _profile(self, trial: Trial) -> None:
         if self._profiles:
-            profile = take_profile(trial, self._judge.device)
-            self._kernel_share = profile.own_share
+            seen, device = profile_judged(trial), self._judge.device
+            self._kernel_share = own_share(seen)
             self._battery.withdraw("kernels")  # a first try does not count
-            self._battery.note("kernels", profile.kernels)
-            profile.require_custom()
+            self._battery.note("kernels", kernels_in_words(seen, device))
+            require_custom(seen, device, self._candidate.log)
 
     def _failed(self, refusal: RefusalError) -> Failed:
         correctness = refusal.correctness if isinstance(refusal, WrongError) else None
-        if correctness is None and self._levels.tally.figures.calls:
-            correctness = self._levels.tally.correctness(self._judge.reference.factor)
+        if correctness is None and self._bound.tally.figures.calls:
+            correctness = self._bound.tally.correctness(self._judge.reference.factor)
         below = refusal.status is Status.BELOW_LEVEL
         return Failed(
             status=refusal.status,
@@ -270,4 +260,4 @@ class Evaluation:
             for code, why in sorted(lacks.items())
             if code in self._lacks
         )
-        return (*self._battery.findings, *self._levels.tally.notes(), *of_level)
+        return (*self._battery.findings, *self._bound.tally.notes(), *of_level)

@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import functools
-import math
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -14,23 +13,17 @@ from torch import Tensor
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.forecast import steps_take_most
 from kbench.core.model import Status
-from kbench.core.values import MAX_BOUNDARY_SHARE, Ratios, Ruling, may_be_chance, rule, rule_all
+from kbench.core.values import Ruling, may_be_chance
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
 from kbench.judge.clock.readings import Reply
-from kbench.judge.reference.boundaries import Boundaries
+from kbench.judge.comparison import CheckedCall, Tally, Truth, compare
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
-from kbench.judge.reference.oracle import has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError, describe_wrong, failed_launch
-from kbench.judge.tally import Tally
-from kbench.judge.verify.fp64_errors import Truth, against_oracle
-from kbench.numerics import elements
+from kbench.judge.refusal import RefusalError, WrongError
 
-SMALL = 0.5
-"""Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
 """Number and size of earlier answers that are kept, to recognise one that is returned again."""
 
@@ -41,14 +34,21 @@ Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
 class Trial:
     """A reference and a candidate bound to one arena."""
 
-    _unchecked = ""
+    launch_error = ""
     """CUDA's words for an unchecked launch in the last call; empty without one."""
 
-    def __init__(self, reference: Reference, candidate: Candidate, arena: Arena, explain: Explain | None = None):
+    def __init__(
+        self,
+        reference: Reference,
+        candidate: Candidate,
+        arena: Arena,
+        explain: Explain | None = None,
+        tally: Tally | None = None,
+    ):
         self.reference = reference
         self.candidate = candidate
         self.arena = arena
-        self.tally = Tally()
+        self.tally = Tally() if tally is None else tally
         self._lent = False
         self._numbers: dict[int, tuple[Any, ...]] = {}
         self._sent_scalars: dict[int, Any] = {}
@@ -64,7 +64,7 @@ class Trial:
     def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
         """Make inputs, compute the expected outputs, call once, check everything. Raises RefusalError."""
         expected = self.reference.expect(self.arguments(seed))
-        truth = self.truth(expected) if oracle else None
+        truth = Truth.of(self.reference, expected) if oracle else None
         reply = self.call([expected])
         self.tally.seeds.add(seed)
         self.judge_values(reply.slots[0], expected, truth)
@@ -134,7 +134,7 @@ class Trial:
             self.candidate.push_weights(self.reference)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, kill=kill, **how)
-        self._unchecked, self.peak_bytes = reply.unchecked, max(self.peak_bytes, reply.peak_bytes)
+        self.launch_error, self.peak_bytes = reply.unchecked, max(self.peak_bytes, reply.peak_bytes)
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
             self.keep_scalars(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):
@@ -180,150 +180,39 @@ class Trial:
         truth: Truth | None = None,
         outputs: Sequence[Tensor] | None = None,
         require_final: Callable[[], None] = lambda: None,
-    ) -> Ruling:
+    ) -> None:
         """Apply both rules to the outputs of a slot. Raises WrongError, after `require_final`."""
         outputs = self.results(slot, outputs)
-        ruling, differences = self.compare(outputs, expected, truth)
-        wrong = [d for d in differences if d.ratio > 1]
+        found = self.compare(outputs, expected, truth)
         self._timed += self.is_timed
-        if not ruling.right and not self._may_be_chance(ruling):
-            status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in wrong) else Status.WRONG_VALUE
-            mismatches = tuple(m for d in wrong for m in d.mismatches)
-            figures = self.tally.correctness(self.reference.factor, sum(d.wrong for d in wrong), mismatches)
-            refusal = WrongError(status, self.describe(differences, ruling, expected), self.candidate.log, figures)
-            refusal.excess = ruling.excess
-            require_final()
-            if self._explain is not None and self.explains:
-                refusal.diagnosis = self._explain(self, outputs, expected)
-                if refusal.diagnosis is not None and refusal.diagnosis.code == UNWRITTEN:
-                    refusal.status = Status.UNWRITTEN_OUTPUT
-            raise refusal
-        return ruling
+        if found.ruling.right or self._may_be_chance(found.ruling):
+            self.tally.add(found)
+            if not found.ruling.right:
+                self.tally.figures = replace(self.tally.figures, contract="unattainable")
+            return
+        status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in found.wrong) else Status.WRONG_VALUE
+        figures = self.tally.correctness(self.reference.factor, found)
+        refusal = WrongError(status, found.describe(self.launch_error), self.candidate.log, figures)
+        refusal.excess = found.ruling.excess
+        require_final()
+        if self._explain is not None and self.explains:
+            refusal.diagnosis = self._explain(self, outputs, expected)
+            if refusal.diagnosis is not None and refusal.diagnosis.code == UNWRITTEN:
+                refusal.status = Status.UNWRITTEN_OUTPUT
+        raise refusal
 
     def _may_be_chance(self, ruling: Ruling) -> bool:
         if not self.is_timed or not may_be_chance(ruling.excess, self._narrow + 1, self._timed):
             return False
         self._narrow += 1
-        self.tally.figures = replace(self.tally.figures, contract="unattainable")
         return True
 
-    def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:
-        """Describe wrong outputs, and the allowed error."""
-        pairs = list(zip(differences, map(self.reference.tolerance, expected.judged.values()), strict=True))
-        wrong = [(d, tolerance) for d, tolerance in pairs if d.ratio > 1] or [pairs[ruling.output]]
-        described = describe_wrong([d for d, _ in wrong], ruling, wrong[0][1])
-        return f"{failed_launch(self._unchecked)}{described}"
-
-    def compare(
-        self, outputs: list[Tensor], expected: Expected, truth: Truth | None
-    ) -> tuple[Ruling, list[elements.Difference]]:
-        """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
-        names, wanted = list(expected.judged), list(expected.judged.values())
-        differences = [
-            elements.compare(got, want, self.reference.tolerance(want), name)
-            for got, want, name in zip(outputs, wanted, names, strict=True)
-        ]
-        ratios = [Ratios(contract=d.ratio) for d in differences]
-        missed = [number for number, d in enumerate(differences) if d.ratio > 1]
-        if missed and (truth is None or not truth.is_whole):
-            truth = self.truth(expected, outputs)
-        elif truth is None and self._doubtful(outputs, wanted):
-            truth = self.truth(expected)
-        if truth is not None:
-            outputs, self.tally.scales = list(outputs), truth.scales
-            boundaries = functools.cache(lambda: self.reference.boundaries(expected))
-            for n in missed if truth.is_whole else [n for n in missed if self.reference.tolerance(wanted[n]).exact]:
-                outputs[n] = self._by_boundaries(boundaries, n, outputs[n], wanted[n], differences[n])
-                differences[n] = elements.compare(outputs[n], wanted[n], self.reference.tolerance(wanted[n]), names[n])
-            ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
-            self._try_trivial(ratios, expected, truth)
-        ruling = rule_all(ratios, self.reference.factor)
-        if truth is not None and not ruling.right and all(d.ratio <= 1 for d in differences):
-            number = ruling.output
-            place = truth.furthest(outputs[number], number, self.reference.tolerance(wanted[number]), names[number])
-            differences[number] = replace(differences[number], mismatches=place)
-        self.tally.add(differences, ratios, ruling, self.reference.factor)
-        if ruling.right and sum(t.numel() for t in expected.tensors) <= KEPT_ELEMENTS:
+    def compare(self, outputs: Sequence[Tensor], expected: Expected, truth: Truth | None = None) -> CheckedCall:
+        """Compare outputs, and keep right answers; nothing is counted."""
+        found = compare(self.reference, outputs, expected, truth, self.tally)
+        if found.ruling.right and sum(t.numel() for t in expected.tensors) <= KEPT_ELEMENTS:
             self.earlier.append(expected.tensors)
-        return ruling, differences
-
-    def _by_boundaries(
-        self, boundaries: Callable[[], Boundaries], number: int, got: Tensor, want: Tensor, found: elements.Difference
-    ) -> Tensor:
-        """Return an output with the reference's values at elements that are right because a boundary is near."""
-        tolerance = self.reference.tolerance(want)
-        few = found.wrong <= max(1, MAX_BOUNDARY_SHARE * found.elements)
-        if not tolerance.exact and not (self.reference.decides and few):
-            return got
-        output, picks, at_boundary = boundaries().near(number, got, want, tolerance)
-        self.tally.picks = max(self.tally.picks, picks)
-        self.tally.boundary = max(self.tally.boundary, (at_boundary, found.elements))
-        return output
-
-    def truth(self, expected: Expected, outputs: Sequence[Tensor] | None = None) -> Truth:
-        """Compute fp64 outputs and scales; if large `outputs` are given, for the entries that they miss most."""
-        inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
-        wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
-        found = [elements.vacuous_and_rms(want, inputs, tolerance) for want, tolerance in wanted]
-        is_cut = outputs is not None and not self.reference.is_small(expected)
-        tolerances, scales = [t for _, t in wanted], [scale for _, scale in found]
-        worst = worst_of_entries(outputs or (), expected, tolerances, scales) if is_cut else None
-        pieces = self.reference.oracle(expected, worst)
-        return Truth(
-            pieces=pieces,
-            vacuous=tuple(v for v, _ in found),
-            scales=tuple(scales),
-            has_all_misses=pieces is not None and (worst is None or has_all_misses(pieces, worst)),
-        )
-
-    def reference_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
-        """Return the reference's largest error of each output over `draws` draws."""
-        worst: tuple[float, ...] = ()
-        for _ in range(draws):
-            expected = self.reference.try_expect(self.arguments(secret_seed(), transform, applies))
-            if not isinstance(expected, Exception):
-                own = [*expected.judged.values()]
-                none = [elements.Difference()] * len(own)
-                ratios = self.truth(expected).ratios(none, own, expected, self.reference.tolerance)
-                now = [ratio.reference or 0.0 for ratio in ratios]
-                worst = tuple(map(max, now, worst or now))
-        return worst
-
-    def _doubtful(self, outputs: list[Tensor], wanted: list[Tensor]) -> bool:
-        """Return whether small outputs differ by more than the oracle rule allows, though they pass the contract.
-
-        Zeros may meet the contract, too. The distance of two values is at most the sum of their allowed errors, so the
-        truth is not computed for every call.
-        """
-        for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.reference_errors, strict=False):
-            tolerance = self.reference.tolerance(want)
-            if tolerance.exact or scale > SMALL:
-                continue
-            allowed = max(1.0, self.reference.factor * own) + own
-            if elements.compare(got, want, replace(tolerance, atol=tolerance.near_zero(scale))).ratio > allowed:
-                return True
-        return False
-
-    def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth) -> None:
-        """Find the outputs for which zeros, or one value everywhere, are right on these inputs."""
-        for number, (name, want) in enumerate(expected.judged.items()):
-            if self.tally.trivial_output_passes.get(name, True) is False or not want.numel():
-                continue
-            if self.reference.tolerance(want).exact:
-                self.tally.trivial_output_passes[name] = False  # only equal values are right
-                continue
-            kind = rule(ratios[number], self.reference.factor).contract
-            self.tally.trivial_output_passes[name] = kind != "held"
-            if kind != "held" and truth.pieces is not None:
-                constants = want.new_zeros(()), elements.mean(want)
-                tried = (self._passes(value.expand(want.shape), number, expected, truth) for value in constants)
-                self.tally.trivial_output_passes[name] = any(tried)
-
-    def _passes(self, got: Tensor, number: int, expected: Expected, truth: Truth) -> bool:
-        want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
-        for index, exact in truth.pieces or ():
-            found = against_oracle(found, got[index], want[index], exact[number], self.reference.tolerance(want))
-        return rule(found, self.reference.factor).right
+        return found
 
     @property
     def proves_little(self) -> bool:

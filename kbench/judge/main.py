@@ -20,12 +20,12 @@ from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
-from kbench.judge.clock.profile import list_kernels
+from kbench.judge.clock.profile import NOTHING_RECORDED, own_share, profile_warm
 from kbench.judge.evaluation import Assignment, Evaluation
-from kbench.judge.opening import DeviceOpening
 from kbench.judge.refusal import RefusalError, UnbuiltError
+from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
-from kbench.judge.worker_link import SolutionSpec
+from kbench.judge.worker_link import REQUEST_TIMEOUT_S, SolutionSpec
 from kbench.process.channel import (
     Channel,
     DeadlineError,
@@ -44,8 +44,6 @@ from kbench.storage.json_values import plain
 
 IDLE_S = 1.0
 """Chosen. Poll interval, in seconds, of an idle judge that checks whether others wait for the device's memory."""
-PROFILE_S = 60.0
-"""Chosen. Seconds for a profile that only the column `own_share` needs, from the worker's start to its answer."""
 
 
 class JudgeService(JudgeState):
@@ -54,7 +52,7 @@ class JudgeService(JudgeState):
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
         self._start_ahead(self._config.compilers)
-        self.open_in_parallel()
+        self._open_in_parallel()
         while True:
             try:
                 message = self._receive()
@@ -75,7 +73,7 @@ class JudgeService(JudgeState):
             except Exception:  # noqa: BLE001 - the solution passed; the next one needs the judge
                 traceback.print_exc()
         self._start_ahead([])
-        self._end_reference_worker()
+        self._end_spare()
         if self._nursery is not None:
             self._nursery.kill()
         if self._memory is not None:
@@ -160,7 +158,7 @@ class JudgeService(JudgeState):
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         self._observed = candidate.observed
         evaluation = Evaluation(self, candidate, assignment)
-        self.afterwards.callback(self._end_reference_worker, unless_fresh=True)
+        self.afterwards.callback(self._end_spare, if_failed=True)
         self.afterwards.callback(evaluation.close)
         outcome: Outcome | None = None
         try:
@@ -176,20 +174,19 @@ class JudgeService(JudgeState):
         spec = SolutionSpec(**message["solution"])
         self._open_case()
         with self.shared():
-            deadline = Deadline(at_s=time.monotonic() + PROFILE_S)
+            deadline = Deadline(at_s=time.monotonic() + REQUEST_TIMEOUT_S)
             config = dataclasses.replace(self._config, deadlines=(deadline,))
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
             bound = BoundCandidate(candidate, self, lambda: None)
             try:
                 candidate.prepare()
-                profile = list_kernels(bound.bound_to(self.reference), self.device)
+                share = own_share(profile_warm(bound.bound_to(self.reference)))
             except RefusalError as refusal:
                 return {"share": None, "reason": refusal.reason, "status": refusal.status.value}
             finally:
                 candidate.kill()
                 bound.close()
-        share = profile.own_share
-        return {"share": share, "reason": profile.reason if share is None else "", "status": ""}
+        return {"share": share, "reason": NOTHING_RECORDED if share is None else "", "status": ""}
 
 
 def ran_out_of_memory(outcome: Outcome) -> bool:

@@ -18,8 +18,8 @@ from kbench.core.timed import FORWARD
 from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
-from kbench.judge.opening import DeviceOpening
 from kbench.judge.reference.reference import Reference
+from kbench.judge.start import DeviceOpening
 from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import Channel
 from kbench.process.child import Child
@@ -52,13 +52,10 @@ class JudgeState:
         self._nursery = nursery
         self._number = self._workers = 0
         self._ahead: list[WorkerProcess] = []
-        self._beside: Candidate | None = None
-        """The worker that runs the reference beside the present candidate."""
-        self._opening: Future[None] | None = None
+        self._spare: tuple[Candidate, Future[None]] | None = None
+        """A worker that will run the reference beside a candidate, and its opening of the device."""
         backend(config.device).settle()
         self._opens = opens
-        self._is_taken = False
-        """True if the reference ran in its worker, which is then not fresh."""
         self._reference: Reference | None = None
         self._problem = Path()
         self._overrides: dict[str, Any] = {}
@@ -132,7 +129,7 @@ class JudgeState:
         """Free the open case's device memory; `_open_case` makes its reference again."""
         self.afterwards.close()
         self._reference, self._others = None, {}
-        self._end_reference_worker()
+        self._end_spare()
         if self._memory is not None:
             backend(self.device).release_cached()
             self._memory.close()
@@ -192,8 +189,7 @@ class JudgeState:
         """Let processes that wait to time go first; called within `shared`, while no call runs."""
         if self._lease is None or not self._admission.is_wanted():
             return
-        if self._opening is not None:
-            wait([self._opening])
+        self._wait_for_spare()
         for worker in self._ahead[:1]:
             worker.settle()
         with contextlib.nullcontext() if candidate.has_ended else candidate.stopped():
@@ -202,7 +198,7 @@ class JudgeState:
             self._entered(self._lease, self._admission.shared(self._wait))
         self._report_resumed()
 
-    def open_in_parallel(self) -> None:
+    def _open_in_parallel(self) -> None:
         """Let the first worker open the device as well."""
         workers = self._ahead[:1] if backend(self.device).queues_calls else []
 
@@ -330,39 +326,46 @@ class JudgeState:
     def reference_opens(self) -> Iterator[None]:
         """Let the reference's worker open the device inside a `with` block; on a CPU that disturbs timed calls."""
         if backend(self.device).queues_calls:
-            self._open_reference_worker()
+            self._open_spare()
         try:
             yield
         finally:  # also after an early refusal: the device is shared only until the block ends
-            if self._opening is not None:
-                wait([self._opening])
+            self._wait_for_spare()
 
     def take_reference_worker(self) -> Candidate:
-        """Return a worker that has opened the device and will run the reference's own model."""
-        self._open_reference_worker()
-        assert self._beside is not None and self._opening is not None, "just begun"  # noqa: PT018
-        self._is_taken = True
-        self._opening.result()
-        return self._beside
+        """Return a worker that has opened the device and will run the reference's own model; the caller kills it."""
+        worker, opening = self._open_spare()
+        self._spare = None
+        try:
+            opening.result()
+        except Exception:
+            worker.kill()
+            raise
+        return worker
 
-    def _open_reference_worker(self) -> None:
-        """Start a worker for the reference and let it open the device, unless there is an unused one."""
-        if self._beside is not None and not self._beside.has_ended:
-            return
-        worker = self._start_worker(self.reference_build["compiler"])
-        path = str(self._problem)
-        known: dict[str, Any] = {"builtin": "eager", "rehearsed": True, "is_reference": True, **self.reference_build}
-        spec = SolutionSpec(name="reference", path=path, problem=path, **known)
-        self._beside = Candidate(spec, self._config, self._watched(worker))
-        self._opening = in_thread(self._beside.prepare)
+    def _open_spare(self) -> tuple[Candidate, Future[None]]:
+        """Start a worker for the reference and let it open the device, unless there is one."""
+        if self._spare is None or self._spare[0].has_ended:
+            worker = self._start_worker(self.reference_build["compiler"])
+            path = str(self._problem)
+            known: dict[str, Any] = {
+                "builtin": "eager",
+                "rehearsed": True,
+                "is_reference": True,
+                **self.reference_build,
+            }
+            spec = SolutionSpec(name="reference", path=path, problem=path, **known)
+            candidate = Candidate(spec, self._config, self._watched(worker))
+            self._spare = candidate, in_thread(candidate.prepare)
+        return self._spare
 
-    def _end_reference_worker(self, *, unless_fresh: bool = False) -> None:
-        opening = self._opening
-        # A worker that could not open the device may have had no room beside the last solution.
-        failed = opening is not None and opening.done() and opening.exception() is not None
-        if unless_fresh and not self._is_taken and not failed:
+    def _wait_for_spare(self) -> None:
+        if self._spare is not None:
+            wait([self._spare[1]])
+
+    def _end_spare(self, *, if_failed: bool = False) -> None:
+        """End the worker that waits for the reference; `if_failed`: only if it could not open the device."""
+        if self._spare is None or (if_failed and not (self._spare[1].done() and self._spare[1].exception())):
             return
-        if self._beside is not None:
-            self._beside.kill()
-        self._beside = self._opening = None
-        self._is_taken = False
+        self._spare[0].kill()
+        self._spare = None

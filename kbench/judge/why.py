@@ -15,16 +15,15 @@ from kbench.devices.backend import backend
 from kbench.devices.poison import is_poison
 from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
 from kbench.judge.exchange import Trial
-from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.refusal import RefusalError
 from kbench.numerics import elements
+from kbench.numerics.tails import SURE
 
 BUDGET_S = 3.0
 """Chosen. Time for all alternatives together, about that of verifying a small problem."""
 MAX_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 """Largest number of elements of outputs, arguments and state to compute the reference again: 2 GB on a GPU."""
-MIN_ELEMENTS, MIN_ELEMENTS_ROUNDED = 8, 64
-"""Chosen. Least elements of an output: below, an alternative or a coarser arithmetic may fit by chance."""
 MAX_REST, MAX_REST_ROUNDED = 0.1, 0.31
 """Largest share of the error (root mean square) that an alternative, or a coarser arithmetic, may leave: 99 % or 90 %
 of its square is explained. TF32 explained up to 76 % of an error that GELU by tanh had made."""
@@ -118,7 +117,7 @@ def earlier_answer(answer: WrongAnswer, earlier: Sequence[Sequence[Tensor]]) -> 
     """Return the diagnosis if wrong outputs are a right answer to one of the `earlier` calls, oldest first; or None."""
     wrong = answer.wrong
     # A mean of many terms is nearly equal in every call, and so are zeros.
-    if any(is_one_value(answer.got[n]) or answer.got[n].numel() < MIN_ELEMENTS for n in wrong):
+    if any(is_one_value(answer.got[n]) or answer.got[n].numel() < SURE for n in wrong):
         return None
     for back, outputs in enumerate(reversed(earlier), start=1):
         if wrong and len(outputs) > wrong[-1] and all(_is_earlier(answer, n, outputs[n]) for n in wrong):
@@ -181,9 +180,9 @@ def unexplained(
     if tolerance.exact:
         fits = left == 0
     elif rounds:
-        fits = left <= MAX_REST_ROUNDED and got.numel() >= MIN_ELEMENTS_ROUNDED
+        fits = left <= MAX_REST_ROUNDED and got.numel() >= FEW
     else:
-        fits = left <= MAX_REST and got.numel() >= MIN_ELEMENTS
+        fits = left <= MAX_REST and got.numel() >= SURE
         fits = fits and (left <= NEGLIGIBLE_REST or _rounding_apart(got, other, tolerance) <= MAX_ROUNDING)
     return left if fits else math.inf
 
@@ -221,7 +220,7 @@ def is_wrong(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> bool:
 
 def is_one_value(tensor: Tensor) -> bool:
     """Return whether all elements of a tensor of some size are equal."""
-    return tensor.numel() >= MIN_ELEMENTS and bool((tensor == tensor.flatten()[0]).all())
+    return tensor.numel() >= SURE and bool((tensor == tensor.flatten()[0]).all())
 
 
 def _flat(tensor: Tensor) -> Tensor:

@@ -87,11 +87,8 @@ class WorkerLink:
         try:
             yield
         except WireError as error:
-            raise self.nonsense(error) from error
-
-    def nonsense(self, error: Exception) -> RefusalError:
-        """Return the refusal for a malformed answer."""
-        return RefusalError(Status.PROTOCOL_ERROR, f"the worker sent a malformed answer: {error}", self.log)
+            reason = f"the worker sent a malformed answer: {error}"
+            raise RefusalError(Status.PROTOCOL_ERROR, reason, self.log) from error
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from kbench.numerics import elements
 SAMPLE = 1 << 16
 """Elements that are sampled: enough to see a share of one in a thousand."""
 SURE = 8
-"""Fewest elements in the tail: of fewer, one may be far from the others by chance."""
+"""Fewest elements that show a pattern: fewer values may be far off, or sorted, by chance."""
 
 Tails = tuple[tuple[float, float], ...]
 

@@ -302,15 +302,15 @@ class Worker:
             backend(self._device).synchronize()
             if keep:
                 self._results = results
-        times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
-        places = {"process": os.getpid(), "places": [*map(places_of, self._results)]}
         return {
-            **times,
+            "event_ns": round(median(event_ns or [0])),
+            "submit_ns": round(median(submit_ns or [0])),
             "sum_ns": sum(event_ns),
             "outputs": described,
             "unchecked": unchecked,
             "peak_bytes": peak_bytes,
-            **places,
+            "process": os.getpid(),
+            "places": [*map(places_of, self._results)],
         }
 
     def do_round(self, message: Message) -> Message:

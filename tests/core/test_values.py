@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbench.core.model import Correctness
 from kbench.core.values import NARROW, CodeDifferences, Ratios, may_be_chance, rule, rule_all, worst
-from kbench.judge.verify.fp64_errors import against_oracle
+from kbench.judge.comparison import against_oracle
 from kbench.numerics import elements
 
 TABLE = [

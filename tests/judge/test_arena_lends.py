@@ -129,5 +129,5 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
         inputs=SimpleNamespace(follow_seeds=lambda: follow),
     )
     candidate = SimpleNamespace(bind=lambda *_: None)
-    BoundCandidate(candidate, None, None).rebound(reference, lends=wanted)  # type: ignore[arg-type]
+    BoundCandidate(candidate, SimpleNamespace(reference=None), None).rebound(reference, lends=wanted)  # type: ignore[arg-type]
     assert seen == [lends]

@@ -46,7 +46,7 @@ def bound(
     child = Child(torch.as_tensor(parameter).expand(1) if isinstance(parameter, float) else parameter)
     spec = SimpleNamespace(compiler="", is_reference=is_reference)
     candidate = Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), child)
-    candidate.weights, candidate._names = "name", ["w"]
+    candidate.weights, candidate._theirs = "name", {"w": "w"}
     state = [("w", torch.ones(1) if ours is None else ours)]
     reference = SimpleNamespace(
         gradients=None,

@@ -10,9 +10,9 @@ import tiny_corpus
 import torch
 from torch import Tensor
 
+from kbench.judge.comparison import Tally
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.reference import Reference
-from kbench.judge.tally import Tally
 from kbench.numerics import codes
 
 DRAWS = 12
@@ -58,8 +58,10 @@ def trial_of(folder, example: Example, **options: Any) -> Any:
 def is_right(trial: Any, seed: int, solution: Callable[..., Any]) -> bool:
     expected = trial.reference.expect(trial.reference.arguments(seed))
     given = solution(*[a.clone() for a in expected.arguments])
-    ruling, _ = trial.compare(list(given) if isinstance(given, tuple) else [given], expected, None)
-    return bool(ruling.right)
+    found = trial.compare(list(given) if isinstance(given, tuple) else [given], expected)
+    if found.ruling.right:
+        trial.tally.add(found)
+    return bool(found.ruling.right)
 
 
 def one_code_off(values: Tensor, chosen: Tensor) -> Tensor:

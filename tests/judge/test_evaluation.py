@@ -13,14 +13,10 @@ from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
 from kbench.judge.clock.gate_clock import NotQueuedError
-from kbench.judge.clock.profile import Profile
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.refusal import WrongError
 
-HALF = Profile(
-    seen=tuple(DeviceActivity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")),
-    device="cuda",
-)
+HALF = [DeviceActivity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")]
 
 
 class FakeJudge:
@@ -53,8 +49,10 @@ class FakeJudge:
 def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
     tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT, notes=list)
     trial = SimpleNamespace(tally=tally)
-    bound = SimpleNamespace(constructed=lambda *_, **__: trial, bound_to=lambda _: trial, close=lambda: None)
-    levels = SimpleNamespace(tally=tally, lacks={})
+    bound = SimpleNamespace(
+        constructed=lambda *_, **__: trial, bound_to=lambda _: trial, close=lambda: None, tally=tally
+    )
+    levels = SimpleNamespace(lacks={})
     monkeypatch.setattr(evaluation, "BoundCandidate", lambda *_: bound)
     monkeypatch.setattr(evaluation, "Levels", lambda *_: levels)
     monkeypatch.setattr(Evaluation, "_verify", lambda *_: None)
@@ -84,7 +82,7 @@ def test_a_profile_fills_the_share_and_holds_the_devices_lock(
 ) -> None:
     """Another kbench may be timing, which a call outside of the lock would disturb."""
     locked = []
-    monkeypatch.setattr(evaluation, "take_profile", lambda *_: locked.append(judge.is_locked) or HALF)
+    monkeypatch.setattr(evaluation, "profile_judged", lambda *_: locked.append(judge.is_locked) or HALF)
     outcome = evaluate(judge, verify_only=True, require_custom=True)
     assert isinstance(outcome, Passed), outcome
     assert (outcome.own_share, locked) == (0.5, [True])
@@ -99,7 +97,7 @@ def test_a_timed_process_is_not_profiled_unless_asked_for(
         return timing(process)
 
     monkeypatch.setattr(Evaluation, "_time", time_it)
-    monkeypatch.setattr(evaluation, "take_profile", lambda *_: pytest.fail("profiled in a timed process"))
+    monkeypatch.setattr(evaluation, "profile_judged", lambda *_: pytest.fail("profiled in a timed process"))
     outcome = evaluate(judge, process=process, **options)
     assert isinstance(outcome, Passed), outcome
     assert outcome.own_share is None
@@ -108,10 +106,10 @@ def test_a_timed_process_is_not_profiled_unless_asked_for(
 def test_a_wrong_value_in_a_profile_that_was_asked_for_counts(
     judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(*_: object) -> Profile:
+    def wrong(*_: object) -> None:
         raise WrongError(Status.WRONG_VALUE, "wrong below the profiler", "", CORRECT)
 
-    monkeypatch.setattr(evaluation, "take_profile", wrong)
+    monkeypatch.setattr(evaluation, "profile_judged", wrong)
     outcome = evaluate(judge, verify_only=True, require_custom=True)
     assert isinstance(outcome, Failed)
     assert outcome.status is Status.WRONG_VALUE
@@ -183,7 +181,7 @@ def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatc
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
-    monkeypatch.setattr(evaluation, "take_profile", lambda *_: HALF)
+    monkeypatch.setattr(evaluation, "profile_judged", lambda *_: HALF)
     judge.bound.reconstruct_next = lambda: None
     codes = [finding.code for finding in evaluate(judge, require_custom=True).findings]
     assert codes.count("kernels") == 1

@@ -9,11 +9,10 @@ from fakes import CORRECT
 
 from kbench.core.values import Ruling
 from kbench.judge import exchange
+from kbench.judge.comparison import Tally, Truth
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import WrongError
-from kbench.judge.tally import Tally
-from kbench.judge.verify.fp64_errors import Truth
 from kbench.numerics.elements import Tolerance
 
 
@@ -54,34 +53,36 @@ def test_what_large_steps_took_is_given_back_before_the_worker_makes_them(monkey
     assert said == ["released"] * released + ["send 3", "fill 3"]
 
 
-def trial_that_finds(*excesses: float, is_timed: bool) -> Any:
+def trial_that_finds(*excesses: float, is_timed: bool) -> tuple[Any, list[Any]]:
     """Return a trial whose calls are ruled wrong by these, one after the other; 0 is right."""
-    trial: Any = object.__new__(Trial)
+    trial, counted = object.__new__(Trial), list[Any]()
     trial.explains, trial.candidate, trial.reference = False, SimpleNamespace(log=""), SimpleNamespace(factor=4.0)
-    trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT)
-    trial.results, trial.describe = (lambda *_: []), (lambda *_: "wrong")
+    trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT, add=counted.append)
+    trial.results = lambda *_: []
     rulings = iter([Ruling(right=not excess, contract="held", reason="", excess=excess) for excess in excesses])
-    trial.compare = lambda *_: (next(rulings), [])
+    trial.compare = lambda *_: SimpleNamespace(ruling=next(rulings), wrong=[], describe=lambda _: "wrong")
     trial._explain, trial.is_timed, trial._timed, trial._narrow = None, is_timed, 0, 0
-    return trial
+    return trial, counted
 
 
 def test_a_refusal_says_how_far_values_are_from_what_is_allowed() -> None:
-    trial = trial_that_finds(1.25, is_timed=False)
+    trial, counted = trial_that_finds(1.25, is_timed=False)
     with pytest.raises(WrongError) as refused:
         trial.judge_values(0, None)
     assert refused.value.excess == 1.25
+    assert counted == [], "a wrong call leaves no figures"
 
 
 def test_of_the_timed_calls_one_may_miss_narrowly_and_not_each() -> None:
-    trial = trial_that_finds(*[0.0] * 18, 1.36, 0.0, 1.2, 1.1, 1.1, is_timed=True)
+    trial, counted = trial_that_finds(*[0.0] * 18, 1.36, 0.0, 1.2, 1.1, 1.1, is_timed=True)
     for _ in range(22):
         trial.judge_values(0, None)
     assert trial.tally.figures.contract == "unattainable"
+    assert len(counted) == 22
     with pytest.raises(WrongError):
         trial.judge_values(0, None)
     with pytest.raises(WrongError):
-        trial_that_finds(40.0, is_timed=True).judge_values(0, None)
+        trial_that_finds(40.0, is_timed=True)[0].judge_values(0, None)
 
 
 def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
@@ -93,10 +94,9 @@ def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
     trial: Any = object.__new__(Trial)
     trial.tally, trial.earlier = Tally(), []
     trial.reference = SimpleNamespace(tolerance=lambda _: Tolerance(rtol=1e-5, atol=1e-5), factor=4.0)
-    trial._try_trivial = lambda *_: None
-    ruling, differences = trial.compare(outputs, expected, truth)
-    assert not ruling.right
-    words = trial.describe(differences, ruling, expected)
+    found = trial.compare(outputs, expected, truth)
+    assert not found.ruling.right
+    words = found.describe("")
     assert words.startswith("output['near'][1]: got 0.00200200011, fp64 gives 0.00200000009; ")
     assert "times the tolerance from fp64" in words
     assert "elements wrong" not in words

@@ -7,9 +7,9 @@ import tiny_corpus
 import torch
 from torch import Tensor
 
+from kbench.judge.comparison import Tally, Truth
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.reference import Reference
-from kbench.judge.tally import Tally
 
 DRAWS = 2
 PROBLEMS = {
@@ -82,8 +82,8 @@ WRONG = {
 
 def ruling_of(trial: Any, seed: int, solution) -> Any:
     expected = trial.reference.expect(trial.reference.arguments(seed))
-    truth = trial.truth(expected) if seed % 2 else None  # as of a call that is to be judged by fp64
-    return trial.compare([solution(*[a.clone() for a in expected.arguments])], expected, truth)[0]
+    truth = Truth.of(trial.reference, expected) if seed % 2 else None  # as of a call that is to be judged by fp64
+    return trial.compare([solution(*[a.clone() for a in expected.arguments])], expected, truth).ruling
 
 
 @pytest.mark.parametrize("name", ["einsum", "bmm", "long sums"])
@@ -119,9 +119,9 @@ def test_an_element_within_the_tolerance_of_fp64_is_right_though_it_misses_the_c
     for away, right in ((0.9, True), (1.2, False)):
         got = want.clone()
         got.view(-1)[place] = (exact - away * error.sign() * allowed).view(-1)[place]
-        ruling, (difference,) = trial.compare([got], expected, None)
-        assert 1 < difference.ratio < 2
-        assert (ruling.right, ruling.contract) == (right, "unattainable" if right else "held")
+        found = trial.compare([got], expected)
+        assert 1 < found.differences[0].ratio < 2
+        assert (found.ruling.right, found.ruling.contract) == (right, "unattainable" if right else "held")
 
 
 def test_a_place_that_is_wrong_by_fp64_is_named_in_the_whole_output(tmp_path) -> None:
@@ -129,7 +129,7 @@ def test_a_place_that_is_wrong_by_fp64_is_named_in_the_whole_output(tmp_path) ->
     expected = trial.reference.expect(trial.reference.arguments(1))
     got = expected.tensors[0].clone()
     got[300, 7] += 1e-2
-    truth = trial.truth(expected, [got])
+    truth = Truth.of(trial.reference, expected, [got])
     tolerance = trial.reference.tolerance(got)
     (place,) = truth.furthest(got, 0, tolerance, "output")
     assert place.index == (300, 7)

@@ -18,8 +18,8 @@ from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.devices.admission import DeviceBusyError, Wait
-from kbench.judge import main, opening, state
-from kbench.judge.clock.profile import Profile
+from kbench.judge import main, start, state
+from kbench.judge.clock.profile import NOTHING_RECORDED
 from kbench.judge.refusal import RefusalError
 from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import DeadlineError, PeerGoneError
@@ -68,15 +68,11 @@ def take(service: main.JudgeService, compiler: str) -> Worker:
 
 
 def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(service: main.JudgeService) -> None:
-    service._open_reference_worker()
-    first = service._beside
-    service._end_reference_worker(unless_fresh=True)
+    first, _ = service._open_spare()
+    service._end_spare(if_failed=True)
     assert service.take_reference_worker() is first
-    service._end_reference_worker(unless_fresh=True)
-    assert not first.alive, "the reference ran in it"
-    service._open_reference_worker()
-    second = service._beside
-    assert second is not first
+    second, _ = service._open_spare()
+    assert second is not first, "the reference ran in it"
     second.has_ended = True
     assert service.take_reference_worker() not in {first, second}
 
@@ -89,11 +85,10 @@ def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(
 
     with monkeypatch.context() as full, contextlib.suppress(RefusalError), service.reference_opens():
         full.setattr(Worker, "prepare", fails)
-        service._open_reference_worker()
-        first = service._beside
+        first, opening = service._open_spare()
         raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
-    assert service._opening.done(), "whoever opens the device does so while it is shared"
-    service._end_reference_worker(unless_fresh=True)
+    assert opening.done(), "whoever opens the device does so while it is shared"
+    service._end_spare(if_failed=True)
     assert not first.alive
     assert service.take_reference_worker() is not first
 
@@ -163,10 +158,8 @@ def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
     profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers whose times count, and those that get ready for other solutions, are left alone."""
-    seen = Profile(seen=(DeviceActivity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
-    monkeypatch.setattr(
-        main, "list_kernels", lambda trial, _device: seen if trial == "bound to the reference" else None
-    )
+    seen = (DeviceActivity(name="mine", start_ns=0, duration_ns=10),)
+    monkeypatch.setattr(main, "profile_warm", lambda trial: seen if trial == "bound to the reference" else None)
     profiles._start_ahead(["graphs", ""])
     ahead = list(profiles._ahead)
     assert profiles.do_profile({"solution": SPEC}) == {"share": 1.0, "reason": "", "status": ""}
@@ -178,10 +171,9 @@ def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
 
 
 def test_a_profile_without_kernels_says_why(profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = Profile(seen=(), device="cuda", reason="is CUPTI installed?")
-    monkeypatch.setattr(main, "list_kernels", lambda *_: nothing)
+    monkeypatch.setattr(main, "profile_warm", lambda _: ())
     answer = profiles.do_profile({"solution": SPEC})
-    assert answer == {"share": None, "reason": "is CUPTI installed?", "status": ""}
+    assert answer == {"share": None, "reason": NOTHING_RECORDED, "status": ""}
 
 
 def test_a_solution_that_fails_below_the_profiler_is_an_answer(
@@ -190,7 +182,7 @@ def test_a_solution_that_fails_below_the_profiler_is_an_answer(
     def crash(*_: object) -> None:
         raise RefusalError(Status.CRASHED, "the process died of SIGSEGV")
 
-    monkeypatch.setattr(main, "list_kernels", crash)
+    monkeypatch.setattr(main, "profile_warm", crash)
     answer = profiles.do_profile({"solution": SPEC})
     assert answer == {"share": None, "reason": "the process died of SIGSEGV", "status": "crashed"}
     (bound,) = Bound.every
@@ -463,16 +455,16 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         has_own_memory=True, queues_calls=True, open_ahead=lambda: opened.wait(60) and done.append("opened")
     )
     admission = SimpleNamespace(shared=shared)
-    for module in (opening, state):
+    for module in (start, state):
         monkeypatch.setattr(module, "backend", lambda _: gpu)
-    monkeypatch.setattr(opening, "Admission", lambda **_: admission)
+    monkeypatch.setattr(start, "Admission", lambda **_: admission)
     monkeypatch.setattr(main.JudgeService, "_admission", admission)
     monkeypatch.setattr(Worker, "open", lambda *_, **__: done.append("worker opens"))
     monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
-    service._opens = opening.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
+    service._opens = start.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
     service._start_ahead([""])
-    service.open_in_parallel()
+    service._open_in_parallel()
     opened.set()
     with service.shared():
         pass
@@ -483,14 +475,14 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
 def test_nobody_waits_for_a_device_whose_lock_fails_unforeseen(monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
     monkeypatch.setattr(threading, "excepthook", told.append)
-    opens = opening.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))  # type: ignore[arg-type]
+    opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))  # type: ignore[arg-type]
     opens.proceed(lambda: told.append("beside"), lambda: told.append("rest"))
     opens.join()
     assert [each.exc_type for each in told] == [ZeroDivisionError]
 
 
 def test_no_device_is_opened_ahead_where_there_is_none() -> None:
-    assert opening.opening({"device": "cpu", "uuid": "CPU-1", "holder": "", "leases": ""}) is None
+    assert start.opening({"device": "cpu", "uuid": "CPU-1", "holder": "", "leases": ""}) is None
 
 
 def test_a_case_that_is_put_away_leaves_no_worker_of_the_last_solution(service: main.JudgeService) -> None:

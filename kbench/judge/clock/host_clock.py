@@ -192,7 +192,7 @@ class HostClock:
             if arm == "candidate":
                 trial.judge_values(slot, wanted)
             else:  # compared as well, so that both arms find the same caches
-                trial.compare(trial.results(slot), wanted, None)
+                trial.compare(trial.results(slot), wanted)
         return reply
 
 

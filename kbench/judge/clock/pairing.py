@@ -70,15 +70,7 @@ class Pairing:
         """
         self._clock.prepare()
         self._settle()
-        limit_s = ALONE_LIMIT_S[self._device] if self._alone else PAIRS_LIMIT_S
-        pairs_until = time.monotonic() + limit_s
-        target = self._options.pairs
-        limit = math.ceil(target * (1 + REPEAT_SHARE))
-        while self._counted_pairs() < target and self._pairs < limit and not self._suffice(pairs_until):
-            self._block()
-            on_pair(self._pairs)
-        if self._counted_pairs() < min(target, ENOUGH_PAIRS):
-            self._flags.add("unstable")
+        self._time_pairs(on_pair)
         claimed_ns = self._median_ns("candidate")
         self._clock.prove(claimed_ns, self._pairs)
         on_timed(claimed_ns)
@@ -130,6 +122,17 @@ class Pairing:
         if clock == "judge":
             quoted["reference"] = lambda s: s.t_wall_ns - round(conclusion.overhead_ns)
         return tuple(replace(s, t_event_ns=max(1, quoted[s.arm](s))) for s in self._samples)
+
+    def _time_pairs(self, on_pair: Callable[[int], None]) -> None:
+        """Time pairs until as many count as were asked for, or more do not help."""
+        pairs_until = time.monotonic() + (ALONE_LIMIT_S[self._device] if self._alone else PAIRS_LIMIT_S)
+        target = self._options.pairs
+        limit = math.ceil(target * (1 + REPEAT_SHARE))
+        while self._counted_pairs() < target and self._pairs < limit and not self._suffice(pairs_until):
+            self._block()
+            on_pair(self._pairs)
+        if self._counted_pairs() < min(target, ENOUGH_PAIRS):
+            self._flags.add("unstable")
 
     def _suffice(self, until: float) -> bool:
         """Return whether the pairs so far suffice: they agree so well that more do not help, or the time is up."""

@@ -4,7 +4,7 @@ The list comes from the worker and is evidence, not proof: a solution could forg
 only, and no time rests on it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from kbench.core.kernel_names import KernelOrigin, describe_kernels, origin, share_of
 from kbench.core.model import Status
@@ -36,53 +36,45 @@ def activities(answer: object) -> tuple[DeviceActivity, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """Kernels that one call launched, or the reason why they are not known."""
-
-    seen: tuple[DeviceActivity, ...]
-    device: str
-    reason: str = ""
-    log: str = ""
-
-    @property
-    def own_share(self) -> float | None:
-        """Share of the time in the solution's own kernels, from 0 to 1; None if nothing was seen."""
-        return share_of(((origin(each.name), each.duration_ns) for each in self.seen), KernelOrigin.OWN)
-
-    @property
-    def kernels(self) -> str:
-        """The kernels that ran in words, or the reason why they are not known."""
-        return describe_kernels(self.seen) if self.seen else f"kernels could not be listed: {self.reason}"
-
-    def require_custom(self) -> None:
-        """Refuse a solution whose kernels all come from libraries and compilers; on a CPU kernels have no names."""
-        if not backend(self.device).names_kernels:
-            return
-        if not self.seen:
-            raise RefusalError(Status.NOT_VERIFIED, self.kernels, self.log)
-        if not self.own_share:
-            raise RefusalError(Status.LIBRARY_ONLY, f"no kernel of the solution's own ran: {self.kernels}", self.log)
+def own_share(seen: Sequence[DeviceActivity]) -> float | None:
+    """Return the share of the time in the solution's own kernels, from 0 to 1; None if nothing was seen."""
+    return share_of(((origin(each.name), each.duration_ns) for each in seen), KernelOrigin.OWN)
 
 
-def take_profile(trial: Trial, device: str) -> Profile:
-    """Profile one call on fresh inputs, and check its outputs like those of any call. Raises RefusalError."""
+def kernels_in_words(seen: Sequence[DeviceActivity], device: str) -> str:
+    """Describe the kernels that ran, or say why they are not known."""
+    reason = NOTHING_RECORDED if backend(device).names_kernels else "CUPTI sees GPUs only"
+    return describe_kernels(seen) if seen else f"kernels could not be listed: {reason}"
+
+
+def require_custom(seen: Sequence[DeviceActivity], device: str, log: str) -> None:
+    """Refuse a solution whose kernels all come from libraries and compilers; on a CPU kernels have no names."""
     if not backend(device).names_kernels:
-        return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
-    profile, slot, expected = _profiled(trial, device)
+        return
+    words = kernels_in_words(seen, device)
+    if not seen:
+        raise RefusalError(Status.NOT_VERIFIED, words, log)
+    if not own_share(seen):
+        raise RefusalError(Status.LIBRARY_ONLY, f"no kernel of the solution's own ran: {words}", log)
+
+
+def profile_judged(trial: Trial) -> tuple[DeviceActivity, ...]:
+    """Profile one call on fresh inputs, and check its outputs like those of any call. Raises RefusalError."""
+    if not backend(trial.reference.device).names_kernels:
+        return ()
+    seen, slot, expected = _profiled(trial)
     trial.judge_values(slot, expected)
-    return profile
+    return seen
 
 
-def list_kernels(trial: Trial, device: str) -> Profile:
+def profile_warm(trial: Trial) -> tuple[DeviceActivity, ...]:
     """Profile one call after a few others; its values are not judged. Raises RefusalError."""
     for _ in range(WARM_UPS):
         trial.call([trial.reference.expect(trial.arguments(secret_seed()))])
-    profile, _, _ = _profiled(trial, device)
-    return profile
+    return _profiled(trial)[0]
 
 
-def _profiled(trial: Trial, device: str) -> tuple[Profile, int, Expected]:
+def _profiled(trial: Trial) -> tuple[tuple[DeviceActivity, ...], int, Expected]:
     """Profile one call on fresh inputs; return also the slot with its results, and the expected ones."""
     expected = trial.reference.expect(trial.arguments(secret_seed()))
     slot = trial.arena.random_slot()
@@ -90,5 +82,4 @@ def _profiled(trial: Trial, device: str) -> tuple[Profile, int, Expected]:
     listed, numbers = trial.candidate.profile(slot, expected)
     trial.keep_scalars(slot, numbers)
     with trial.candidate.understood():
-        seen = activities(listed)
-    return Profile(seen=seen, device=device, reason=NOTHING_RECORDED, log=trial.candidate.log), slot, expected
+        return activities(listed), slot, expected

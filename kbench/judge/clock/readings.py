@@ -18,10 +18,8 @@ class Reply:
     submit_ns: int
     sum_ns: int
     """Sum of the claimed times of all calls."""
-    asked_ns: int
-    """Time of the request on the judge's clock."""
-    ended_ns: int
-    """Time on the judge's clock at which the worker's tree was stopped, later by its computing in the meantime."""
+    wall_ns: int
+    """Time of the whole request on the judge's clock, until nothing ran any more that could finish a result."""
     slots: tuple[int, ...]
     numbers: tuple[tuple[Any, ...], ...]
     """Python numbers with a fraction among the results, as tensors, by slot."""
@@ -35,30 +33,13 @@ class Reply:
     peak_bytes: int = 0
     """Memory of torch's that a call took at its peak beyond inputs and outputs, as its worker reports it (GPU)."""
 
-    @property
-    def wall_ns(self) -> int:
-        """Time of the whole request, until nothing ran any more that could finish a result."""
-        return self.ended_ns - self.asked_ns
-
     @classmethod
-    def read(cls, answer: Message, asked_ns: int, ended_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
-        """Join a worker's answer with the judge's own readings. Raises WireError."""
-        event_ns, submit_ns, sum_ns, process = (
-            wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns", "sum_ns", "process")
-        )
-        return cls(
-            event_ns=event_ns,
-            submit_ns=submit_ns,
-            sum_ns=sum_ns,
-            asked_ns=asked_ns,
-            ended_ns=ended_ns,
-            slots=slots,
-            numbers=numbers,
-            process=process,
-            places=wire_field(answer, "places", list),
-            unchecked=wire_field(answer, "unchecked", str),
-            peak_bytes=wire_field(answer, "peak_bytes", int, minimum=0),
-        )
+    def read(cls, answer: Message, wall_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
+        """Join a worker's answer with the judge's own reading. Raises WireError."""
+        names = ("event_ns", "submit_ns", "sum_ns", "process", "peak_bytes")
+        counts = {name: wire_field(answer, name, int, minimum=0) for name in names}
+        places, unchecked = wire_field(answer, "places", list), wire_field(answer, "unchecked", str)
+        return cls(wall_ns=wall_ns, slots=slots, numbers=numbers, places=places, unchecked=unchecked, **counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -267,7 +267,7 @@ class Rounds:
         wanted = self.trial.arena.output_like
         found: dict[int, list[MappedResult]] = {}
         taken: list[tuple[int, int, int]] = []
-        try:
+        with self.trial.candidate.understood():
             handles = wire_field(report, "handles", list)
             slots = self._reported_slots(batch)
             for slot, of_slot in zip(slots, list_of(report, "places", len(slots)), strict=True):
@@ -280,8 +280,6 @@ class Rounds:
                     if place is not None:
                         taken.append((each[0], *place[0].span))
                 found[slot] = [place for place in places if place is not None]
-        except WireError as error:
-            raise self.trial.candidate.nonsense(error) from error
         taken.sort()
         if any(a[0] == b[0] and b[1] < a[2] for a, b in itertools.pairwise(taken)):
             raise UnmappableError
@@ -309,11 +307,9 @@ class Rounds:
     ) -> None:
         """Check the outputs of the checked calls, and that their inputs are unchanged."""
         trial = self.trial
-        try:
+        with trial.candidate.understood():
             slots = self._reported_slots(batch)
             described = dict(zip(slots, list_of(report, "outputs", len(slots)), strict=True))
-        except WireError as error:
-            raise trial.candidate.nonsense(error) from error
         for slot, expected in batch.expected():
             trial.keep_scalars(slot, trial.candidate.check_outputs(described[slot], expected))
             trial.require_unchanged(slot, expected)
@@ -326,21 +322,17 @@ class Rounds:
 
         Raises RefusalError if a worker's report has another number of places than of results.
         """
-        if places is None:
-            raise self.trial.candidate.nonsense(WireError("places of another number than results"))
+        with self.trial.candidate.understood():
+            if places is None:
+                raise WireError("places of another number than results")
         found, device = iter(places), self.trial.reference.device
         likes = self.trial.arena.output_like
         return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]
 
     def _claimed(self, seen: Round, answer: Message) -> RoundResult:
-        try:
-            return RoundResult(
-                seen=seen,
-                event_ns=wire_field(answer, "event_ns", int, minimum=0),
-                submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
-            )
-        except WireError as error:
-            raise self.trial.candidate.nonsense(error) from error
+        with self.trial.candidate.understood():
+            event_ns, submit_ns = (wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns"))
+        return RoundResult(seen=seen, event_ns=event_ns, submit_ns=submit_ns)
 
 
 def empty_loop_ns(rounds: Rounds) -> float:

@@ -8,18 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from kbench.catalog.containers import tensors
-from kbench.core.values import DRAWS
+from kbench.core.values import DRAWS, MAX_BOUNDARY_SHARE
 from kbench.judge.reference.drawing import Arguments
-from kbench.numerics import elements
+from kbench.numerics import elements, tails
 
-UNLIKE = 0.01
-"""Share of integers that may differ between two calls on equal inputs, because a device breaks ties by chance."""
 UNLIKE_TIMES = 10
 """Largest root mean square of the difference between two calls on equal inputs, in relative tolerances."""
-SMALL_OUTPUT = 1 << 16
-"""Largest number of elements of an output that may be nearly constant, as a mean of many terms is."""
-CONSTANT_OUTPUT_TOLERANCE = 4.0
-"""Tolerances within which outputs of two draws count as equal; closer ones may agree by chance."""
+FEW = 64
+"""Number of elements of an output below which one draw may be right by chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +46,11 @@ class Expected:
         return {**dict(self.outputs), **dict(self.changed), **self.numbers}
 
     @property
+    def has_few(self) -> bool:
+        """True if an output has so few elements that one draw of inputs may be right by chance."""
+        return any(t.numel() < FEW for t in self.judged.values())
+
+    @property
     def is_finite(self) -> bool:
         """True if no element of a floating-point output is NaN or infinite."""
         return all(elements.all_finite(t) for t in self.judged.values() if t.is_floating_point())
@@ -76,7 +77,7 @@ def sums_of(state: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
 
 
 def unlike(one: Tensor, other: Tensor) -> bool:
-    """Return whether two results of the same call differ by more than sums in another order would."""
+    """Return whether two results of the same call differ by more than sums in another order, or ties, would."""
     if not hasattr(one, "untyped_storage"):
         return False
     if one.shape != other.shape or one.dtype != other.dtype:
@@ -85,7 +86,7 @@ def unlike(one: Tensor, other: Tensor) -> bool:
         return False
     tolerance = elements.tolerance_for(one.dtype)
     if tolerance.exact:
-        return bool((one != other).sum() > UNLIKE * one.numel())
+        return bool((one != other).sum() > MAX_BOUNDARY_SHARE * one.numel())
     return elements.rms_apart(one, other) > UNLIKE_TIMES * tolerance.rtol
 
 
@@ -95,7 +96,7 @@ def repeated_outputs(
     """Return the outputs whose draws all agree to `within` tolerances, as a mean over a million terms does."""
 
     def small() -> dict[str, Tensor]:
-        return {p: t for p, t in draw().outputs if 0 < t.numel() <= SMALL_OUTPUT and not tolerance_of(t).exact}
+        return {p: t for p, t in draw().outputs if 0 < t.numel() <= tails.SAMPLE and not tolerance_of(t).exact}
 
     def near(one: Tensor, other: Tensor | None) -> bool:
         if other is None or one.shape != other.shape:

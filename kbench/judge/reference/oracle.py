@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from kbench.catalog.containers import tensors
 from kbench.core.traces import summary_of
+from kbench.core.values import DRAWS
 from kbench.judge.reference.drawing import fresh, over_tensors
 from kbench.judge.reference.expected import Expected, unlike
 from kbench.numerics import elements, tails
@@ -24,8 +25,6 @@ COARSE = (torch.bfloat16, torch.float16)
 ROUNDED = 5.0
 """Median error of fp32 results, in tolerances, from which they are rounded to 16 bits (docs/verification.md)."""
 
-ORACLE_SAMPLES = 3
-"""Fewest entries of a large batch that are computed in fp64."""
 MAX_MISSING_ENTRIES = 64
 """Most entries with misses that are computed in fp64; more misses are the candidate's, or rule 2 decides."""
 
@@ -155,8 +154,8 @@ def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_el
     random = secrets.SystemRandom()
     missing = 0 if worst is None else int((worst[0] > 1).sum().item())
     if worst is None or not missing:
-        return random.sample(range(batch), min(ORACLE_SAMPLES, batch))
-    most = max(ORACLE_SAMPLES, min(MAX_MISSING_ENTRIES, most_elements // elements_each))
+        return random.sample(range(batch), min(DRAWS, batch))
+    most = max(DRAWS, min(MAX_MISSING_ENTRIES, most_elements // elements_each))
     at_scale = torch.where(worst[0] > 1, worst[1], 0.0)
     first: list[int] = at_scale.sort(descending=True).indices[: min(most, missing)].tolist()
     others = [entry for entry in random.sample(range(batch), min(2 * len(first), batch)) if entry not in first]

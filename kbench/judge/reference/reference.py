@@ -16,7 +16,7 @@ from kbench.catalog.containers import tensors
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.core.timed import FORWARD
-from kbench.core.values import FACTOR, FACTOR_PRODUCTS
+from kbench.core.values import FACTOR, FACTOR_PRODUCTS, NARROW
 from kbench.devices.backend import backend
 from kbench.judge.reference import flops as counting
 from kbench.judge.reference import integers
@@ -35,7 +35,6 @@ from kbench.judge.reference.drawing import (
     samples_kept,
 )
 from kbench.judge.reference.expected import (
-    CONSTANT_OUTPUT_TOLERANCE,
     Expected,
     aliased_outputs,
     is_random,
@@ -68,6 +67,27 @@ ORACLE_ELEMENTS = 1 << 26
 class Reference:
     """One case of a problem: model, inputs and outputs on the device."""
 
+    mutates: frozenset[int] = frozenset()
+    """Numbers of the input tensors that the reference changes; they are compared after the call, as outputs are."""
+    reshapes = False
+    """True if a call changes the shape or the strides of an input object in place, as `unsqueeze_` does."""
+    drifts: frozenset[str] = frozenset()
+    """Names of the parameters and buffers that a call changes; they are reset before each call."""
+    aliased: frozenset[str] = frozenset()
+    """Paths of the outputs that share memory with an input; a solution's outputs may do so there."""
+    decides = True
+    """False if the first call of `boundaries` saw no rounding and no comparison in the reference."""
+    keeps_weights = False
+    """True if other values of the parameters made the reference raise, or its results infinite."""
+    repeats: tuple[str, ...] = ()
+    """Paths of the outputs that are equal in every draw, within the tolerance."""
+    call_s = 0.0
+    """Approximate time of a call after the first."""
+    between_bytes = 0
+    """Device memory of a call beyond inputs, parameters and outputs."""
+    tensors = ""
+    """Types and shapes of the inputs and outputs of a call, in words."""
+
     def __init__(
         self,
         path: Path,
@@ -84,8 +104,6 @@ class Reference:
         self.device = device
         self.overrides = dict(overrides)
         self.oracle_elements = oracle_elements
-        self.decides = True
-        """False if the first call of `boundaries` saw no rounding and no comparison in the reference."""
         self.problem = load(path, overrides, device, report, timed=timed)
         self.gradients = gradients_of(self.problem)
         self.init_seed = secrets.randbits(31)
@@ -94,31 +112,13 @@ class Reference:
         require_supported(self.state(), "of the reference's state")
         require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
-        self.mutates: frozenset[int] = frozenset()
-        """Numbers of the input tensors that the reference changes; they are compared after the call, as outputs are."""
-        self.reshapes = False
-        """True if a call changes the shape or the strides of an input object in place, as `unsqueeze_` does."""
-        self.drifts: frozenset[str] = frozenset()
-        """Names of the parameters and buffers that a call changes; they are reset before each call."""
-        self.aliased: frozenset[str] = frozenset()
-        """Paths of the outputs that share memory with an input; a solution's outputs may do so there."""
         if self.eval_mode or (getattr(self.model, "training", False) and any(map(is_random, self.model.modules()))):
             self._evaluate()
         self._double: Fp64Model | None = None
         self._layout: list[Any] | None = None
         self._finite: bool | None = None
         """True if the problem's own inputs give finite results with the parameters of construction."""
-        self.keeps_weights = False
-        """True if other values of the parameters made the reference raise, or its results infinite."""
         self.inputs = Inputs(self.problem)
-        self.repeats: tuple[str, ...] = ()
-        """Paths of the outputs that are equal in every draw, within the tolerance."""
-        self.call_s = 0.0  # approximate time of a call after the first
-        self.between_bytes = 0  # device memory of a call beyond inputs, parameters and outputs
-        self.blank: list[Tensor] = []
-        """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
-        self.tensors = ""
-        """Types and shapes of the inputs and outputs of a call, in words."""
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
@@ -170,7 +170,7 @@ class Reference:
         solution may have caused them.
         """
         try:
-            held = self.consumable(arguments)
+            held = self._consumable(arguments)
             given, after = fresh(held), tensors(held)
             leaves = flatten(self.call(given))
             self.reshapes |= [*map(layout, tensors(given))] != [*map(layout, after)]
@@ -196,7 +196,7 @@ class Reference:
             message = f"the shape of a tensor differs from call to call: {before}, then {now}"
             raise PluginError(message, hint="pad it to one shape; `CASES` names others")
 
-    def consumable(self, arguments: list[Any]) -> list[Any]:
+    def _consumable(self, arguments: list[Any]) -> list[Any]:
         """Return arguments that the reference may change: the given ones, or a copy if it changes its inputs."""
         return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments
 
@@ -302,7 +302,7 @@ class Reference:
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
             self._double = Fp64Model(self.model)
-        return self._double.run(self.consumable(list(arguments)), sorted(self.mutates), like)
+        return self._double.run(self._consumable(list(arguments)), sorted(self.mutates), like)
 
     def _evaluate(self) -> None:
         self.model.eval()
@@ -349,7 +349,7 @@ class Reference:
 
     def _settle_inputs(self) -> None:
         """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
-        if not (self.inputs.repeat or repeated_outputs(self._draw, self.tolerance, CONSTANT_OUTPUT_TOLERANCE)):
+        if not (self.inputs.repeat or repeated_outputs(self._draw, self.tolerance, NARROW)):
             return
         finite = self.is_finite()
         self.inputs.vary(jitter=True)
@@ -365,7 +365,8 @@ class Reference:
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
         arguments = self.arguments(secrets.randbits(31))
-        self.blank = [over_tensors(a, lambda t: t.to("meta")) for a in arguments]
+        self.blank: list[Tensor] = [over_tensors(a, lambda t: t.to("meta")) for a in arguments]
+        """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         versions = [t._version for t in tensors(arguments)]  # noqa: SLF001 - torch's only count of changes
         expected, flops, self._types = counting.count(lambda: self.expect(arguments))
         after = tensors(arguments)

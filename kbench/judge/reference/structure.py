@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from kbench.numerics import elements
+from kbench.numerics.tails import SURE
 
-LEAST_PAIRS = 8
-"""Least number of neighbouring pairs to call values sorted: 8 pairs in 3 draws are so by chance once in 2^24."""
 CORNER = 64
 """Rows and columns that are tested first: values without structure fail here."""
 LARGEST_FACTORED = 1 << 11
@@ -90,7 +89,7 @@ def _rows_are_sorted(sign: int) -> Test:
     def holds(x: Tensor) -> bool:
         if not x.dim() or x.shape[-1] < 2 or x.is_complex():
             return False
-        return x.numel() // x.shape[-1] * (x.shape[-1] - 1) >= LEAST_PAIRS and _quickly(ascend)(x)
+        return x.numel() // x.shape[-1] * (x.shape[-1] - 1) >= SURE and _quickly(ascend)(x)
 
     return holds
 
@@ -196,7 +195,7 @@ STRUCTURES = (
 
 DISTINCT = Structure(
     name="of distinct values",
-    holds=lambda x: x.numel() >= LEAST_PAIRS and x.unique().numel() == x.numel(),
+    holds=lambda x: x.numel() >= SURE and x.unique().numel() == x.numel(),
 )
 INTEGER_STRUCTURES = (*(one for one in STRUCTURES if one.name.startswith("sorted")), DISTINCT)
 

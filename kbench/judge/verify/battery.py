@@ -15,32 +15,23 @@ from kbench.core.traces import summary_of
 from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
-from kbench.judge.candidate import Candidate
+from kbench.judge.comparison import Truth
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference import integers
 from kbench.judge.reference.drawing import is_number
-from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.tally import Tally
-from kbench.judge.verify.fp64_errors import Truth
-from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation, few_places
+from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places
 from kbench.judge.why import explain
 from kbench.numerics import elements, tails
 from kbench.process.layouts import MOST_BYTES, layouts_of
 
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
-FEW = 64
-"""Number of elements below which an inaccurate reference may be right by chance."""
 LAYOUTS = {"alignment": "misaligned", "strides": "strided", "channels_last": "channels_last"}
 """Inputs of other layouts in words, by the property of a solution that is wrong on them."""
-
-
-def is_few(expected: Expected) -> bool:
-    """Return whether an output has so few elements that one draw of inputs may be right by chance."""
-    return any(t.numel() < FEW for t in expected.judged.values())
 
 
 def is_nearly_one_value(output: Tensor) -> bool:
@@ -63,24 +54,37 @@ def separating(names: Collection[str]) -> list[set[str]]:
     return [{name for name, code in coded if bit in code} for bit in range(bits)]
 
 
+def _reference_errors(trial: Trial, variation: Variation) -> tuple[float, ...]:
+    """Return the reference's largest error of each output over several draws of a variation."""
+    reference, worst = trial.reference, tuple[float, ...]()
+    for _ in range(MANY_DRAWS):
+        expected = reference.try_expect(trial.arguments(secret_seed(), variation.transform, variation.applies))
+        if not isinstance(expected, Exception):
+            own = [*expected.judged.values()]
+            none = [elements.Difference()] * len(own)
+            ratios = Truth.of(reference, expected).ratios(none, own, expected, reference.tolerance)
+            now = [ratio.reference or 0.0 for ratio in ratios]
+            worst = tuple(map(max, now, worst or now))
+    return worst
+
+
 class Battery:
     """Runs the checks for one candidate."""
 
-    def __init__(self, candidate: Candidate):
-        self._candidate = candidate
+    def __init__(self) -> None:
         self.findings: list[Finding] = []
 
     def essentials(self, trial: Trial) -> None:
         """Check secret seeds, each with new parameters if the solution follows them; then repeatability (`settled`)."""
         seeds = [secret_seed() for _ in range(DRAWS)]
         for seed in seeds:
-            self._candidate.vary_weights(trial.reference, secret_seed())
+            trial.candidate.vary_weights(trial.reference, secret_seed())
             trial.exchange(seed, oracle=True)
         self.settled(trial, seeds[0])
 
     def right_once(self, trial: Trial) -> None:
         """Check one call, with new parameters if the solution follows them."""
-        self._candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=True)
 
     def settled(self, trial: Trial, seed: int) -> None:
@@ -95,7 +99,7 @@ class Battery:
         self._note_inputs(reference)
         if trial.proves_little:
             self.note("trivial_passes", "zeros, one value everywhere or the answer to other inputs would pass as well")
-        self.unchanged(trial)
+        self._unchanged(trial)
         has_fractions = any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0))
         if has_fractions and trial.tally.figures.oracle_ratio is None:
             self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
@@ -113,12 +117,12 @@ class Battery:
             of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
             self.note("kept_structure", f"in every draw, and therefore in all inputs: {of_each}")
 
-    def unchanged(self, trial: Trial) -> None:
+    def _unchanged(self, trial: Trial) -> None:
         """Check that the parameters equal the reference's."""
-        changed = self._candidate.weights_changed(trial.reference)
+        changed = trial.candidate.weights_changed(trial.reference)
         if changed is not None:
             message = f"a call changed the parameter `{changed}`"
-            raise RefusalError(Status.PARAMETER_MUTATED, message, self._candidate.log)
+            raise RefusalError(Status.PARAMETER_MUTATED, message, trial.candidate.log)
 
     def weights(self, trial: Trial, *, apart: bool = True) -> None:
         """Check parameters that change after construction, and that only the judge changes them, from here on.
@@ -128,14 +132,14 @@ class Battery:
         first element shows no change. If one answer proves little (nearly all zeros in published 2/9), there are more
         calls. Up to DRAWS unexplained wrong answers do not end the check, because the next one may have a diagnosis.
         """
-        self._candidate.follows = True
+        trial.candidate.follows = True
         names = variable(trial.reference.model)
         parts = (separating(names) or [set(names)]) if apart else []
         proves_little = trial.proves_little or any(is_nearly_one_value(t) for outputs in trial.earlier for t in outputs)
         more = [set(names)] * (MANY_DRAWS if proves_little else 0)
         unexplained: list[WrongError] = []
         for number, part in enumerate([set(names), *parts, *more]):
-            self._candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
+            trial.candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
             try:
                 # If a copy of an input meets the contract, a stale value may lie within the tolerance.
                 oracle = part == set(names) or trial.tally.figures.contract == "vacuous"
@@ -148,22 +152,22 @@ class Battery:
                     break
         if unexplained:
             raise unexplained[0]
-        self.unchanged(trial)
+        self._unchanged(trial)
         if trial.reference.keeps_weights:
             message = "other parameters make the reference's results infinite, so they were not randomised"
             self.note("weights_kept", message)
 
     def small_weights(self, trial: Trial) -> None:
         """Check smaller parameters: functions that saturate with the usual ones may hide other arithmetic."""
-        trial.reference.randomise(secret_seed(), scale=SMALL_WEIGHTS)
-        self._candidate.push_weights(trial.reference)
+        trial.reference.randomise(secret_seed(), scale=1 / SCALE_UP)
+        trial.candidate.push_weights(trial.reference)
         self.vary(trial, UNDER_SMALL_WEIGHTS)
-        self._candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference, secret_seed())
 
     def updated_in_place(self, trial: Trial) -> None:
         """Check parameters that are changed in place, as an optimiser does, without loading a checkpoint."""
         trial.reference.randomise(secret_seed())
-        self._candidate.push_weights(trial.reference, in_place=True)
+        trial.candidate.push_weights(trial.reference, in_place=True)
         trial.exchange(secret_seed(), oracle=True)
 
     def kept_results(self, trial: Trial) -> None:
@@ -236,27 +240,23 @@ class Battery:
         if drawn is None:
             return False
         expected, truth = drawn
-        if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
-            own = trial.reference_errors(variation.transform, variation.applies, MANY_DRAWS)
-            truth = replace(truth, least_reference_errors=own)
+        if expected.has_few and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
+            truth = replace(truth, least_reference_errors=_reference_errors(trial, variation))
         try:
             reply = trial.call([expected])
         except RefusalError as refusal:
             refusal.reason = f"on {variation.inputs}: {refusal.reason}"
             raise
-        held, tally = trial.tally, Tally()
-        trial.tally = tally
-        ruling, differences = trial.compare(trial.results(reply.slots[0]), expected, truth)
-        trial.tally = held
+        found = trial.compare(trial.results(reply.slots[0]), expected, truth)
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
-        if ruling.right or (tally.explained and math.isfinite(tally.figures.contract_ratio)):
+        if found.ruling.right or found.is_rounding:
             return True
-        said = trial.describe(differences, ruling, expected)
-        wrong = RefusalError(Status.WRONG_VALUE, f"on {variation.inputs}: {said}", self._candidate.log)
+        reason = f"on {variation.inputs}: {found.describe(trial.launch_error)}"
+        wrong = RefusalError(Status.WRONG_VALUE, reason, trial.candidate.log)
         if variation.is_usual and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
-        wrong.excess = ruling.excess
+        wrong.excess = found.ruling.excess
         raise wrong
 
     def _draw(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> tuple[Expected, Truth] | None:
@@ -267,10 +267,10 @@ class Battery:
                 if variation.is_last:
                     self._refused_by_reference(variation.name, expected)
                 return None
-            truth = trial.truth(expected)
+            truth = Truth.of(trial.reference, expected)
             if variation.may_overflow or self._valid(trial, expected, truth, variation.within):
                 return expected, truth
-            if not is_few(expected):
+            if not expected.has_few:
                 break
         if variation.is_last:
             message = f"skipped {variation.inputs}: the reference itself is not finite or not accurate on them"

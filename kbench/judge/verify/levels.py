@@ -1,6 +1,5 @@
 """The levels beyond `task`: one loop makes the checks of a table, and records the properties that a solution lacks."""
 
-import copy
 import math
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,13 +11,11 @@ from kbench.core.levels import PROPERTIES, WEIGHT_CODES
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
-from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import secret_seed
 from kbench.judge.matching import weight_property
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
-from kbench.judge.tally import Tally
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import LevelCheck, On, carrier
 from kbench.process.layouts import MOST_BYTES
@@ -36,14 +33,12 @@ class Levels:
         self,
         bound: BoundCandidate,
         battery: Battery,
-        candidate: Candidate,
         judge: JudgeState,
         others: Sequence[dict[str, Any]] = (),
         derived: Sequence[dict[str, Any]] = (),
     ):
         self._bound = bound
         self._battery = battery
-        self._candidate = candidate
         self._judge = judge
         self._own = judge.reference
         self._overrides = {On.CASES: others, On.DERIVED: derived[:THOROUGH], On.LARGER: derived[THOROUGH:]}
@@ -58,8 +53,6 @@ class Levels:
         """True if a call changes parameters and is right with its constructor's: other values were not tried then."""
         self.lacks: dict[str, RefusalError] = {}
         """Properties that it lacks, each with the refusal of its first failed check."""
-        self.tally = Tally()
-        """Errors of the right calls at the problem's own shape."""
 
     def try_all(self, checks: Iterable[LevelCheck]) -> None:
         """Make the checks, whatever the result of the others. Raises RefusalError for a fatal failure."""
@@ -74,7 +67,7 @@ class Levels:
 
     def note_unmatched(self) -> None:
         """Record that parameters match by seed only, so that they cannot be changed."""
-        candidate = self._candidate
+        candidate = self._bound.candidate
         if candidate.weights == "seed":
             prepares = candidate.prepares and not candidate.transposed and not self.changes_parameters
             lack = "frozen_weights" if prepares else "unmatched_weights"
@@ -98,7 +91,7 @@ class Levels:
         else:
             held = self._held[On.CASES], self._held[On.DERIVED]
             reference = carrier(check.on, self._own, *held, is_long=self.is_long)
-            if reference is not None and check.applies(self._candidate, reference):
+            if reference is not None and check.applies(self._bound.candidate, reference):
                 yield reference
 
     def _result(self, check: LevelCheck, reference: Reference) -> RefusalError | None:
@@ -126,16 +119,11 @@ class Levels:
         return refusal
 
     def _refusal(self, check: LevelCheck, reference: Reference) -> RefusalError | None:
-        """Make a check; return its refusal, of a narrow miss only if all draws miss. A miss counts no figures."""
+        """Make a check; return its refusal, of a narrow miss only if all draws miss."""
         for left in reversed(range(DRAWS)):
-            before = copy.deepcopy(self.tally)
             try:
-                trial = self._bound.bound_to(reference)
-                if reference is self._own:
-                    trial.tally = self.tally
-                decides = check.make(self._battery, trial)
+                decides = check.make(self._battery, self._bound.bound_to(reference))
             except RefusalError as refusal:
-                self.tally = before
                 excess = refusal.without_frames().excess
                 if not left or not excess <= check.narrow or math.isinf(excess):
                     return refusal
@@ -148,9 +136,9 @@ class Levels:
         """Return the property that a failed check shows; weights that are not followed change no more."""
         if check.lack not in WEIGHT_CODES:
             return check.lack
-        self._candidate.follows = False
+        self._bound.candidate.follows = False
         why = refusal.diagnosis.code if refusal.diagnosis is not None else None
-        return weight_property(refusal.status, self._candidate.weights, why)
+        return weight_property(refusal.status, self._bound.candidate.weights, why)
 
     def _note_skipped(self, overrides: dict[str, Any]) -> None:
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
@@ -176,7 +164,8 @@ class Levels:
             and not self._still_holds(reference)
             and self._goes_wrong_alone(reference)
         ):
-            refusal.reason = f"right in its first calls, wrong after {self.tally.figures.calls}: {refusal.reason}"
+            calls = self._bound.tally.figures.calls
+            refusal.reason = f"right in its first calls, wrong after {calls}: {refusal.reason}"
             raise refusal
         self._bound.reconstruct_next(refusal)
 
@@ -194,7 +183,8 @@ class Levels:
 
         An instance that remembers addresses of inputs, as a recorded CUDA graph does, may be wrong at these later.
         """
-        calls, since_s = max(2 * (self.tally.figures.calls or 0), self._candidate.calls), time.monotonic() - self._began
+        calls = max(2 * (self._bound.tally.figures.calls or 0), self._bound.candidate.calls)
+        since_s = time.monotonic() - self._began
         self._bound.reconstruct_next()
         return self._plain_calls(reference, calls, since_s) is not None
 

@@ -291,7 +291,6 @@ RESEMBLING = (
     Variation(name="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
 )
 """Inputs that resemble those of the call before, so that a result remembered by a few samples is wrong."""
-SMALL_WEIGHTS = 1 / SCALE_UP
 WORDS = "under weights an eighth as large"
 UNDER_SMALL_WEIGHTS = Variation(name="small_weights", transform=lambda leaf: leaf, within=NARROW, words=WORDS)
-"""The problem's own inputs, with all parameters multiplied by SMALL_WEIGHTS."""
+"""The problem's own inputs, with all parameters divided by SCALE_UP."""

@@ -79,8 +79,7 @@ class Worker:
             event_ns=median_ns,
             submit_ns=median_ns,
             sum_ns=round(1e3 * sum(claims_us)),
-            asked_ns=0,
-            ended_ns=round(1e3 * wall_us),
+            wall_ns=round(1e3 * wall_us),
             slots=tuple(slots),
             numbers=(),
         )

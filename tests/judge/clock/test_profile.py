@@ -7,7 +7,14 @@ import pytest
 
 from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
-from kbench.judge.clock.profile import Profile, activities, list_kernels, take_profile
+from kbench.judge.clock.profile import (
+    activities,
+    kernels_in_words,
+    own_share,
+    profile_judged,
+    profile_warm,
+    require_custom,
+)
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import WireError
 
@@ -18,14 +25,14 @@ def activity(name="mine", start_ns=0, duration_ns=1000):
 
 def test_the_kernels_are_listed_by_origin():
     seen = (activity(duration_ns=40_000), activity(start_ns=60_000, duration_ns=40_000))
-    assert Profile(seen=seen, device="cuda").kernels == "one call ran 2 own (100 % of the time): mine (own)"
+    assert kernels_in_words(seen, "cuda") == "one call ran 2 own (100 % of the time): mine (own)"
 
 
 @pytest.mark.parametrize(
     ("names", "share"), [(["mine", "ampere_sgemm_128x64_tn"], 0.5), (["ampere_sgemm_128x64_tn"], 0.0), ([], None)]
 )
 def test_the_share_of_own_kernels(names, share):
-    assert Profile(seen=tuple(activity(name) for name in names), device="cuda").own_share == share
+    assert own_share([activity(name) for name in names]) == share
 
 
 class FakeTrial:
@@ -33,7 +40,7 @@ class FakeTrial:
 
     def __init__(self):
         self.asked = []
-        self.reference = SimpleNamespace(expect=lambda arguments: arguments)
+        self.reference = SimpleNamespace(expect=lambda arguments: arguments, device="cuda")
         self.arena = SimpleNamespace(random_slot=lambda: 2)
         self.candidate = SimpleNamespace(profile=self.profile, log="", understood=contextlib.nullcontext)
         self.listed = [["mine", 0, 1000]]
@@ -61,23 +68,22 @@ class FakeTrial:
 def test_what_is_asked_for_is_checked_and_what_only_the_column_needs_is_warm():
     """A wrong value in a profiled call counts only where the user asks for the profile."""
     asked, column = FakeTrial(), FakeTrial()
-    take_profile(asked, "cuda")
+    profile_judged(asked)
     assert asked.asked == ["fill [2]", "profile 2", "judge 2"]
-    assert list_kernels(column, "cuda").own_share == 1.0
+    assert own_share(profile_warm(column)) == 1.0
     assert column.asked == ["call", "call", "call", "fill [2]", "profile 2"]
 
 
-@pytest.mark.parametrize("take", [take_profile, list_kernels])
+@pytest.mark.parametrize("take", [profile_judged, profile_warm])
 def test_nonsense_in_place_of_kernels_is_refused(take):
     trial = FakeTrial()
     trial.listed = [["mine", 0, "long"]]
     with pytest.raises(WireError):
-        take(trial, "cuda")
+        take(trial)
 
 
 def test_kernels_that_could_not_be_listed_have_a_reason():
-    profile = Profile(seen=(), device="cpu", reason="CUPTI sees GPUs only")
-    assert profile.kernels == "kernels could not be listed: CUPTI sees GPUs only"
+    assert kernels_in_words((), "cpu") == "kernels could not be listed: CUPTI sees GPUs only"
 
 
 @pytest.mark.parametrize(
@@ -91,12 +97,12 @@ def test_kernels_that_could_not_be_listed_have_a_reason():
     ],
 )
 def test_require_custom(names, device, status):
-    profile = Profile(seen=tuple(activity(name) for name in names), device=device)
+    seen = [activity(name) for name in names]
     if status is None:
-        profile.require_custom()
+        require_custom(seen, device, "")
     else:
         with pytest.raises(RefusalError) as refused:
-            profile.require_custom()
+            require_custom(seen, device, "")
         assert refused.value.status is status
 
 

@@ -1,6 +1,7 @@
 """Rounds without a device: a worker of plain tensors behind a gate of plain Python, judged as the real one is."""
 
 import base64
+import contextlib
 import ctypes
 import itertools
 import weakref
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from fakes import CORRECT
 
 from kbench.core.model import Status
 from kbench.core.values import Ruling
@@ -197,8 +199,12 @@ class Worker:
         self._lent = False
         self.said.append("take back")
 
-    def nonsense(self, error: Exception) -> RefusalError:
-        return RefusalError(Status.PROTOCOL_ERROR, str(error), self.log)
+    @contextlib.contextmanager
+    def understood(self) -> Any:
+        try:
+            yield
+        except WireError as error:
+            raise RefusalError(Status.PROTOCOL_ERROR, str(error), self.log) from error
 
 
 class Known(Trial):
@@ -438,10 +444,8 @@ class Explained(Known):
 
     def compare(self, outputs: Any, expected: Expected, truth: Any) -> Any:
         right = all(map(torch.equal, outputs, expected.tensors))
-        return Ruling(right=right, contract="held", reason=""), []
-
-    def describe(self, *_: Any) -> str:
-        return "half of it"
+        ruling = Ruling(right=right, contract="held", reason="")
+        return SimpleNamespace(ruling=ruling, wrong=[], figures=CORRECT, describe=lambda _: "half of it")
 
     def calls_again(self, *_: Any) -> None:
         self.take_back()

@@ -8,8 +8,9 @@ import tiny_corpus
 import torch
 
 from kbench.core.errors import PluginError
+from kbench.core.values import DRAWS
 from kbench.judge.reference.drawing import is_constant_mask, is_labels, is_number, is_value, over_tensors
-from kbench.judge.reference.oracle import ORACLE_SAMPLES, chosen_entries
+from kbench.judge.reference.oracle import chosen_entries
 from kbench.judge.reference.reference import Reference
 from kbench.judge.verify.variations import centred, flipped, moved_by
 
@@ -402,7 +403,7 @@ def test_entries_of_a_large_batch_are_computed_in_fp64(tmp_path, forward, sizes,
     if pieces is None:
         assert found.why_no_oracle.startswith("it is too large")
         return
-    assert len({entry for index, _ in pieces for entry in index}) == ORACLE_SAMPLES
+    assert len({entry for index, _ in pieces for entry in index}) == DRAWS
     for index, (exact,) in pieces:
         torch.testing.assert_close(exact.float(), expected.tensors[0][index])
 
@@ -410,7 +411,7 @@ def test_entries_of_a_large_batch_are_computed_in_fp64(tmp_path, forward, sizes,
 @pytest.mark.parametrize(
     ("worst", "room", "chosen", "number"),
     [
-        ([0.5] * 20, 1000, [], ORACLE_SAMPLES),
+        ([0.5] * 20, 1000, [], DRAWS),
         ([0.5] * 18 + [1.2, 7.0], 1000, [19, 18], 4),
         ([2.0, 9.0, 5.0] + [0.5] * 17, 10, [1, 2, 0], 6),
         ([2.0 + n for n in range(20)], 10, [19, 18, 17], 6),  # too many: the worst of them

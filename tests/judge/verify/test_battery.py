@@ -11,9 +11,11 @@ import torch
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, Ruling
+from kbench.judge.comparison import Tally
+from kbench.judge.reference.expected import FEW
 from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.tally import Tally
-from kbench.judge.verify.battery import FEW, Battery, separating
+from kbench.judge.verify import battery as checks
+from kbench.judge.verify.battery import Battery, separating
 from kbench.judge.verify.variations import VARIATIONS
 
 CENTRED = next(variation for variation in VARIATIONS if variation.name == "centred")
@@ -34,10 +36,7 @@ class Answers:
 
     def expect(self, seed: int) -> Any:
         self.tried.append(seed)
-        return SimpleNamespace(seed=seed, judged={(): torch.zeros(self.size)})
-
-    def truth(self, expected: Any) -> str:
-        return f"truth of {expected.seed}"
+        return SimpleNamespace(seed=seed, has_few=self.size < FEW)
 
 
 @pytest.fixture
@@ -46,6 +45,7 @@ def battery(monkeypatch):
         assert truth == f"truth of {expected.seed}"
         return expected.seed in trial.accurate
 
+    monkeypatch.setattr(checks.Truth, "of", lambda _reference, expected: f"truth of {expected.seed}")
     monkeypatch.setattr(Battery, "_valid", staticmethod(valid))
     made = Battery.__new__(Battery)
     made.notes = []
@@ -78,21 +78,16 @@ def test_extreme_values_need_no_accurate_reference(battery):
 
 
 def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery, monkeypatch):
-    expected, truth = SimpleNamespace(judged={(): torch.zeros(FEW)}), SimpleNamespace(pieces=None)
+    expected, truth = SimpleNamespace(has_few=False), SimpleNamespace(pieces=None)
     monkeypatch.setattr(Battery, "_draw", lambda *_: (expected, truth))
-    battery._candidate = SimpleNamespace(log="")
+    ruling = Ruling(right=False, contract="held", reason="", excess=1.25)
     trial = SimpleNamespace(
-        tally=Tally(explained=False),
         call=lambda _: SimpleNamespace(slots=(0,)),
         results=lambda _: [],
-        describe=lambda *_: "wrong",
+        candidate=SimpleNamespace(log=""),
+        launch_error="",
+        compare=lambda *_: SimpleNamespace(ruling=ruling, is_rounding=False, describe=lambda _: "wrong"),
     )
-
-    def compare(*_):
-        trial.tally.explained = False
-        return Ruling(right=False, contract="held", reason="", excess=1.25), []
-
-    trial.compare = compare
     with pytest.raises(RefusalError) as refused:
         battery.vary(trial, PLANTED, [1])
     assert refused.value.excess == 1.25
@@ -100,10 +95,11 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
 
 def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, tally=None):
     """Return a battery and a trial of a model that has these parameters; `exchange` is a call."""
-    battery = Battery(SimpleNamespace(vary_weights=vary))
-    battery.unchanged = lambda _trial: None
+    battery = Battery()
+    battery._unchanged = lambda _trial: None
     model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
     trial = SimpleNamespace(
+        candidate=SimpleNamespace(vary_weights=vary),
         reference=SimpleNamespace(model=model, keeps_weights=False),
         proves_little=proves_little,
         earlier=[*earlier],

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from kbench.core.values import NARROW, Ratios, rule
+from kbench.judge.comparison import against_oracle, change_errors
 from kbench.judge.reference.oracle import Fp64Model, numbers
-from kbench.judge.verify.fp64_errors import against_oracle, change_errors
 from kbench.numerics import elements
 
 
