@@ -103,8 +103,8 @@ def test_the_page_draws_the_time_of_each_solution_over_the_cases():
     titles = [dot.title for dot in plane.dots if "case" in dot.title]
     assert titles[:2] == ["a, case small: 50.0 µs", "a, case large: 400 µs"]
     assert [dot.label for dot in plane.dots if dot.label] == ["a", "b", "other"]
-    (rising, falling) = [line.y2 - line.y1 for line in plane.lines[:2]]
-    assert rising < falling < 0, "above is slower, and `a` grows more from case to case"
+    (rising, falling) = [line.y[1] - line.y[0] for line in plane.lines[:2]]
+    assert rising > falling > 0, "above is slower, and `a` grows more from case to case"
 
 
 def test_the_page_draws_the_rate_that_each_solution_reaches():
