@@ -316,11 +316,14 @@ def documents() -> str:
         "NaN and infinities, which JSON lacks, are the texts `nan`, `inf` and `-inf`.",
         f"## Keys of every document\n\n{items(common)}",
         f"## Further keys by command\n\n{items(own)}",
-        "## `results` of `run`, `verify`, `show` and `export`\n\nOne entry per solution and case. `timings` has one "
+        "## `results` of `run`, `verify` and `show`\n\nOne entry per solution and case. `timings` has one "
         "entry per process, with its raw samples (of `run` with `-v` only). Keys that are [columns](columns.md) "
         "mean the same here.\n\n"
         + items(
-            without(columns_of_rows(), field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT}))
+            without(
+                columns_of_rows() | {"timings"},
+                field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT}),
+            )
         ),
         "## Options of `kbench.evaluate`\n\nThe keys of [`[tool.kbench.run]`](settings.md) that are no timeouts, "
         "`level`, `accept`, and:\n\n" + items(without(settings_keys(), option_rows())),

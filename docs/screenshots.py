@@ -68,7 +68,7 @@ def pictures() -> list[Picture]:
 
 def _terminal() -> str:
     """Print a saved run as a terminal shows it, with the command that does."""
-    _, summary = recall(read_run(RUN))
+    summary = recall(read_run(RUN))
     typed = str(RUN.relative_to(ROOT))
     text = f"$ kbench show {typed}\n\n" + render_run(replace(summary, typed=typed), width=COLUMNS)
     console = Console(record=True, width=COLUMNS, force_terminal=True, file=io.StringIO())

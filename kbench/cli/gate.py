@@ -1,7 +1,7 @@
 """`kbench gate`: fail a CI job on a regression, and only on a regression."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kbench.gate.rule import GateReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _GateFlags(OutputFlags):
     targets: list[str] | None = argument(
         "RUN",

@@ -4,7 +4,7 @@ import datetime
 import shlex
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kbench.cli import shared_flags
@@ -33,7 +33,6 @@ JOBS = 3
 ALL = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _SelftestFlags(OutputFlags):
     names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
     devices: str = shared_flags.devices(default=ALL)

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.engine.sweep import MakeCrew, Sweep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFlags(TimingFlags):
     """Flags of `kbench sweep`, besides those of commands that time."""
 

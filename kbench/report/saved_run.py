@@ -1,4 +1,4 @@
-"""A saved run as the events that made it, so that reports render it as `run` did, and as the command that did."""
+"""A saved run as the events that made it, so that reports render it as `run` did, and options of its conditions."""
 
 import functools
 import shlex
@@ -21,14 +21,13 @@ from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run, constants_of
-from kbench.storage.rows import evaluates
 from kbench.storage.runfiles import shown_path
 from kbench.storage.settings import Settings
 
 MOST_PROBLEMS = 3
 
 
-def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
+def recall(run: Run, cases: Sequence[str] = ()) -> RunSummary:
     """Rebuild the verdicts of a run by (problem, solution, case), with its details; `cases` are globs.
 
     Raises NothingSelectedError where no case matches, and ResultsError for a pass without its errors.
@@ -38,9 +37,9 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         raise NothingSelectedError(f"{run.name} has no such case", f"`kbench show {run.name}` shows all")
     first = run.rows[0]
     known = sidecar.read(run.path, first.started_utc) or RunDetails(started_utc=first.started_utc)
-    judged = tuple(_judged(run, rows, known.of(rows[0].solution, rows[0].case)) for rows in groups.values())
+    judged = [_judged(run, rows, known.of(rows[0].solution, rows[0].case)) for rows in groups.values()]
     problems = list(dict.fromkeys(key[0] for key in groups))
-    return judged, RunSummary(
+    return RunSummary(
         problem=" and ".join(problems) if len(problems) <= MOST_PROBLEMS else f"{len(problems)} problems",
         cases=tuple(summarise(one) for one in judged),
         environment=Environment(**{name: getattr(first, name) for name in ("device", *ENVIRONMENT_COLUMNS)}),
@@ -119,20 +118,6 @@ def _correctness(row: ResultRow) -> Correctness | None:
         oracle_factor=4.0 if row.oracle_factor is None else row.oracle_factor,
         contract=row.contract,
     )
-
-
-def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
-    """Write a `kbench run`; options that rows do not hold, such as numbers of processes, are left out."""
-    first = rows[0]
-    words = ["kbench", "run", first.problem_path or first.problem]
-    words += dict.fromkeys(solution_word(row.solution_path, row.solution, row.entry) for row in rows)
-    for case in dict.fromkeys(row.case for row in rows):
-        words += ["--case", case]
-    words += set_options(first.problem_path or first.problem, first.case, first.overrides, settings)
-    words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
-    for code in first.accepted.split():
-        words += ["--accept", code]
-    return shlex.join([*words, *condition_options(first, evaluates=evaluates(first))])
 
 
 def solution_word(path: str, name: str, entry: str) -> str:

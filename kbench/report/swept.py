@@ -1,6 +1,7 @@
 """A sweep as text, Markdown, JSON or JUnit XML. Names and messages are untrusted and escaped."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -166,8 +167,8 @@ def _cells(verdict: TaskVerdict) -> dict[str, str]:
 def _result(verdict: TaskVerdict) -> dict[str, Any]:
     """Write a verdict with the keys of a result of `run`, but its rows; and what a sweep knows of it beside."""
     task, last = verdict.task, verdict.last
-    found = plain(summarise(judged_of(verdict)))
-    del found["rows"]
+    found = plain(replace(summarise(judged_of(verdict)), rows=(), timings=()))
+    del found["rows"], found["timings"]
     return {
         **found,
         "key": task.key,

@@ -207,7 +207,7 @@ def test_errors(kbench, run, arguments, code, message):
 
 def test_markdown_has_every_warning(kbench):
     make_run(RESULTS, "warned", {"fast": RATIOS}, flags="throttled", findings="mean_offset_30")
-    text = kbench("export", "warned", "--to", "md").out.replace("\\", "")
+    text = kbench("show", "warned", "--format", "md").out.replace("\\", "")
     for line in kbench("show", "warned").out.splitlines():
         if line.startswith(("warning: ", "note: ", "hint: ")):
             assert line in text

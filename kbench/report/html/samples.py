@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from kbench.core import stats
-from kbench.core.events import Judged
-from kbench.core.model import Passed, Sample, Timing
+from kbench.core.model import Sample, Timing
 from kbench.report import units
 from kbench.report.html.charts import Line, Mark, Plane, Scale, Tick
 from kbench.report.shown import flag_text
+from kbench.report.summary import CaseSummary
 
 ARMS = {"candidate": "point", "reference": "reference"}
 STRIP = 0.3
@@ -22,14 +22,13 @@ INSIDE = 0.98
 """Share of the samples within the axis; the others are drawn at its ends."""
 
 
-def panels(judged: Sequence[Judged]) -> list[dict[str, Any]]:
+def panels(cases: Sequence[CaseSummary]) -> list[dict[str, Any]]:
     """Draw the samples of every timed case: a panel for each process, all of a case on one axis."""
-    timed = [(one, one.outcome.timings) for one in judged if isinstance(one.outcome, Passed)]
-    several = len({one.case for one in judged}) > 1
+    several = len({one.case for one in cases}) > 1
     return [
-        _case(f"{one.solution}, case {one.case}" if several else one.solution, [t for t in timings if t.samples])
-        for one, timings in timed
-        if timings
+        _case(f"{one.solution}, case {one.case}" if several else one.solution, [t for t in one.timings if t.samples])
+        for one in cases
+        if one.timings
     ]
 
 
