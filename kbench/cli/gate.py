@@ -37,7 +37,7 @@ class _GateFlags(OutputFlags):
     slower: float | None = shared_flags.slower()
     confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")
     github: bool = switch("--github", "Print GitHub annotations and write the step summary")
-    junit: Path | None = shared_flags.junit()
+    junit: Path | None = option("--junit FILE", "Write JUnit XML as well")
     strict: bool = shared_flags.strict()
     results: Path | None = shared_flags.results()
 

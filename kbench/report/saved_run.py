@@ -1,4 +1,4 @@
-"""A saved run as the events that made it, so that reports render it as `run` did, and options of its conditions."""
+"""A saved run as the events that made it, so that reports render it as `run` did."""
 
 import functools
 import shlex
@@ -6,23 +6,18 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from kbench.catalog import case_selection, registry
-from kbench.catalog.constant_text import text_of
-from kbench.core.errors import KbenchError, NothingSelectedError, ResultsError
+from kbench.core.errors import NothingSelectedError, ResultsError
 from kbench.core.events import Judged
 from kbench.core.explain import explain
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
-from kbench.core.verdict import Conditions
-from kbench.devices.backend import is_timed_by_host
 from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.results import Run, constants_of
+from kbench.storage.results import Run
 from kbench.storage.runfiles import shown_path
-from kbench.storage.settings import Settings
 
 MOST_PROBLEMS = 3
 
@@ -118,28 +113,3 @@ def _correctness(row: ResultRow) -> Correctness | None:
         oracle_factor=4.0 if row.oracle_factor is None else row.oracle_factor,
         contract=row.contract,
     )
-
-
-def solution_word(path: str, name: str, entry: str) -> str:
-    """Return what names a row's solution on a command line: `file.py:function`, a path, a module's function, a name."""
-    return entry if ":" in entry else f"{path}:{entry}" if path and entry else path or name
-
-
-def condition_options(conditions: ResultRow | Conditions, *, evaluates: bool) -> list[str]:
-    """Return the options of `kbench run` that measure under the same conditions."""
-    return [
-        *(["--device", "cpu"] if is_timed_by_host(conditions.device) else []),
-        *(["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []),
-        *(["--allow-tf32"] if conditions.tf32 else []),
-        *(["--eval"] if evaluates else []),
-    ]
-
-
-def set_options(problem: str, case: str, overrides: str, settings: Settings) -> list[str]:
-    """Return `--set NAME=VALUE` for the constants that the case does not set; empty if the problem is not available."""
-    try:
-        entry = registry.find_problem(problem, settings)
-        by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides))
-    except (KbenchError, OSError):
-        return []
-    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={text_of(value)}")]

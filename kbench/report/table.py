@@ -8,9 +8,9 @@ from itertools import zip_longest
 from rich.cells import cell_len
 
 from kbench.core.printable import printable
-from kbench.report.document import render_cells
 from kbench.report.prose import LEAST_WIDTH, broken
 from kbench.report.units import ABSENT
+from kbench.storage import csvfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Table:
 
     def csv(self) -> str:
         """Write the table as CSV, with its headings."""
-        return render_cells([column.title for column in self.columns], self.rows)
+        return csvfile.table([column.title for column in self.columns], self.rows).rstrip("\n")
 
     @property
     def used(self) -> list[int]:
