@@ -20,8 +20,6 @@ from kbench.storage.runfiles import LATEST
 if TYPE_CHECKING:
     from kbench.storage.results import Run
 
-TITLES = ("baseline", "device", "problem", "commit", "solutions", "cases")
-
 
 def parse_date(text: str) -> date:
     """Read `2026-12-31`."""
@@ -71,7 +69,7 @@ def show(flags: _BaselineShowFlags) -> int:
         }
         for path, own in found.items()
     ]
-    shown = table(rows, titles=TITLES, wraps={"solutions", "cases"})
+    shown = table(rows, wraps={"solutions", "cases"})
     if not rows and output.format is Format.TEXT:
         output.note("no baseline yet\n\nhint: `kbench baseline set @latest`")
         return ExitCode.OK

@@ -134,7 +134,7 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     kept = {"arguments": arguments_of(flags), "resumed": record}
     summary = _follow(problem, chosen, options, output, kept)
 
-    from kbench.report import run_formats, terminal
+    from kbench.report import run as report
     from kbench.report.saved_run import details_of
     from kbench.storage import details
 
@@ -143,12 +143,7 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
     code = exit_code(summary, strict=flags.strict)
-    output.show(
-        text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
-        json=lambda: run_formats.render_json(summary, exit_code=code, command=name, samples=output.verbosity > 0),
-        csv=lambda: run_formats.render_rows(summary),
-        md=lambda: run_formats.render_markdown(summary),
-    )
+    output.rendered(report, summary, exit_code=code, command=name, samples=output.verbosity > 0)
     if summary.error is not None and not output.wants_json:
         output.error(summary.error)
     if summary.csv_path is not None and Path(summary.csv_path).with_suffix(journal_file.SUFFIX).exists():
@@ -246,7 +241,7 @@ def _follow(
 ) -> "RunSummary":
     from kbench.cli.progress import progress_for
     from kbench.engine import run as session
-    from kbench.report import terminal  # noqa: F401 - while torch is imported beside it, not after the verdict
+    from kbench.report import run as _report  # noqa: F401 - while torch is imported beside it, not after the verdict
     from kbench.report.summary import RunSummary, summarise
 
     saved: Saved | None = None

@@ -37,7 +37,7 @@ class _ReportFlags(DocumentFlags):
 @command(_ShowFlags)
 def show(flags: _ShowFlags) -> int:
     """Show a saved run in full."""
-    from kbench.report import run_formats, terminal  # imports numpy, which completion does not need
+    from kbench.report import run as rendering  # imports numpy, which completion does not need
     from kbench.report.saved_run import recall
 
     output, settings = flags.output(), flags.settings()
@@ -45,10 +45,12 @@ def show(flags: _ShowFlags) -> int:
     summary = recall(run, flags.case or ())
     path = "" if output.verbosity < 0 else f"{run.path}\n\n"
     output.show(
-        text=lambda: path + terminal.render_run(summary, verbosity=output.verbosity, printed=True, width=output.width),
-        json=lambda: run_formats.render_json(summary, exit_code=ExitCode.OK, command="show", samples=True),
-        csv=lambda: run_formats.render_rows(summary),
-        md=lambda: run_formats.render_markdown(summary),
+        text=lambda: (
+            path + rendering.render_text(summary, verbosity=output.verbosity, printed=True, width=output.width)
+        ),
+        json=lambda: rendering.render_json(summary, exit_code=ExitCode.OK, command="show", samples=True),
+        csv=lambda: rendering.render_csv(summary),
+        md=lambda: rendering.render_markdown(summary),
     )
     return ExitCode.OK
 
@@ -107,10 +109,10 @@ def page_of(path: Path, _settings: Settings, _flags: _ReportFlags | None = None)
 
 
 def _comparison(path: Path, settings: Settings, flags: _ReportFlags) -> str:
-    from kbench import compare, history
+    from kbench import compare
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import worst_first
-    from kbench.report.html.history import render_history
+    from kbench.report.html.history import render_comparison
     from kbench.storage import baselines
 
     new, name, folder = read_run(path), str(flags.baseline), flags.results or settings.results
@@ -120,10 +122,8 @@ def _comparison(path: Path, settings: Settings, flags: _ReportFlags) -> str:
         old = baselines.load_baseline(new, name, folder / "baselines")
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
     thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
-    time, source = flags.time or Time.DEVICE, shown_path(path)
-    found = worst_first(compare.compare([old, new], thresholds=thresholds, time=time))
-    runs = history.histories([old, new], thresholds, time)
-    return render_history("", runs, comparison=found, source=source)
+    found = compare.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
+    return render_comparison(worst_first(found), source=shown_path(path))
 
 
 def _history(path: Path, _settings: Settings, flags: _ReportFlags) -> str:

@@ -78,17 +78,16 @@ class Table:
 def table(
     rows: Sequence[Mapping[str, str]],
     *,
-    titles: Sequence[str] = (),
     wraps: Collection[str] = (),
     spare: Mapping[str, int] | None = None,
 ) -> Table:
-    """Make a table of cells by heading (`titles`, if it may have no row); `>` before one aligns to the right."""
+    """Make a table of cells by heading; `>` before one aligns to the right."""
 
     def column(name: str) -> Column:
         title = name.removeprefix(">")
         return Column(title=title, right=name != title, wraps=title in wraps, spare=(spare or {}).get(title, 0))
 
-    names = [*titles] or [*(rows[0] if rows else ())]
+    names = [*rows[0]] if rows else []
     return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows])
 
 

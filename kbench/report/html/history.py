@@ -1,4 +1,4 @@
-"""The history of cases as a page, or of two runs that are compared: what changed, and a chart for each case."""
+"""The history of cases as a page: what changed, and a chart for each case; and a comparison of two runs as one."""
 
 import math
 import statistics
@@ -24,39 +24,32 @@ NEW_CONDITIONS = "new conditions"
 CHARTS = "Times as fast as the reference, run by run, the oldest first. A bar is the 95 % interval, the noise of a run."
 
 
-def render_history(
-    title: str,
-    found: Sequence[Series],
-    *,
-    comparison: Comparison | None = None,
-    notes: Sequence[Note] = (),
-    source: str,
-) -> str:
-    """Write histories as one HTML file; a comparison is one of two runs. Raises MachineError without jinja2."""
+def render_comparison(comparison: Comparison, *, source: str) -> str:
+    """Write a comparison as one HTML file. Raises MachineError without jinja2."""
+    title, *lead = heading(comparison).splitlines()
+    sections = [Section(heading="All cases", parts=[("table", table_of(comparison))])]
+    headline = f"{summary_line(comparison)}."
+    return page.render("compare", title=title, headline=headline, lead=lead, sections=sections, source=source)
+
+
+def render_history(title: str, found: Sequence[Series], *, notes: Sequence[Note] = (), source: str) -> str:
+    """Write histories as one HTML file. Raises MachineError without jinja2."""
     groups: dict[str, list[Series]] = {}
     for one in found:
         groups.setdefault(f"{one.key.problem}, case {one.key.case} · {one.gpu_name}", []).append(one)
     rows, numbers = _changes([one for group in groups.values() for one in group])
     times = sorted(point.started_utc for one in found for point in one.points)
-    lead = [f"{times[0][:10]} to {times[-1][:10]}"] if times else []
     slower = sum(row["verdict"] in {"SLOWER", "CREEP", "NEW FAIL"} for row in rows)
-    headline = f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed."
-    changed = Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))])
-    if comparison is not None:
-        numbers.clear()  # its table has cases
-        title, *lead = heading(comparison).splitlines()
-        headline = f"{summary_line(comparison)}."
-        changed = Section(heading="All cases", parts=[("table", table_of(comparison))])
     parts: list[Part] = []
     for name, group in groups.items():
         parts += [("heading", name), ("plane", _chart(group, numbers))]
     return page.render(
-        "history" if comparison is None else "compare",
+        "history",
         title=title,
-        headline=headline,
-        lead=lead,
+        headline=f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed.",
+        lead=[f"{times[0][:10]} to {times[-1][:10]}"] if times else [],
         sections=[
-            changed,
+            Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))]),
             Section(heading="Run by run", about=CHARTS, parts=parts),
             Section(heading="Warnings and notes", parts=[("notes", notes)]),
         ],

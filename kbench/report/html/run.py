@@ -10,10 +10,10 @@ from kbench.report import units
 from kbench.report.html import page, samples, speed
 from kbench.report.html.page import Part, Section
 from kbench.report.pivot import pivot_of
+from kbench.report.run import failures
 from kbench.report.shown import MOST_CONSTANTS, Note, headline, notes_of_run, rows_of, stack_line
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, table
-from kbench.report.terminal import failures
 
 TWO_TIMES = (
     "Device time is the GPU's alone; wall time includes the host's work.",
