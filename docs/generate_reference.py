@@ -297,7 +297,7 @@ def own_keys() -> dict[str, set[str]]:
                 continue
             assert isinstance(node, ast.Call)
             first = node.args[0]
-            of_module = {"run_formats": "run, verify"}.get(path.stem)
+            of_module = {"run": "run, verify"}.get(path.stem)
             name = str(first.value) if isinstance(first, ast.Constant) else of_module
             keys = {word.arg for word in node.keywords if word.arg is not None} - set(ENVELOPE)
             if keys:
@@ -316,11 +316,14 @@ def documents() -> str:
         "NaN and infinities, which JSON lacks, are the texts `nan`, `inf` and `-inf`.",
         f"## Keys of every document\n\n{items(common)}",
         f"## Further keys by command\n\n{items(own)}",
-        "## `results` of `run`, `verify`, `show` and `export`\n\nOne entry per solution and case. `timings` has one "
+        "## `results` of `run`, `verify` and `show`\n\nOne entry per solution and case. `timings` has one "
         "entry per process, with its raw samples (of `run` with `-v` only). Keys that are [columns](columns.md) "
         "mean the same here.\n\n"
         + items(
-            without(columns_of_rows(), field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT}))
+            without(
+                columns_of_rows() | {"timings"},
+                field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT}),
+            )
         ),
         "## Options of `kbench.evaluate`\n\nThe keys of [`[tool.kbench.run]`](settings.md), "
         "`level`, `accept`, and:\n\n" + items(without(settings_keys(), field_rows(events.RunOptions))),

@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "EvaluationResult": "kbench.api.evaluation",
-    "Failed": "kbench.core.model",
-    "Judge": "kbench.api.judge",
+    **dict.fromkeys(("Judge", "evaluate", "evaluate_async", "evaluate_many"), "kbench.api.judge"),
+    **dict.fromkeys(("Failed", "Passed"), "kbench.core.model"),
     "KbenchError": "kbench.core.errors",
-    "Passed": "kbench.core.model",
-    "evaluate": "kbench.api.judge",
-    "evaluate_async": "kbench.api.judge",
-    "evaluate_many": "kbench.api.judge",
 }
 """Imported where they are used: `import kbench` is a part of every start of the command line."""
 

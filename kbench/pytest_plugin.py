@@ -67,8 +67,8 @@ def _judge(
     import kbench
     from kbench.core.errors import KbenchError, NoGpuError
     from kbench.core.model import Status
+    from kbench.report.run import failure
     from kbench.report.summary import summarise
-    from kbench.report.terminal import failure
 
     is_number = isinstance(max_slowdown, int | float) and not isinstance(max_slowdown, bool)
     if max_slowdown is not None and not (is_number and -1 < max_slowdown < math.inf):

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import graphlib
 import io
+import re
 import tomllib
 from pathlib import Path
 
@@ -204,7 +205,7 @@ def test_records_are_frozen_keyword_only_and_slotted():
         if module.startswith(LIGHT)
         for node in ast.walk(tree)
         for decorator in getattr(node, "decorator_list", [])
-        if (text := ast.unparse(decorator)).startswith("dataclass")
+        if re.match(r"dataclass\b", text := ast.unparse(decorator))
         and not all(f"{word}=True" in text for word in ("frozen", "kw_only", "slots"))
     ]
     assert loose == []

@@ -16,7 +16,7 @@ from kbench.core.events import Judged
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Failed, Passed, Status, Timing
 from kbench.host import nursery_process
-from kbench.report import terminal  # brings numpy, which each session of a test would import anew
+from kbench.report import run as report  # brings numpy, which each session of a test would import anew
 from kbench.report.summary import summarise
 
 ROOT = Path(__file__).parent.parent
@@ -95,7 +95,7 @@ def test_a_right_and_fast_solution_passes(judging, pytester):
 def test_a_wrong_solution_fails_with_its_reason_and_its_hint(judging):
     result, _ = judging(wrong())
     result.assert_outcomes(errors=1)
-    told = terminal.failure(summarise(wrong()), f"{wrong().solution}, case small")
+    told = report.failure(summarise(wrong()), f"{wrong().solution}, case small")
     assert told.startswith("wrong_value: fast, case small: output[3]: got 1, want 2\nhint: ")
     assert told in result.stdout.str()
 

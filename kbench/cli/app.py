@@ -43,7 +43,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("list.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
     "report": ("show.report", "Write a run, a sweep or a history as one HTML page"),
-    "export": ("show.export", "Print a run as json, markdown, csv or records for PyTorch's dashboard"),
     "doctor": ("doctor.main", "Check GPU, compilers, sandbox and peaks; print fixes"),
     "calibrate": ("calibrate.main", "Measure how noisy this device is"),
     "selftest": ("selftest.main", "Prove that attacks are caught and honest solutions pass"),

@@ -1,6 +1,6 @@
 """`kbench baseline`: show and set baselines, and accept slow-downs. The files are for git."""
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,6 @@ from kbench.storage.runfiles import LATEST
 if TYPE_CHECKING:
     from kbench.storage.results import Run
 
-TITLES = ("baseline", "device", "problem", "commit", "solutions", "cases")
-
 
 def parse_date(text: str) -> date:
     """Read `2026-12-31`."""
@@ -31,19 +29,16 @@ def parse_date(text: str) -> date:
         raise typer.BadParameter(f"{text!r} is not a date; write `2026-12-31`") from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _BaselineShowFlags(OutputFlags):
     results: Path | None = shared_flags.results()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _SetFlags(DocumentFlags):
     run: str = shared_flags.run()
     name: str | None = shared_flags.name("Name of the baseline (default main)")
     results: Path | None = shared_flags.results()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _AcceptFlags(DocumentFlags):
     case: str = argument("CASE", "PROBLEM/SOLUTION/CASE, or its unique ending")
     reason: str = option("--reason TEXT", "Why the slow-down is accepted", default=MISSING)
@@ -74,7 +69,7 @@ def show(flags: _BaselineShowFlags) -> int:
         }
         for path, own in found.items()
     ]
-    shown = table(rows, titles=TITLES, wraps={"solutions", "cases"})
+    shown = table(rows, wraps={"solutions", "cases"})
     if not rows and output.format is Format.TEXT:
         output.note("no baseline yet\n\nhint: `kbench baseline set @latest`")
         return ExitCode.OK

@@ -2,7 +2,6 @@
 
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbench.catalog import registry
@@ -22,7 +21,6 @@ DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 """Cases of each problem that cover the size classes without taking half an hour."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _CalibrateFlags(OutputFlags):
     problems: list[str] | None = argument(
         "PROBLEM", "Problems: names or paths (default: all shipped)", default=None, autocompletion=completion.problems

@@ -23,7 +23,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "trusted")),
     "Output": (
         ("name", "json", "verbose"),
-        ("quiet", "format", "results", "no_save", "strict", "junit", "config"),
+        ("quiet", "format", "results", "no_save", "strict", "config"),
     ),
 }
 """Parameters by the name that the command's record gives them; the second of a pair needs `--help-all`."""

@@ -1,6 +1,5 @@
 """`kbench compare`: saved runs side by side, or the solutions of one run."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.cli import completion, shared_flags
@@ -10,7 +9,6 @@ from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _CompareFlags(OutputFlags):
     runs: list[str] = argument(
         "RUN", "Runs: names, paths or @latest; the first is the base", autocompletion=completion.runs

@@ -1,7 +1,5 @@
 """`kbench doctor`: is this machine ready, and how to fix it if not."""
 
-from dataclasses import dataclass
-
 from kbench import doctor as verb
 from kbench.cli import shared_flags
 from kbench.cli.options import OutputFlags, command, switch
@@ -14,7 +12,6 @@ from kbench.report.table import one_line, table
 from kbench.storage.settings import cache_dir
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _DoctorFlags(OutputFlags):
     device: str | None = shared_flags.device()
     remeasure: bool = switch("--remeasure", "Measure the peaks again")

@@ -1,7 +1,5 @@
 """`kbench explain`: what a code or word means, and what to do about it."""
 
-from dataclasses import dataclass
-
 from kbench.cli.options import OutputFlags, argument, command
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.core.explain import EXPLANATIONS, explain
@@ -13,7 +11,6 @@ def complete(incomplete: str) -> list[str]:
     return [one.code for code, one in EXPLANATIONS.items() if code.startswith(incomplete.lower())]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ExplainFlags(OutputFlags):
     code: str | None = argument(
         "CODE", "Code or word of kbench's output (default: list all)", default=None, autocompletion=complete

@@ -1,7 +1,7 @@
 """`kbench gate`: fail a CI job on a regression, and only on a regression."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from kbench.gate.rule import GateReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _GateFlags(OutputFlags):
     targets: list[str] | None = argument(
         "RUN",
@@ -38,7 +37,7 @@ class _GateFlags(OutputFlags):
     slower: float | None = shared_flags.slower()
     confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")
     github: bool = switch("--github", "Print GitHub annotations and write the step summary")
-    junit: Path | None = shared_flags.junit()
+    junit: Path | None = option("--junit FILE", "Write JUnit XML as well")
     strict: bool = shared_flags.strict()
     results: Path | None = shared_flags.results()
 

@@ -1,6 +1,5 @@
 """`kbench import`: problem files from the benchmark files of other tools."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from kbench.core.errors import ExitCode, UsageError
 from kbench.report.table import one_line, table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ImportFlags(OutputFlags):
     files: list[Path] = argument(
         "FILE", "Hugging Face `Benchmark` classes (.py), flashinfer-trace definitions (.json), workloads (.jsonl)"

@@ -4,7 +4,6 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ MOST_NAMED = 3
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ListFlags(OutputFlags):
     problem: str | None = argument(
         "PROBLEM", "List the solutions of this problem", default=None, autocompletion=completion.problems

@@ -1,14 +1,12 @@
 """`kbench mcp`: tools for an agent, over stdin and stdout."""
 
 import importlib.util
-from dataclasses import dataclass
 
 from kbench.cli import shared_flags
 from kbench.cli.options import SettingsFlags, command
 from kbench.core.errors import ExitCode, MachineError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _McpFlags(SettingsFlags):
     device: str | None = shared_flags.device()
 

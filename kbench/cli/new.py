@@ -3,7 +3,6 @@
 import ast
 import re
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Literal
@@ -31,13 +30,11 @@ Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion",
 LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ProblemFlags(DocumentFlags):
     name: str = argument("NAME", "Name of the problem, a Python identifier")
     folder: Path = shared_flags.folder("Folder to write to", default=Path())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _SolutionFlags(DocumentFlags):
     problem: str = shared_flags.problem()
     name: str = argument("NAME", "Name of the solution")
@@ -45,7 +42,6 @@ class _SolutionFlags(DocumentFlags):
     folder: Path | None = shared_flags.folder("Folder to write to (default: beside the problem)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _AgentsFlags(DocumentFlags):
     folder: Path = shared_flags.folder("Folder to write to", default=Path())
 

@@ -3,9 +3,9 @@
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, dataclass_transform, get_type_hints
 
 import typer
 
@@ -36,8 +36,17 @@ def argument(metavar: str, text: str, *, default: Any = MISSING, **more: Any) ->
     return field(default=default, metadata={FLAG: typer.Argument(metavar=metavar, help=text, **more)})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsFlags:
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option, switch, argument))
+class FlagsRecord:
+    """Makes each class of flags a frozen record of its fields."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
+class SettingsFlags(FlagsRecord):
     """The flag of every command that reads settings."""
 
     config: Path | None = option("--config FILE", "Settings file instead of the nearest pyproject.toml")
@@ -47,7 +56,6 @@ class SettingsFlags:
         return settings.load(self.config)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFlags(SettingsFlags):
     """Flags of every command that prints or writes a document."""
 
@@ -59,7 +67,6 @@ class DocumentFlags(SettingsFlags):
         return Output(format=Format.JSON if self.json else Format.TEXT, verbosity=-int(self.quiet))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFlags(DocumentFlags):
     """Flags of every command that reports something."""
 

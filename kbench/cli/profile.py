@@ -1,7 +1,6 @@
 """`kbench profile`: why a solution is slow."""
 
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.catalog import registry
@@ -12,7 +11,6 @@ from kbench.cli.run import code_of_statuses
 from kbench.core.model import Failed, Status
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ProfileFlags(OutputFlags):
     problem: str = shared_flags.problem()
     solutions: list[str] = argument(

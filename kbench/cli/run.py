@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +34,6 @@ INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "
 """Flags of a row that `--strict` does not let pass."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFlags(OutputFlags):
     """Flags of `kbench verify`."""
 
@@ -81,7 +80,6 @@ class VerifyFlags(OutputFlags):
     strict: bool = shared_flags.strict()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TimingFlags(VerifyFlags):
     """Flags of commands that time, besides those of `kbench verify`."""
 
@@ -99,7 +97,6 @@ class TimingFlags(VerifyFlags):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlags(TimingFlags):
     """Flags of `kbench run`, besides those of commands that time."""
 
@@ -136,25 +133,18 @@ def _judge(name: str, flags: VerifyFlags) -> int:
         hint = did_you_mean(baseline, names, listing=f"solutions of this run: {', '.join(names)}")
         raise UsageError(f"`--baseline {baseline}` is no solution of this run", hint)
     kept = {"arguments": arguments_of(flags), "resumed": record}
-    judged, summary = _follow(problem, chosen, options, output, kept)
+    summary = _follow(problem, chosen, options, output, kept)
 
-    from kbench.report import run_formats, terminal
+    from kbench.report import run as report
     from kbench.report.saved_run import details_of
     from kbench.storage import details
 
-    left = len(problem.parsed.cases) - len({forward_of(one.case) for one in judged}) if not options.cases else 0
+    left = len(problem.parsed.cases) - len({forward_of(one.case) for one in summary.cases}) if not options.cases else 0
     summary = replace(summary, elapsed_s=seconds_since_process_start(), baseline=baseline, unjudged=max(left, 0))
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
     code = exit_code(summary, strict=flags.strict)
-    output.show(
-        text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
-        json=lambda: run_formats.render_json(
-            summary, judged, exit_code=int(code), command=name, samples=output.verbosity > 0
-        ),
-        csv=lambda: run_formats.render_rows(summary),
-        md=lambda: run_formats.render_markdown(summary),
-    )
+    output.rendered(report, summary, exit_code=code, command=name, samples=output.verbosity > 0)
     if summary.error is not None and not output.wants_json:
         output.error(summary.error)
     if summary.csv_path is not None and Path(summary.csv_path).with_suffix(journal_file.SUFFIX).exists():
@@ -249,10 +239,10 @@ def _timing(flags: TimingFlags, settings: Settings) -> dict[str, Any]:
 
 def _follow(
     problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output, kept: Mapping[str, Any]
-) -> "tuple[tuple[Judged, ...], RunSummary]":
+) -> "RunSummary":
     from kbench.cli.progress import progress_for
     from kbench.engine import run as session
-    from kbench.report import terminal  # noqa: F401 - while torch is imported beside it, not after the verdict
+    from kbench.report import run as _report  # noqa: F401 - while torch is imported beside it, not after the verdict
     from kbench.report.summary import RunSummary, summarise
 
     saved: Saved | None = None
@@ -280,7 +270,7 @@ def _follow(
     path = saved.csv_path if saved is not None else None  # a file without rows was removed
     cases = list(dict.fromkeys(one.case for one in judged))
     judged.sort(key=lambda one: (cases.index(one.case), asked.index(one.solution)))  # those that failed ended first
-    return tuple(judged), RunSummary(
+    return RunSummary(
         problem=problem.name,
         cases=tuple(summarise(one) for one in judged),
         environment=saved.environment if saved else None,

@@ -4,7 +4,7 @@ import datetime
 import shlex
 import time
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from kbench.cli import shared_flags
@@ -14,9 +14,8 @@ from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.devices.selection import choose_devices
 from kbench.report import selftest as rendering
 from kbench.report import units
-from kbench.report.document import render_records
 from kbench.selftest import journal as kept
-from kbench.selftest.checks import Checked, SelftestReport
+from kbench.selftest.checks import SelftestReport
 from kbench.selftest.fixtures import CORPUS, read_corpus
 from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
 from kbench.storage import journal_file
@@ -33,7 +32,6 @@ JOBS = 3
 ALL = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _SelftestFlags(OutputFlags):
     names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
     devices: str = shared_flags.devices(default=ALL)
@@ -53,12 +51,7 @@ def main(flags: _SelftestFlags) -> int:
     if journal is not None and error is None:
         _save(report, journal.path)
     code = report.exit_code if error is None else error.exit_code
-    output.show(
-        text=lambda: rendering.render_selftest(report, verbosity=output.verbosity),
-        json=lambda: rendering.render_json(report, error),
-        csv=lambda: render_records(report.checks, Checked),
-        md=lambda: rendering.render_markdown(report),
-    )
+    output.rendered(rendering, report, error=error)
     if error is not None and not output.wants_json:
         output.error(error)
     return code
@@ -144,6 +137,6 @@ def _with_way_on(
 def _save(report: SelftestReport, journal: Path) -> None:
     stem = journal.name.removesuffix(journal_file.SUFFIX)
     way_out = f"move {journal} to another folder and `--resume` it there"
-    replace_file(journal.with_name(f"{stem}.csv"), render_records(report.checks, Checked) + "\n", way_out)
+    replace_file(journal.with_name(f"{stem}.csv"), rendering.render_csv(report) + "\n", way_out)
     replace_file(journal.with_name(f"{stem}.json"), rendering.render_json(report) + "\n", way_out)
     journal.unlink(missing_ok=True)

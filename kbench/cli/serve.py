@@ -1,7 +1,6 @@
 """`kbench serve`: verdicts over HTTP, for training loops."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, MachineError, UsageError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ServeFlags(SettingsFlags):
     host: str = option("--host", "Address to listen on; needs a token unless loopback", default="127.0.0.1")
     port: int = option("--port", "Port to listen on", default=8765, min=1, max=65535)

@@ -1,44 +1,29 @@
-"""`kbench show`, `export` and `report`: a saved run again, on the terminal, in another format, or as a page."""
+"""`kbench show` and `report`: a saved run again, in any format, or as a page."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
 
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
-from kbench.cli.output import Format
 from kbench.cli.saved import find_path, find_run
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, ResultsError, UsageError
-from kbench.core.events import Judged
 from kbench.core.model import Time
 from kbench.storage import csvfile, journal_file, saved_runs
 from kbench.storage.results import read_run
 from kbench.storage.runfiles import LATEST, shown_path
 from kbench.storage.settings import Settings
 
-if TYPE_CHECKING:
-    from kbench.report.summary import RunSummary
-
 MOST_RUNS = 200
 """Chosen. Runs of a history, the newest ones: each takes about 40 ms to read."""
 NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ShowFlags(OutputFlags):
     run: str = shared_flags.run()
     case: list[str] | None = shared_flags.cases()
     results: Path | None = shared_flags.results()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ExportFlags(DocumentFlags):
-    run: str = shared_flags.run()
-    to: Literal["json", "md", "csv", "pytorch-benchmark"] = option("--to", "Format", default="json")
-    results: Path | None = shared_flags.results()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ReportFlags(DocumentFlags):
     run: str = shared_flags.run()
     file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
@@ -52,40 +37,22 @@ class _ReportFlags(DocumentFlags):
 @command(_ShowFlags)
 def show(flags: _ShowFlags) -> int:
     """Show a saved run in full."""
-    from kbench.report import terminal  # imports numpy, which completion does not need
+    from kbench.report import run as rendering  # imports numpy, which completion does not need
     from kbench.report.saved_run import recall
 
     output, settings = flags.output(), flags.settings()
     run = find_run(flags.run, flags.results or settings.results, settings)
-    judged, summary = recall(run, flags.case or ())
-    if output.format is not Format.TEXT:
-        output.data(_render(output.format.value, summary, judged, "show"))
-    else:
-        text = terminal.render_run(summary, verbosity=output.verbosity, printed=True, width=output.width)
-        output.text(text if output.verbosity < 0 else f"{run.path}\n\n{text}")
+    summary = recall(run, flags.case or ())
+    path = "" if output.verbosity < 0 else f"{run.path}\n\n"
+    output.show(
+        text=lambda: (
+            path + rendering.render_text(summary, verbosity=output.verbosity, printed=True, width=output.width)
+        ),
+        json=lambda: rendering.render_json(summary, exit_code=ExitCode.OK, command="show", samples=True),
+        csv=lambda: rendering.render_csv(summary),
+        md=lambda: rendering.render_markdown(summary),
+    )
     return ExitCode.OK
-
-
-@command(_ExportFlags)
-def export(flags: _ExportFlags) -> int:
-    """Print a run as json, markdown, csv or records for PyTorch's dashboard."""
-    from kbench.report.saved_run import recall
-
-    output, settings = flags.output(), flags.settings()
-    if output.wants_json and flags.to != "json":
-        raise UsageError(f"`--json` contradicts `--to {flags.to}`", "leave out one of them")
-    judged, summary = recall(find_run(flags.run, flags.results or settings.results, settings))
-    output.data(_render(flags.to, summary, judged, "export"))
-    return ExitCode.OK
-
-
-def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], command: str) -> str:
-    from kbench.report import run_formats
-
-    if target == "json":
-        return run_formats.render_json(summary, judged, exit_code=ExitCode.OK, command=command, samples=True)
-    texts = {"csv": run_formats.render_rows, "md": run_formats.render_markdown}
-    return texts.get(target, run_formats.render_pytorch_benchmark)(summary)
 
 
 @command(_ReportFlags)
@@ -115,17 +82,17 @@ def report(flags: _ReportFlags) -> int:
     return ExitCode.OK
 
 
-def page_of(path: Path, settings: Settings, _flags: _ReportFlags | None = None) -> str:
+def page_of(path: Path, _settings: Settings, _flags: _ReportFlags | None = None) -> str:
     """Write the page of a results file."""
     from kbench.engine import journal
     from kbench.report.html.run import render_run
     from kbench.report.html.sweep import render_sweep
-    from kbench.report.saved_run import command_of, recall
+    from kbench.report.saved_run import recall
     from kbench.report.shown import Note
 
     source = shown_path(path)
     run = read_run(path, needs_samples=False)
-    judged, summary = recall(run)
+    summary = recall(run)
     missing = not run.samples and any(row.samples_sha256 for row in run.rows)
     notes = [Note(kind="warning", text=NO_SAMPLES)] if missing else []
     written = path.with_name(path.stem + journal_file.SUFFIX)
@@ -138,15 +105,14 @@ def page_of(path: Path, settings: Settings, _flags: _ReportFlags | None = None) 
         notes = [*notes, Note(kind="warning", text=f"claims and rates are not shown: {error.message}")]
     if is_sweep:
         return render_sweep(run.name, summary, record=record, notes=notes, source=source)
-    repeat = command_of(run.rows, settings)
-    return render_run(summary, judged, repeat=repeat, notes=notes, source=source)
+    return render_run(summary, notes=notes, source=source)
 
 
 def _comparison(path: Path, settings: Settings, flags: _ReportFlags) -> str:
-    from kbench import compare, history
+    from kbench import compare
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import worst_first
-    from kbench.report.html.history import render_history
+    from kbench.report.html.history import render_comparison
     from kbench.storage import baselines
 
     new, name, folder = read_run(path), str(flags.baseline), flags.results or settings.results
@@ -156,10 +122,8 @@ def _comparison(path: Path, settings: Settings, flags: _ReportFlags) -> str:
         old = baselines.load_baseline(new, name, folder / "baselines")
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
     thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
-    time, source = flags.time or Time.DEVICE, shown_path(path)
-    found = worst_first(compare.compare([old, new], thresholds=thresholds, time=time))
-    runs = history.histories([old, new], thresholds, time)
-    return render_history("", runs, comparison=found, source=source)
+    found = compare.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
+    return render_comparison(worst_first(found), source=shown_path(path))
 
 
 def _history(path: Path, _settings: Settings, flags: _ReportFlags) -> str:

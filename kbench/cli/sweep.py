@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +16,7 @@ from kbench.cli.run import TimingFlags, code_of_statuses, make_options
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.model import Status
 from kbench.engine.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
-from kbench.storage import csvfile, journal_file
+from kbench.storage import journal_file
 from kbench.storage.results import default_stem, safe_stem
 from kbench.storage.settings import Settings
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.engine.sweep import MakeCrew, Sweep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFlags(TimingFlags):
     """Flags of `kbench sweep`, besides those of commands that time."""
 
@@ -56,13 +55,12 @@ class SweepFlags(TimingFlags):
         "--retry STATUS", "With --resume: judge again what has this status, `failed` for all but passed; repeatable"
     )
     max_failures: int | None = option("--max-failures N", "End after this many failures", min=1)
-    junit: Path | None = shared_flags.junit()
 
 
 FAILED = "failed"
 """Word of `--retry` for every status but `passed`."""
 RESUMING = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
-    {"retry", "max_failures", "junit", "lanes", "jobs", "device", "executor", "address"}
+    {"retry", "max_failures", "lanes", "jobs", "device", "executor", "address"}
 )
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""
 
@@ -109,9 +107,6 @@ def main(flags: SweepFlags) -> int:
         if flags.no_save:
             summary = replace(summary, csv_path=None)
         output.rendered(swept, summary, verdicts, exit_code=int(code), hint=error.hint if error else None)
-        if flags.junit is not None:
-            text = swept.render_junit(summary, verdicts) + "\n"
-            csvfile.replace_file(flags.junit, text, "name another `--junit FILE`")
         if error is not None and not output.wants_json:
             output.error(error)
         return code

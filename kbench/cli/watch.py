@@ -5,7 +5,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ BUDGET_S = 6.0
 """Chosen: short enough to wait for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _WatchFlags(SettingsFlags):
     problem: str = shared_flags.problem()
     file: Path = argument("FILE", "Solution to watch: a file, or one of its functions")

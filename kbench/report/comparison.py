@@ -169,7 +169,7 @@ def worst_first(comparison: Comparison) -> Comparison:
     return replace(comparison, cases=tuple(sorted(comparison.cases, key=rank)))
 
 
-def constants_of(sides: Iterable[ComparedSide | None]) -> list[str]:
+def constant_lines(sides: Iterable[ComparedSide | None]) -> list[str]:
     """Return a line for each case with its constants, including those of `--set`."""
     found = {
         side.case: constants
@@ -187,7 +187,7 @@ def heading(comparison: Comparison) -> str:
     here = sides[0].measurement.row
     stack = [stack_line(here), here.mode, "wall time" if comparison.time is Time.WALL else ""]
     named = f"{comparison.base} → {', '.join(_others(comparison))}"
-    return "\n".join([named, " · ".join(filter(None, stack)), *constants_of(sides)])
+    return "\n".join([named, " · ".join(filter(None, stack)), *constant_lines(sides)])
 
 
 def _others(comparison: Comparison) -> list[str]:

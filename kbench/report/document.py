@@ -45,14 +45,9 @@ def render_document(
 def render_records(records: Iterable[Any], kind: type) -> str:
     """Write dataclass records of one kind as CSV, with cells as in the results files; None is an empty cell."""
     names = [field.name for field in dataclasses.fields(kind)]
-    return render_cells(names, ([getattr(record, name) for name in names] for record in records))
+    return csvfile.table(names, ([getattr(record, name) for name in names] for record in records)).rstrip("\n")
 
 
 def render_lines(lines: Sequence[Mapping[str, Any]]) -> str:
     """Write mappings with the same keys as CSV."""
-    return render_cells([*lines[0]] if lines else [], (line.values() for line in lines))
-
-
-def render_cells(names: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Write a header and rows of values as CSV."""
-    return csvfile.table(names, rows).rstrip("\n")
+    return csvfile.table([*lines[0]] if lines else [], (line.values() for line in lines)).rstrip("\n")

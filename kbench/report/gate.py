@@ -1,22 +1,26 @@
 """A gate's report as text, Markdown, JSON, CSV and JUnit XML, and for GitHub: failures first, commands last."""
 
+import contextlib
 import math
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from kbench.core.errors import ExitCode
+from kbench.catalog import case_selection, registry
+from kbench.catalog.constant_text import text_of
+from kbench.core.errors import ExitCode, KbenchError
 from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
-from kbench.core.verdict import Answer
+from kbench.core.verdict import Answer, evaluates
+from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
-from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
+from kbench.report.comparison import WORDS, bounds_of, change_of, constant_lines
 from kbench.report.document import render_document, render_lines
-from kbench.report.saved_run import condition_options, set_options, solution_word
 from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.storage.json_values import plain
+from kbench.storage.results import constants_of
 from kbench.storage.settings import Settings
 
 MOST_ANNOTATIONS = 10
@@ -48,7 +52,7 @@ def render_markdown(report: GateReport) -> str:
 def _blocks(report: GateReport, shown: Sequence[GatedCase]) -> list[str | Table]:
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
     lines += [f"hint: {text}" for text in hints(report)]
-    head = [headline(report), *constants_of(case.new or case.old for case in shown)]
+    head = [headline(report), *constant_lines(case.new or case.old for case in shown)]
     return ["\n".join(head), *([_table(shown)] if shown else []), "\n".join(lines)]
 
 
@@ -170,8 +174,19 @@ def _arguments(case: GatedCase) -> str:
     problem, solution, entry = case.new.place
     words = [problem or case.problem, solution_word(solution, case.solution, entry), "--case", case.case]
     row = case.new.measurement.row
-    given = set_options(words[0], case.case, row.overrides, Settings())  # a problem of other places has a path
-    return shlex.join([*words, *given, *condition_options(row)])
+    with contextlib.suppress(KbenchError, OSError):  # without its problem, which constants were set is not known
+        found = registry.find_problem(words[0], Settings())  # a problem of other places has a path
+        by_hand = case_selection.set_by_hand(found, case.case, constants_of(row.overrides))
+        words += [word for name, value in by_hand.items() for word in ("--set", f"{name}={text_of(value)}")]
+    words += ["--device", "cpu"] if is_timed_by_host(row.device) else []
+    words += ["--mode", row.mode] if row.mode not in {"", "cold"} else []
+    words += ["--allow-tf32"] if row.tf32 else []
+    return shlex.join([*words, *(["--eval"] if evaluates(row) else [])])
+
+
+def solution_word(path: str, name: str, entry: str) -> str:
+    """Return what names a row's solution on a command line: `file.py:function`, a path, a module's function, a name."""
+    return entry if ":" in entry else f"{path}:{entry}" if path and entry else path or name
 
 
 def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:
@@ -226,27 +241,23 @@ def _table(cases: Sequence[GatedCase]) -> Table:
 
 
 def render_junit(report: GateReport) -> str:
-    """Write the document; a failed case is a failure, a case that could not be judged an error."""
+    """Write the document: a failed case is a failure, a case that could not be judged an error.
+
+    Without cases it has one error: viewers show an empty suite green.
+    """
     found = Counter(case.outcome for case in report.cases)
     counts = {
-        "failures": str(found[GateOutcome.FAILED]),
-        "errors": str(found[GateOutcome.NO_VERDICT] + found[GateOutcome.INCONCLUSIVE]),
-        "skipped": str(found[GateOutcome.WARNED]),
+        "tests": max(len(report.cases), 1),
+        "failures": found[GateOutcome.FAILED],
+        "errors": found[GateOutcome.NO_VERDICT] + found[GateOutcome.INCONCLUSIVE] + (not report.cases),
+        "skipped": found[GateOutcome.WARNED],
     }
-    title = f"{report.run} against {report.baseline}"
-    return render_suite("gate", title, [_test_case(case) for case in report.cases], counts, empty=headline(report))
-
-
-def render_suite(
-    command: str, title: str, cases: Sequence[Xml.Element], counts: Mapping[str, str], *, empty: str
-) -> str:
-    """Write the suite of a command; without cases it has one error, `empty`: viewers show an empty suite green."""
-    suite = Xml.Element("testsuite", {"name": f"kbench {command} {title}", "tests": str(max(len(cases), 1)), **counts})
-    suite.extend(cases)
-    if not cases:
-        suite.set("errors", "1")
-        nothing = Xml.SubElement(suite, "testcase", classname="kbench", name=command)
-        Xml.SubElement(nothing, "error", message=empty)
+    suite = Xml.Element("testsuite", name=f"kbench gate {report.run} against {report.baseline}")
+    suite.attrib |= {name: str(count) for name, count in counts.items()}
+    suite.extend(_test_case(case) for case in report.cases)
+    if not report.cases:
+        nothing = Xml.SubElement(suite, "testcase", classname="kbench", name="gate")
+        Xml.SubElement(nothing, "error", message=headline(report))
     Xml.indent(suite)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode")
 
@@ -255,7 +266,7 @@ def _test_case(case: GatedCase) -> Xml.Element:
     element = Xml.Element("testcase", classname=f"{case.problem}.{case.solution}", name=case.case)
     if case.new is not None and case.new.time_ns is not None:
         element.set("time", f"{case.new.time_ns / 1e9:.9f}")
-    message = clean(f"{word_of(case)}: {case.deciding.message}")
+    message = _clean(f"{word_of(case)}: {case.deciding.message}")
     if case.outcome is GateOutcome.OK:
         Xml.SubElement(element, "system-out").text = message
     elif case.outcome is GateOutcome.WARNED:
@@ -266,6 +277,6 @@ def _test_case(case: GatedCase) -> Xml.Element:
     return element
 
 
-def clean(text: str) -> str:
+def _clean(text: str) -> str:
     """Drop characters that XML 1.0 does not allow; messages come from candidates."""
     return "".join(c for c in text if c in "\t\n" or (c >= " " and not "\ud800" <= c <= "\udfff" and c < "\ufffe"))

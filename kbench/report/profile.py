@@ -9,7 +9,7 @@ from kbench.core.model import Failed
 from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfile, differences
 from kbench.profile import Explained
 from kbench.report import units
-from kbench.report.document import render_cells, render_document
+from kbench.report.document import render_document, render_lines
 from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.storage.json_values import plain
 
@@ -47,18 +47,20 @@ def _blocks(problem: str, found: Sequence[Explained]) -> list[str | Table]:
 
 def render_csv(_problem: str, found: Sequence[Explained]) -> str:
     """Write one line per kernel."""
-    return render_cells(
-        ("solution", "kernel", "origin", *FIGURES, "occupancy", "limiter"),
+    return render_lines(
         [
-            [
-                *(each.solution, one_line(kernel.name), kernel.origin.value),
-                *(getattr(kernel, name) for name in FIGURES),
-                *((held.share, held.limiter) if (held := kernel.occupancy) is not None else (None, "")),
-            ]
-            for each in found
-            if isinstance(each.outcome, SolutionProfile)
-            for kernel in each.outcome.kernels
-        ],
+            {
+                "solution": each.solution,
+                "kernel": one_line(kernel.name),
+                "origin": kernel.origin.value,
+                **{name: getattr(kernel, name) for name in FIGURES},
+                "occupancy": held.share if held else None,
+                "limiter": held.limiter if held else "",
+            }
+            for each in _profiles(found)
+            for kernel in each.kernels
+            for held in [kernel.occupancy]
+        ]
     )
 
 

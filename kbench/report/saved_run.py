@@ -1,4 +1,4 @@
-"""A saved run as the events that made it, so that reports render it as `run` did, and as the command that did."""
+"""A saved run as the events that made it, so that reports render it as `run` did."""
 
 import functools
 import shlex
@@ -6,28 +6,23 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from kbench.catalog import case_selection, registry
-from kbench.catalog.constant_text import text_of
-from kbench.core.errors import KbenchError, NothingSelectedError, ResultsError
+from kbench.core.errors import NothingSelectedError, ResultsError
 from kbench.core.events import Judged
 from kbench.core.explain import explain
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
-from kbench.core.verdict import evaluates
-from kbench.devices.backend import is_timed_by_host
 from kbench.engine.rows import ENVIRONMENT_COLUMNS
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
-from kbench.storage.results import Run, constants_of
+from kbench.storage.results import Run
 from kbench.storage.runfiles import shown_path
-from kbench.storage.settings import Settings
 
 MOST_PROBLEMS = 3
 
 
-def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
+def recall(run: Run, cases: Sequence[str] = ()) -> RunSummary:
     """Rebuild the verdicts of a run by (problem, solution, case), with its details; `cases` are globs.
 
     Raises NothingSelectedError where no case matches, and ResultsError for a pass without its errors.
@@ -37,9 +32,9 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         raise NothingSelectedError(f"{run.name} has no such case", f"`kbench show {run.name}` shows all")
     first = run.rows[0]
     known = sidecar.read(run.path, first.started_utc) or RunDetails(started_utc=first.started_utc)
-    judged = tuple(_judged(run, rows, known.of(rows[0].solution, rows[0].case)) for rows in groups.values())
+    judged = [_judged(run, rows, known.of(rows[0].solution, rows[0].case)) for rows in groups.values()]
     problems = list(dict.fromkeys(key[0] for key in groups))
-    return judged, RunSummary(
+    return RunSummary(
         problem=" and ".join(problems) if len(problems) <= MOST_PROBLEMS else f"{len(problems)} problems",
         cases=tuple(summarise(one) for one in judged),
         environment=Environment(**{name: getattr(first, name) for name in ("device", *ENVIRONMENT_COLUMNS)}),
@@ -118,42 +113,3 @@ def _correctness(row: ResultRow) -> Correctness | None:
         oracle_factor=4.0 if row.oracle_factor is None else row.oracle_factor,
         contract=row.contract,
     )
-
-
-def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
-    """Write a `kbench run`; options that rows do not hold, such as numbers of processes, are left out."""
-    first = rows[0]
-    words = ["kbench", "run", first.problem_path or first.problem]
-    words += dict.fromkeys(solution_word(row.solution_path, row.solution, row.entry) for row in rows)
-    for case in dict.fromkeys(row.case for row in rows):
-        words += ["--case", case]
-    words += set_options(first.problem_path or first.problem, first.case, first.overrides, settings)
-    words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
-    for code in first.accepted.split():
-        words += ["--accept", code]
-    return shlex.join([*words, *condition_options(first)])
-
-
-def solution_word(path: str, name: str, entry: str) -> str:
-    """Return what names a row's solution on a command line: `file.py:function`, a path, a module's function, a name."""
-    return entry if ":" in entry else f"{path}:{entry}" if path and entry else path or name
-
-
-def condition_options(row: ResultRow) -> list[str]:
-    """Return the options of `kbench run` that measure under the same conditions."""
-    return [
-        *(["--device", "cpu"] if is_timed_by_host(row.device) else []),
-        *(["--mode", row.mode] if row.mode not in {"", "cold"} else []),
-        *(["--allow-tf32"] if row.tf32 else []),
-        *(["--eval"] if evaluates(row) else []),
-    ]
-
-
-def set_options(problem: str, case: str, overrides: str, settings: Settings) -> list[str]:
-    """Return `--set NAME=VALUE` for the constants that the case does not set; empty if the problem is not available."""
-    try:
-        entry = registry.find_problem(problem, settings)
-        by_hand = case_selection.set_by_hand(entry, case, constants_of(overrides))
-    except (KbenchError, OSError):
-        return []
-    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={text_of(value)}")]

@@ -4,46 +4,54 @@ from kbench.core.errors import KbenchError
 from kbench.core.levels import level_in_words
 from kbench.core.model import Status
 from kbench.report import units
-from kbench.report.document import render_document
-from kbench.report.table import one_line, table
+from kbench.report.document import render_document, render_records
+from kbench.report.table import Table, as_markdown, as_text, one_line, table
 from kbench.selftest.checks import Checked, ClassFigures, SelftestReport
 
 
-def render_selftest(report: SelftestReport, *, verbosity: int = 0) -> str:
-    """Write a report; verbosity -1 keeps the verdict, 1 adds a line per fixture."""
-    if verbosity < 0:
-        return verdict(report)
-    blocks = [f"selftest · {report.device_name} · torch {report.torch} · isolation {report.isolation}"]
+def render_text(report: SelftestReport, *, verbosity: int = 0, width: int | None = None) -> str:
+    """Write a report; verbosity -1 keeps the verdict, 1 adds every fixture."""
+    return verdict(report) if verbosity < 0 else as_text(_blocks(report, every=verbosity > 0), width)
+
+
+def render_markdown(report: SelftestReport) -> str:
+    """Write a report for a step summary, with every fixture."""
+    return as_markdown(_blocks(report, every=True))
+
+
+def render_csv(report: SelftestReport) -> str:
+    """Write a line per fixture."""
+    return render_records(report.checks, Checked)
+
+
+def _blocks(report: SelftestReport, *, every: bool) -> list[str | Table]:
+    blocks: list[str | Table] = [
+        f"selftest · {report.device_name} · torch {report.torch} · isolation {report.isolation}"
+    ]
     for title, honest in (("attacks", False), ("honest look-alikes", True)):
         tallies = [tally for tally in report.tallies if tally.honest is honest]
         if tallies:
             sums = {name: sum(getattr(tally, name) for tally in tallies) for name in ("checks", "right", "elapsed_s")}
             total = ClassFigures(category="all", honest=honest, **sums)
-            blocks.append(f"{title}\n{table([*map(_cells, tallies), _cells(total)]).text()}")
-    if verbosity > 0:
-        blocks.append("\n".join(line(check) for check in report.checks))
-    blocks += [_miss(check) for check in report.misses]
-    return "\n\n".join([*blocks, verdict(report)])
+            blocks += [title, table([*map(_cells, tallies), _cells(total)])]
+    if every and report.checks:
+        blocks.append(table([_fixture(check) for check in report.checks]))
+    return [*blocks, *map(_miss, report.misses), verdict(report)]
 
 
-def render_markdown(report: SelftestReport) -> str:
-    """Write a report for a step summary: every fixture, then the verdict."""
-    cells = [
-        {
-            "result": "ok" if check.complaint is None else "MISS",
-            "fixture": check.name,
-            "problem": check.problem,
-            "class": f"{'honest' if check.honest else 'attack'}: {check.category}",
-            "status": check.status,
-            "level": level_in_words(check.level, check.lacks),
-            "complaint": check.complaint or "",
-        }
-        for check in report.checks
-    ]
-    return f"{table(cells).markdown()}\n\n{verdict(report)}"
+def _fixture(check: Checked) -> dict[str, str]:
+    return {
+        "result": "ok" if check.complaint is None else "MISS",
+        "fixture": check.name,
+        "problem": check.problem,
+        "class": f"{'honest' if check.honest else 'attack'}: {check.category}",
+        "status": check.status,
+        "level": level_in_words(check.level, check.lacks),
+        "complaint": one_line(check.complaint or ""),
+    }
 
 
-def render_json(report: SelftestReport, error: KbenchError | None = None) -> str:
+def render_json(report: SelftestReport, *, error: KbenchError | None = None) -> str:
     """Write a report as one JSON document; `error` has ended it early."""
     done = "failed" if report.misses else "passed"
     return render_document(

@@ -9,7 +9,18 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
-from kbench.core.model import Correctness, Environment, Failed, Finding, Passed, Peaks, ResultRow, Status
+from kbench.core.model import (
+    Correctness,
+    Environment,
+    Failed,
+    Finding,
+    Outcome,
+    Passed,
+    Peaks,
+    ResultRow,
+    Status,
+    Timing,
+)
 from kbench.core.stats import one_process_half_width, pair_log_ratios, weighted_mean
 from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.report import units
@@ -40,6 +51,8 @@ class CaseSummary:
     flags: tuple[str, ...] = ()
     correctness: Correctness | None = None
     rows: tuple[ResultRow, ...] = ()
+    timings: tuple[Timing, ...] = ()
+    """One for each process that timed it, with its raw samples."""
     stage_s: dict[str, float] = field(default_factory=dict)
     time_ns: float | None = None
     reference_ns: float | None = None
@@ -278,6 +291,7 @@ def summarise(judged: Judged) -> CaseSummary:
         flags=tuple(dict.fromkeys((*(f for row in rows for f in row.flags.split()), *one_process))),
         correctness=outcome.correctness,
         rows=rows,
+        timings=outcome.timings if isinstance(outcome, Passed) else (),
         stage_s=judged.stage_s,
         time_ns=_median(row.time_ns_median for row in timed),
         reference_ns=_median(row.ref_time_ns_median for row in timed),
@@ -295,13 +309,13 @@ def summarise(judged: Judged) -> CaseSummary:
         ref_wall_ns=_median(row.ref_wall_ns for row in timed),
         attestation="weak" if any(row.attestation == "weak" for row in timed) else attestation,
         weight=judged.weight,
-        noise=_noise(judged, first) if one_process and first is not None else None,
+        noise=_noise(outcome, first) if one_process and first is not None else None,
     )
 
 
-def _noise(judged: Judged, row: ResultRow) -> float | None:
+def _noise(outcome: Outcome, row: ResultRow) -> float | None:
     """Return the noise of a single process's speed-up as a share; None if its samples do not show it."""
-    timings = judged.outcome.timings if isinstance(judged.outcome, Passed) else ()
+    timings = outcome.timings if isinstance(outcome, Passed) else ()
     mine = [timing for timing in timings if timing.samples and timing.samples[0].process == row.process]
     if not mine or row.time_ns_median is None:
         return None

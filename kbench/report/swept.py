@@ -1,18 +1,16 @@
-"""A sweep as text, Markdown, JSON or JUnit XML. Names and messages are untrusted and escaped."""
+"""A sweep as text, Markdown, CSV or JSON. Names and messages are untrusted and escaped."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree as Xml
 
 from kbench.core.events import Waiting
 from kbench.core.model import Failed, ResultRow
-from kbench.engine.ladder import counts_as_failure
 from kbench.engine.rows import rows_of
 from kbench.engine.summary import SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document, render_records
-from kbench.report.gate import clean, render_suite
 from kbench.report.shown import MOST_CONSTANTS, render_waiting, stack_line
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import Table, as_markdown, as_text, one_line, table
@@ -103,24 +101,6 @@ def render_csv(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     return render_records((row for one in verdicts for row, _ in rows_of(one, summary.run, "")), ResultRow)
 
 
-def render_junit(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
-    """Write a sweep as JUnit XML; a status that is not the solution's fault is an error, not a failure."""
-    counts = {"failures": str(summary.failures), "errors": str(summary.not_judged), "time": f"{summary.elapsed_s:.3f}"}
-    cases = [_tested(verdict) for verdict in verdicts]
-    return render_suite("sweep", summary.run, cases, counts, empty=summary.reason or "nothing was judged")
-
-
-def _tested(verdict: TaskVerdict) -> Xml.Element:
-    task, outcome = verdict.task, verdict.last.outcome
-    case = Xml.Element("testcase", classname=clean(f"{task.problem.name}.{task.solution.name}"))
-    case.set("name", clean(task.case.name))
-    case.set("time", f"{sum(verdict.stage_s.values()):.3f}")
-    if isinstance(outcome, Failed):
-        kind = "failure" if counts_as_failure(verdict.last) else "error"
-        Xml.SubElement(case, kind, type=outcome.status.value, message=clean(outcome.reason))
-    return case
-
-
 def describe(event: SweepEvent, done: int, tasks: int) -> str:
     """Write an event as one line of a log; empty for events that a log does not need."""
     match event:
@@ -166,8 +146,8 @@ def _cells(verdict: TaskVerdict) -> dict[str, str]:
 def _result(verdict: TaskVerdict) -> dict[str, Any]:
     """Write a verdict with the keys of a result of `run`, but its rows; and what a sweep knows of it beside."""
     task, last = verdict.task, verdict.last
-    found = plain(summarise(judged_of(verdict)))
-    del found["rows"]
+    found = plain(replace(summarise(judged_of(verdict)), rows=(), timings=()))
+    del found["rows"], found["timings"]
     return {
         **found,
         "key": task.key,

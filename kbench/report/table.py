@@ -8,9 +8,9 @@ from itertools import zip_longest
 from rich.cells import cell_len
 
 from kbench.core.printable import printable
-from kbench.report.document import render_cells
 from kbench.report.prose import LEAST_WIDTH, broken
 from kbench.report.units import ABSENT
+from kbench.storage import csvfile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Table:
 
     def csv(self) -> str:
         """Write the table as CSV, with its headings."""
-        return render_cells([column.title for column in self.columns], self.rows)
+        return csvfile.table([column.title for column in self.columns], self.rows).rstrip("\n")
 
     @property
     def used(self) -> list[int]:
@@ -78,17 +78,16 @@ class Table:
 def table(
     rows: Sequence[Mapping[str, str]],
     *,
-    titles: Sequence[str] = (),
     wraps: Collection[str] = (),
     spare: Mapping[str, int] | None = None,
 ) -> Table:
-    """Make a table of cells by heading (`titles`, if it may have no row); `>` before one aligns to the right."""
+    """Make a table of cells by heading; `>` before one aligns to the right."""
 
     def column(name: str) -> Column:
         title = name.removeprefix(">")
         return Column(title=title, right=name != title, wraps=title in wraps, spare=(spare or {}).get(title, 0))
 
-    names = [*titles] or [*(rows[0] if rows else ())]
+    names = [*rows[0]] if rows else []
     return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows])
 
 

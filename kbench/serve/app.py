@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import ClientDisconnect
 
 from kbench.core.errors import KbenchError
@@ -176,12 +175,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
     async def health() -> Response:
         """Return whether tasks get their answers (503 if not, and why), and their number."""
         queue = {"pending": service.pending, "processing": service.processing}
-        state: Fields = {"status": "healthy", "kbench_version": __version__, "queue_status": queue}
+        state: Fields = {"kbench_version": __version__, "queue_status": queue, "answered": service.answered}
         if trouble := service.trouble:
-            return JSONResponse(state | {"status": "unhealthy", "reason": trouble}, 503)
-        return JSONResponse(state)
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        """Return the metrics for Prometheus."""
-        return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+            return JSONResponse({"status": "unhealthy", "reason": trouble, **state}, 503)
+        return JSONResponse({"status": "healthy", **state})

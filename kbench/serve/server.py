@@ -8,7 +8,7 @@ import uvicorn
 from kbench.api.judge import Judge
 from kbench.core.errors import UsageError
 from kbench.serve.app import make_app
-from kbench.serve.service import Metrics, ServerOptions, Service
+from kbench.serve.service import ServerOptions, Service
 from kbench.serve.store import TaskStore
 
 SHORTEST_TOKEN = 16
@@ -38,7 +38,7 @@ def choose_token(given: str | None, host: str) -> tuple[str, bool]:
 def make_server(judge: Judge, options: ServerOptions) -> tuple[uvicorn.Server, TaskStore]:
     """Return a server that is not running yet, and the store to close when it ends."""
     store = TaskStore(options.state / "tasks.sqlite")
-    service = Service(judge, store, Metrics(), options)
+    service = Service(judge, store, options)
     app = make_app(service, options.token, most_bytes=options.most_bytes)
     config = uvicorn.Config(
         app, host=options.host, port=options.port, log_level="warning", access_log=False, timeout_graceful_shutdown=5

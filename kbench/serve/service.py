@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import hashlib
 import math
 import sqlite3
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pydantic import ValidationError
 
 from kbench.api.judge import Judge
@@ -22,23 +20,6 @@ from kbench.core.errors import KbenchError, UsageError
 from kbench.serve.answers import answer_of, failed, moved_on
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.store import StoredTask, TaskStore
-
-SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
-
-
-class Metrics:
-    """Counters and times of one server, in their own registry."""
-
-    def __init__(self) -> None:
-        registry = self.registry = CollectorRegistry()
-        self.answers = Counter("kbench_answers", "Answered tasks", ["status", "verdict"], registry=registry)
-        self.refused = Counter("kbench_refused", "Tasks refused by a full queue", registry=registry)
-        self.pending = Gauge("kbench_pending", "Tasks that wait", registry=registry)
-        self.processing = Gauge("kbench_processing", "Tasks in the pool", registry=registry)
-        seconds = functools.partial(Histogram, buckets=SECONDS, registry=registry)
-        self.queue_seconds = seconds("kbench_queue_seconds", "Time from acceptance to start")
-        self.execution_seconds = seconds("kbench_execution_seconds", "Time from start to answer")
-
 
 AHEAD = 2
 """Chosen. Tasks per lane of the pool, so that one is built while another is judged."""
@@ -88,17 +69,15 @@ class _Open:
 class Service:
     """A bounded queue, first in, first out. Every accepted task gets one answer, also after a restart."""
 
-    def __init__(self, judge: Judge, store: TaskStore, metrics: Metrics, options: ServerOptions):
+    def __init__(self, judge: Judge, store: TaskStore, options: ServerOptions):
         self._judge = judge
         self._store = store
-        self.metrics = metrics
-        metrics.pending.set_function(lambda: self.pending)
-        metrics.processing.set_function(lambda: self.processing)
         self._options = options
         self._open: dict[str, _Open] = {}
         self._pending: asyncio.Queue[str] = asyncio.Queue()
         self._workers: list[asyncio.Task[None]] = []
         self._mean_s = 1.0
+        self.answered = 0
         self._trouble = ""
         self.slots = judge.lanes * AHEAD
 
@@ -164,7 +143,6 @@ class Service:
                 raise ConflictError(f"`{task_id}` is the task_id of another request")
             known.append(stored)
         if fresh and self.pending + len(fresh) > self._options.most_pending:
-            self.metrics.refused.inc(len(fresh))
             raise QueueFullError(max(1, math.ceil(self._mean_s * self.pending / self.slots)))
         self._store.add(fresh.values())
         for stored in fresh.values():
@@ -239,14 +217,11 @@ class Service:
 
     async def _answer(self, task_id: str, one: _Open) -> None:
         began_s = time.monotonic()
-        queued_s = began_s - one.submitted_s
-        self.metrics.queue_seconds.observe(queued_s)
-        one.answer = moved_on(one.answer, {"status": "processing", "queue_time": queued_s})
+        one.answer = moved_on(one.answer, {"status": "processing", "queue_time": began_s - one.submitted_s})
         await self._stored(lambda: self._store.begin(task_id, one.answer.model_dump_json()))
         fields = await self._judged(one.request)
         spent_s = time.monotonic() - began_s
         self._mean_s += (spent_s - self._mean_s) / 8
-        self.metrics.execution_seconds.observe(spent_s)
         await self._finished(task_id, fields | {"processing_time": spent_s})
 
     async def _finished(self, task_id: str, fields: dict[str, Any]) -> None:
@@ -285,7 +260,7 @@ class Service:
         del self._open[task_id]
         one.answer = answer
         one.expiry.cancel()
-        self.metrics.answers.labels(one.answer.status, one.answer.verdict or "none").inc()
+        self.answered += 1
         one.done.set_result(one.answer)
 
 

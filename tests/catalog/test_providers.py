@@ -7,7 +7,7 @@ import pytest
 from kbench.catalog import registry
 from kbench.catalog.places import provider_of
 from kbench.core.errors import KbenchError
-from kbench.report.saved_run import solution_word
+from kbench.report.gate import solution_word
 from kbench.storage.settings import Settings
 
 PROBLEM = "import torch\nclass Model(torch.nn.Module): pass\ndef get_inputs(): return []\n"

@@ -101,7 +101,6 @@ def test_names(refused, command, words, told):
         ("show nothing", 2, "no run named `nothing`"),
         ("show @last", 2, "did you mean `@latest`?"),
         ("show @latset", 2, "did you mean `@latest`?"),
-        ("export nothing", 2, "no run named `nothing`"),
         ("compare nothing", 2, "no run named `nothing`"),
         ("gate nothing", 2, "no run named `nothing`"),
         ("gate --against HEAD", 2, "`--against` needs a problem to measure"),

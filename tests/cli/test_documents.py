@@ -39,7 +39,6 @@ def document(kbench, *arguments):
         (("explain",), "ok"),
         (("explain", "crashed"), "ok"),
         (("show", "new"), "passed"),
-        (("export", "new"), "passed"),
         (("compare", "old", "new"), "ok"),
         (("baseline", "set", "old"), "ok"),
         (("baseline", "show"), "ok"),
@@ -74,8 +73,3 @@ def test_a_comparison_of_two_sides_has_a_speedup(kbench, saved):
     make_run(Path("results"), "faster", {"fast": [0.25, 0.2501, 0.2499]}, wobble=0.001)
     assert document(kbench, "compare", "old", "faster")["speedup"] == pytest.approx(2.0, rel=1e-2)
     assert document(kbench, "compare", "old", "new", "faster")["speedup"] is None
-
-
-def test_export_refuses_two_documents_on_stdout(kbench, saved):
-    done = kbench("export", "new", "--to", "md", "--json")
-    assert "`--json` contradicts `--to md`" in done.out

@@ -46,12 +46,11 @@ def documents(kbench, *arguments: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.slow
 def test_a_sweep_and_its_resumption(kbench, own_folder) -> None:
     write_corpus(own_folder)
-    code, told = documents(kbench, *NEW, "--junit", "one.xml")
+    code, told = documents(kbench, *NEW)
     assert code == 1
     assert {(one["problem"], one["solution"]): one["status"] for one in told["results"]} == WANTED
     assert verdicts(own_folder) == WANTED
     assert told["summary"]["done"] == 9
-    assert Path("one.xml").read_text().count("<failure") == 7
 
     again, told = documents(kbench, "--resume", "one")
     assert (again, told["summary"]["resumed"]) == (1, 9)

@@ -1,10 +1,9 @@
-"""Axes and shapes that a template draws. It places them in percent of a drawing, which fits any screen."""
+"""Axes and shapes in their own units. A template places them in percent of a drawing, which fits any screen."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import Self
 
 from kbench.report import units
 
@@ -27,17 +26,14 @@ class Tick:
     text: str
 
     @property
-    def anchor(self) -> str:
-        """SVG's `text-anchor`: a label that is centred where it stays inside the axis, in a wide font too."""
-        half = len(self.text) * LETTER / 2
-        return "start" if self.at < half else "end" if self.at > 100 - half else "middle"
+    def half(self) -> float:
+        """Half the width of the label."""
+        return len(self.text) * LETTER / 2
 
     @property
-    def extent(self) -> tuple[float, float]:
-        """Begin and end of the label, in percent of the axis."""
-        width = len(self.text) * LETTER
-        begin = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
-        return begin, begin + width
+    def centre(self) -> float:
+        """Middle of the label: below its value, or as near to it as lies inside the axis in a wide font too."""
+        return min(max(self.at, self.half), 100 - self.half)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,14 +44,8 @@ class Scale:
     high: float
     log: bool = False
     unit: str = ""
-    signed: bool = False
     whole: bool = False
     """Label whole numbers only, for counts."""
-
-    @classmethod
-    def of_changes(cls, reach: float) -> Self:
-        """Make an axis of changes in percent, with no change in the middle."""
-        return cls(low=-reach, high=reach, unit=" %", signed=True)
 
     def at(self, value: float) -> float:
         """Return the position of a value in percent of the axis; values beyond an end are placed there."""
@@ -83,14 +73,7 @@ class Scale:
         return tuple(tick for tick in chosen if not self.whole or "." not in tick.text)
 
     def _text(self, value: float) -> str:
-        if self.log and not 1e-3 <= value < 1e5:
-            exponent = math.floor(math.log10(value) + 1e-9)
-            digit = round(value / 10**exponent)
-            text = f"10{_raised(exponent)}" if digit == 1 else f"{digit}·10{_raised(exponent)}"
-        else:
-            text = f"{abs(round(value, 9)):,.9g}"
-        sign = ("+" if value > 0 else "−" if value < 0 else "") if self.signed else "−" if value < 0 else ""
-        return f"{sign}{text}{self.unit}"
+        return f"{value:,.6g}{self.unit}".replace("-", "−", int(value < 0))
 
 
 def around(values: Iterable[float | None], *, log: bool = False, unit: str = "", least_span: float = 0.0) -> Scale:
@@ -115,9 +98,9 @@ def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]
 
 def _touching(ticks: tuple[Tick, ...], *, upright: bool) -> bool:
     """Return whether two labels touch; those beside each other are a letter apart, or they read as one."""
-    extents = [(tick.at, tick.at + LINE) if upright else tick.extent for tick in ticks]
-    gap = 0.0 if upright else LETTER
-    return any(one[1] + gap > other[0] for one, other in pairwise(extents))
+    if upright:
+        return any(other.at - one.at < LINE for one, other in pairwise(ticks))
+    return any(other.centre - other.half < one.centre + one.half + LETTER for one, other in pairwise(ticks))
 
 
 def _steps(low: float, high: float) -> Iterator[list[float]]:
@@ -136,17 +119,15 @@ def _decades(low: float, high: float) -> Iterator[list[float]]:
         yield [10.0**e for e in range(first, last + 1, stride) if low <= 10.0**e <= high]
 
 
-def _raised(exponent: int) -> str:
-    return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A point at a value; `kind` names its look in the style sheet, `title` is shown on hovering."""
+    """A point at its values; `kind` names its look in the style sheet, `title` is shown on hovering."""
 
     x: float
+    y: float = 0.0
     kind: str = "point"
     title: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +136,6 @@ class Span:
 
     low: float | None
     high: float | None
-    kind: str = "interval"
     title: str = ""
 
 
@@ -168,7 +148,7 @@ class ChartRow:
     value: str = ""
     value_note: str = ""
     marks: Sequence[Mark] = ()
-    spans: Sequence[Span] = ()
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,109 +160,89 @@ class Chart:
     axis: str
     rule: tuple[float, str] | None = None
     """A value to compare with, such as 1×, and its name."""
-    key: tuple[tuple[str, str], ...] = ()
+    key: Sequence[tuple[str, str]] = ()
     """Entries of the legend: look and meaning of marks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dot(Mark):
-    """A point of a plane, in percent; `y` counts from the top."""
-
-    y: float
-    label: str = ""
-    label_y: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A straight line of a plane, in percent, with its name at its end."""
+    """A straight line between two points of a plane, with its name at its end; or a bar between two corners."""
 
-    x1: float
-    y1: float
-    x2: float
-    y2: float
+    x: tuple[float, float]
+    y: tuple[float, float]
     kind: str
     label: str = ""
-
-
-def level(y: float, x1: float = 0, x2: float = 100, *, kind: str, label: str = "") -> Line:
-    """Draw a horizontal line."""
-    return Line(x1=x1, y1=y, x2=x2, y2=y, kind=kind, label=label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plane:
     """Points over two axes."""
 
-    dots: Sequence[Dot]
-    lines: Sequence[Line]
+    dots: Sequence[Mark]
+    lines: Sequence[Line] = ()
     bands: Sequence[Line] = ()
-    """Bars between two corners, behind the lines."""
+    """Bars behind the lines."""
     x: Scale
     y: Scale
-    x_axis: str
-    y_axis: str
-    key: tuple[tuple[str, str], ...] = ()
+    x_axis: str = ""
+    y_axis: str = ""
+    key: Sequence[tuple[str, str]] = ()
+    lift: float = 0.0
+    """Height of labels above their points, in percent: not on the line that joins these."""
 
     @property
     def gutter_rem(self) -> float:
         """Width of the column of labels beside the plane, which holds the longest one in a wide font too."""
         return round(0.6 + 0.5 * max((len(tick.text) for tick in self.y.ticks(upright=True)), default=0), 1)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A value of a series, with the interval that it lies in if that is known."""
-
-    y: float
-    low: float | None = None
-    high: float | None = None
-    title: str = ""
+    @property
+    def labels(self) -> list[tuple[Mark, float]]:
+        """Points with a label, and its height in percent, apart from the others."""
+        named = sorted((dot for dot in self.dots if dot.label), key=lambda dot: -dot.y)
+        return list(zip(named, spread_labels([self.y.down(dot.y) - self.lift for dot in named]), strict=True))
 
 
 def over(
-    series: Mapping[str, Sequence[Seen | None]],
+    series: Mapping[str, Sequence[tuple[Mark, Span | None] | None]],
     y: Scale,
     *,
     x_axis: str,
     y_axis: str,
     marks: Mapping[int, str] | None = None,
-    key: tuple[tuple[str, str], ...] = (),
+    key: Sequence[tuple[str, str]] = (),
 ) -> Plane:
     """Draw series over the places 1, 2, ...: neighbours are joined, and the last point of each has the series' name.
 
-    `marks` are vertical lines before places, with their labels.
+    Each place has a point and the interval that it lies in, if known. `marks` are vertical lines before places, with
+    their labels.
     """
-    x = Scale(low=0.5, high=max((len(row) for row in series.values()), default=1) + 0.5, whole=True)
-    dots, lines, bands, ends = list[Dot](), list[Line](), list[Line](), dict[str, tuple[float, float]]()
-    half = min(0.4 * (x.at(2) - x.at(1)), 1.5)
+    places = max((len(row) for row in series.values()), default=1)
+    dots, lines, bands = list[Mark](), list[Line](), list[Line]()
+    half = min(0.4, 0.015 * places)
     for name, row in series.items():
-        for place, (before, here) in enumerate(pairwise([None, *row]), start=1):
-            if here is None:
-                continue
-            at = ends[name] = x.at(place), y.down(here.y)
-            dots.append(Dot(x=at[0], y=at[1], title=here.title))
-            if before is not None:
-                lines.append(Line(x1=x.at(place - 1), y1=y.down(before.y), x2=at[0], y2=at[1], kind="series"))
-            if here.low is not None and here.high is not None:
-                top, bottom = y.down(here.high), y.down(here.low)
-                bands.append(Line(x1=at[0] - half, y1=top, x2=at[0] + half, y2=max(bottom, top + 0.3), kind="interval"))
-    above = [end[1] - LABEL_GAP for end in ends.values()]  # not on the line
-    labels = zip(ends.items(), spread_labels(above), strict=True)
-    dots += [Dot(x=end[0], y=end[1], label=name, label_y=label_y, title=name) for (name, end), label_y in labels]
+        known = [(place, *one) for place, one in enumerate(row, start=1) if one is not None]
+        for number, (place, mark, span) in enumerate(known, start=1):
+            dots.append(replace(mark, x=place, label=name if number == len(known) else ""))
+            if span is not None and span.low is not None and span.high is not None:
+                corners = (place - half, place + half), (span.low, span.high)
+                bands.append(Line(x=corners[0], y=corners[1], kind="interval"))
+        for (before, old, _), (place, new, _) in pairwise(known):
+            if place == before + 1:
+                lines.append(Line(x=(before, place), y=(old.y, new.y), kind="series"))
     for place, text in (marks or {}).items():
-        lines.append(Line(x1=x.at(place - 0.5), y1=100, x2=x.at(place - 0.5), y2=0, kind="rule", label=text))
-    return Plane(dots=dots, lines=lines, bands=bands, x=x, y=y, x_axis=x_axis, y_axis=y_axis, key=key)
+        lines.append(Line(x=(place - 0.5, place - 0.5), y=(y.low, y.high), kind="rule", label=text))
+    x = Scale(low=0.5, high=places + 0.5, whole=True)
+    shapes = Plane(dots=dots, lines=lines, bands=bands, x=x, y=y, lift=LABEL_GAP)
+    return replace(shapes, x_axis=x_axis, y_axis=y_axis, key=key)
 
 
 def spread_labels(heights: Sequence[float]) -> list[float]:
-    """Move labels apart as little as possible until neighbours are LABEL_GAP apart."""
-    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    """Move labels, the highest first, apart as little as possible until neighbours are LABEL_GAP apart."""
     placed = list(heights)
-    for before, index in pairwise(order):
-        placed[index] = max(placed[index], placed[before] + LABEL_GAP)
+    for place in range(1, len(placed)):
+        placed[place] = max(placed[place], placed[place - 1] + LABEL_GAP)
     lowest = 100 - LABEL_GAP / 2
-    for index in reversed(order):
-        placed[index] = min(placed[index], lowest)
-        lowest = placed[index] - LABEL_GAP
+    for place in reversed(range(len(placed))):
+        placed[place] = min(placed[place], lowest)
+        lowest = placed[place] - LABEL_GAP
     return [round(height, 2) for height in placed]

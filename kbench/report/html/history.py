@@ -1,4 +1,4 @@
-"""The history of cases as a page, or of two runs that are compared: what changed, and a chart for each case."""
+"""The history of cases as a page: what changed, and a chart for each case; and a comparison of two runs as one."""
 
 import math
 import statistics
@@ -10,7 +10,7 @@ from kbench.history import CREEP, Point, Series
 from kbench.report import units
 from kbench.report.comparison import WORDS, bounds_of, change_of, heading, summary_line, table_of
 from kbench.report.html import charts, page
-from kbench.report.html.charts import Plane, Seen
+from kbench.report.html.charts import Mark, Plane, Span
 from kbench.report.html.page import Part, Section
 from kbench.report.shown import Note
 from kbench.report.table import table
@@ -24,39 +24,32 @@ NEW_CONDITIONS = "new conditions"
 CHARTS = "Times as fast as the reference, run by run, the oldest first. A bar is the 95 % interval, the noise of a run."
 
 
-def render_history(
-    title: str,
-    found: Sequence[Series],
-    *,
-    comparison: Comparison | None = None,
-    notes: Sequence[Note] = (),
-    source: str,
-) -> str:
-    """Write histories as one HTML file; a comparison is one of two runs. Raises MachineError without jinja2."""
+def render_comparison(comparison: Comparison, *, source: str) -> str:
+    """Write a comparison as one HTML file. Raises MachineError without jinja2."""
+    title, *lead = heading(comparison).splitlines()
+    sections = [Section(heading="All cases", parts=[("table", table_of(comparison))])]
+    headline = f"{summary_line(comparison)}."
+    return page.render("compare", title=title, headline=headline, lead=lead, sections=sections, source=source)
+
+
+def render_history(title: str, found: Sequence[Series], *, notes: Sequence[Note] = (), source: str) -> str:
+    """Write histories as one HTML file. Raises MachineError without jinja2."""
     groups: dict[str, list[Series]] = {}
     for one in found:
         groups.setdefault(f"{one.key.problem}, case {one.key.case} · {one.gpu_name}", []).append(one)
     rows, numbers = _changes([one for group in groups.values() for one in group])
     times = sorted(point.started_utc for one in found for point in one.points)
-    lead = [f"{times[0][:10]} to {times[-1][:10]}"] if times else []
     slower = sum(row["verdict"] in {"SLOWER", "CREEP", "NEW FAIL"} for row in rows)
-    headline = f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed."
-    changed = Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))])
-    if comparison is not None:
-        numbers.clear()  # its table has cases
-        title, *lead = heading(comparison).splitlines()
-        headline = f"{summary_line(comparison)}."
-        changed = Section(heading="All cases", parts=[("table", table_of(comparison))])
     parts: list[Part] = []
     for name, group in groups.items():
         parts += [("heading", name), ("plane", _chart(group, numbers))]
     return page.render(
-        "history" if comparison is None else "compare",
+        "history",
         title=title,
-        headline=headline,
-        lead=lead,
+        headline=f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed.",
+        lead=[f"{times[0][:10]} to {times[-1][:10]}"] if times else [],
         sections=[
-            changed,
+            Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))]),
             Section(heading="Run by run", about=CHARTS, parts=parts),
             Section(heading="Warnings and notes", parts=[("notes", notes)]),
         ],
@@ -94,14 +87,15 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
         {(point.started_utc, point.run): None for one in group for point in one.points}, key=lambda run: run[0]
     )
     places = {run: number for number, run in enumerate(runs, start=1)}
-    series, marks = dict[str, list[Seen | None]](), dict[int, str]()
+    series, marks = dict[str, list[tuple[Mark, Span | None] | None]](), dict[int, str]()
     for one in group:
         seen = {places[point.started_utc, point.run]: _seen(point) for point in one.points}
         series[one.key.solution] = [seen.get(place) for place in places.values()]
         for step in one.steps:
             point = one.points[step.at]
             marks.setdefault(places[point.started_utc, point.run], numbers.get((id(one), step.at), ""))
-    ends = [end for row in series.values() for one in row if one for end in (one.low, one.y, one.high)]
+    shown = [one for row in series.values() for one in row if one is not None]
+    ends = [mark.y for mark, _ in shown] + [end for _, span in shown if span for end in (span.low, span.high) if end]
     y = charts.around(ends, log=True, unit="×", least_span=0.1)
     key = (("interval", "95 % interval of a run"),)
     return charts.over(
@@ -109,11 +103,12 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
     )
 
 
-def _seen(point: Point) -> Seen | None:
-    side, ratios = point.side, point.measurement.log_ratios
+def _seen(point: Point) -> tuple[Mark, Span | None] | None:
+    """Return the speed-up of a run and its interval."""
+    ratios, found = point.measurement.log_ratios, point.side.speedup
     if not ratios:
         return None
     centre = math.exp(-statistics.fmean(ratios))
-    low, high = (side.speedup.low, side.speedup.high) if side.speedup is not None else (None, None)
-    title = f"{point.started_utc[:16]}, commit {point.commit or '?'}: {centre:.4g}×, {units.duration(side.time_ns)}"
-    return Seen(y=centre, low=low, high=high, title=title)
+    time = units.duration(point.side.time_ns)
+    title = f"{point.started_utc[:16]}, commit {point.commit or '?'}: {centre:.4g}×, {time}"
+    return Mark(x=0, y=centre, title=title), None if found is None else Span(low=found.low, high=found.high)

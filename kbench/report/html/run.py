@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 
-from kbench.core.events import Judged
 from kbench.core.levels import PROPERTIES
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
@@ -11,10 +10,10 @@ from kbench.report import units
 from kbench.report.html import page, samples, speed
 from kbench.report.html.page import Part, Section
 from kbench.report.pivot import pivot_of
+from kbench.report.run import failures
 from kbench.report.shown import MOST_CONSTANTS, Note, headline, notes_of_run, rows_of, stack_line
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, table
-from kbench.report.terminal import failures
 
 TWO_TIMES = (
     "Device time is the GPU's alone; wall time includes the host's work.",
@@ -26,18 +25,15 @@ SAMPLES = (
 )
 KEY = (("point", "solution"), ("reference", "reference"), ("point outlier", "outlier"))
 MARKED = ("marked", "marked: throttled or disturbed")
-REBUILT = "Reconstructed from the results file, which does not have every option."
 
 
-def render_run(
-    run: RunSummary, judged: Sequence[Judged], *, repeat: str = "", notes: Sequence[Note] = (), source: str = ""
-) -> str:
-    """Write a run as one HTML file; `repeat` is the command, `notes` are on the file `source`. Raises MachineError."""
+def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "") -> str:
+    """Write a run as one HTML file; `notes` are on the file `source`. Raises MachineError."""
     first, pivot = run.rows[0], pivot_of(run)
     on_cpu = is_timed_by_host(first.device)
     constants = [f"case {case}: {text}" for case, text in run.constants.items()]
     few = len(constants) <= MOST_CONSTANTS
-    panels: list[Part] = [("panels", one) for one in samples.panels(judged)]
+    panels: list[Part] = [("panels", one) for one in samples.panels(run.cases)]
     grid: list[Part] = []
     if pivot is not None:
         grid = [("table", pivot.table(pivot.run.solutions))]
@@ -67,7 +63,7 @@ def render_run(
         Section(heading="Warnings and notes", parts=[("notes", [*notes, *notes_of_run(run, 1)])]),
         Section(heading="What solutions printed", parts=_logs(run.cases)),
         Section(heading="Constants", parts=[] if few else [("pairs", [*run.constants.items()])]),
-        Section(heading="To repeat it", parts=[*_command(run, repeat), ("pairs", _environment(run.rows))]),
+        Section(heading="To repeat it", parts=[("command", _command(run)), ("pairs", _environment(run.rows))]),
     ]
     return page.render(
         "run",
@@ -125,10 +121,9 @@ def _logs(cases: Sequence[CaseSummary]) -> list[Part]:
     return [("folded", (f"{case.solution}, case {case.case}", case.log)) for case in cases if case.log]
 
 
-def _command(run: RunSummary, repeat: str) -> list[Part]:
-    # A run of its name exists, and another one would be refused.
-    typed = re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command)
-    return [("command", typed or repeat), ("small", "" if typed or not repeat else REBUILT)]
+def _command(run: RunSummary) -> str:
+    """Return the command without its name: a run of that name exists, and another one would be refused."""
+    return re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command)
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:

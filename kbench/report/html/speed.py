@@ -6,7 +6,7 @@ from kbench.core.model import Peaks
 from kbench.core.roofline import arithmetic_peaks
 from kbench.report import units
 from kbench.report.html import charts
-from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around
+from kbench.report.html.charts import Chart, ChartRow, Line, Mark, Span, around
 from kbench.report.pivot import Pivot
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
@@ -32,7 +32,7 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart:
                 for row in case.rows
                 if row.speedup is not None and row.time_ns_median is not None
             ],
-            spans=(Span(low=case.speedup_low, high=case.speedup_high, title=case.shown_interval),),
+            span=Span(low=case.speedup_low, high=case.speedup_high, title=case.shown_interval),
         )
         for case in cases
         if case.speedup is not None
@@ -42,9 +42,8 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart:
 
 def speed_chart(rows: Sequence[ChartRow], key: tuple[tuple[str, str], ...] = ()) -> Chart:
     """Draw rows of speed-ups on a logarithmic axis that holds them with their intervals, and 1×."""
-    ends = [
-        end for row in rows for end in (*(m.x for m in row.marks), *(e for s in row.spans for e in (s.low, s.high)))
-    ]
+    ends = [mark.x for row in rows for mark in row.marks]
+    ends += [end for row in rows if row.span for end in (row.span.low, row.span.high) if end is not None]
     scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
     return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
 
@@ -88,11 +87,11 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
     if rate:
         y, unit = around(known, log=True, unit=f" {rate}", least_span=0.5), units.TimeUnit(rate, 1.0)
 
-    def seen(name: str, case: str, number: float | None) -> charts.Seen | None:
+    def seen(name: str, case: str, number: float | None) -> tuple[Mark, None] | None:
         if not number:
             return None
         y = number / unit.size_ns
-        return charts.Seen(y=y, title=f"{name}, case {case}: {units.number(y)} {unit.name}")
+        return Mark(x=0, y=y, title=f"{name}, case {case}: {units.number(y)} {unit.name}"), None
 
     series = {
         name: [seen(name, case, number) for case, number in zip(pivot.cells, row, strict=True)]
@@ -117,37 +116,27 @@ def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[s
 
 
 def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> charts.Plane:
+    """Draw what each solution reaches, in TFLOP/s over FLOP per byte, below the roofs of the device."""
     row = cases[0].rows[0]
     flops, intensity = float(row.flops or 0), float(row.flops or 0) / float(row.dram_bytes or 1)
-    reached = {case.solution: flops / (case.time_ns or 1.0) * 1e9 for case in cases}
-    limit = flops / row.limit_ns * 1e9 if row.limit_ns else None
-    known = {} if peaks is None else arithmetic_peaks(peaks)
-    ceilings = [(f"{name} {rate / 1e12:.3g}", rate) for name, rate in known.items()]
-    ridges = [rate / peaks.copy_bytes_per_s for _, rate in ceilings] if peaks is not None else []
-    x = around([intensity / 8, intensity * 8, *ridges], log=True)
-    y = around([*reached.values(), limit, *(rate for _, rate in ceilings)], log=True, least_span=4)
-    teras = Scale(low=y.low / 1e12, high=y.high / 1e12, log=True)
-    lines = [_memory(peaks, x, y, max(rate for _, rate in ceilings))] if peaks is not None else []
-    for (name, rate), ridge in zip(ceilings, ridges, strict=True):
-        lines.append(charts.level(y.down(rate), x.at(max(ridge, x.low)), 100.0, kind="roof", label=name))
+    reached = {case.solution: flops / (case.time_ns or 1.0) / 1e3 for case in cases}
+    limit = flops / row.limit_ns / 1e3 if row.limit_ns else None
+    roofs = {} if peaks is None else {name: rate / 1e12 for name, rate in arithmetic_peaks(peaks).items()}
+    memory = None if peaks is None else peaks.copy_bytes_per_s / 1e12
+    x = around([intensity / 8, intensity * 8, *(rate / memory for rate in roofs.values() if memory)], log=True)
+    y = around([*reached.values(), limit, *roofs.values()], log=True, least_span=4)
+    lines = []
+    if memory is not None:
+        start, end = max(x.low, y.low / memory), min(x.high, max(roofs.values()) / memory)
+        label = f"memory {memory:.3g} TB/s" if memory >= 1 else f"memory {memory * 1e3:.3g} GB/s"
+        lines = [Line(x=(start, end), y=(start * memory, end * memory), kind="roof", label=label)]
+        for name, rate in roofs.items():
+            ends = max(rate / memory, x.low), x.high
+            lines.append(Line(x=ends, y=(rate, rate), kind="roof", label=f"{name} {rate:.3g}"))
     if limit is not None:
-        begin, end = max(x.at(intensity) - 3, 0), min(x.at(intensity) + 3, 100)
-        lines.append(charts.level(y.down(limit), begin, end, kind="limit", label="" if ceilings else "limit"))
-    heights = [y.down(rate) for rate in reached.values()]
+        ends, label = (intensity / 1.3, intensity * 1.3), "" if roofs else "limit"
+        lines.append(Line(x=ends, y=(limit, limit), kind="limit", label=label))
     dots = [
-        charts.Dot(x=x.at(intensity), y=height, label=name, label_y=label_y, title=f"{name}: {rate / 1e12:.3g} TFLOP/s")
-        for (name, rate), height, label_y in zip(reached.items(), heights, charts.spread_labels(heights), strict=True)
+        Mark(x=intensity, y=rate, label=name, title=f"{name}: {rate:.3g} TFLOP/s") for name, rate in reached.items()
     ]
-    return charts.Plane(
-        dots=dots, lines=lines, x=x, y=teras, x_axis="FLOP for each byte that must move", y_axis="TFLOP/s"
-    )
-
-
-def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> charts.Line:
-    start = max(x.low, y.low / peaks.copy_bytes_per_s)
-    end = min(x.high, top / peaks.copy_bytes_per_s)
-    rate = peaks.copy_bytes_per_s
-    label = f"memory {rate / 1e12:.3g} TB/s" if rate >= 1e12 else f"memory {rate / 1e9:.3g} GB/s"
-    return charts.Line(
-        x1=x.at(start), y1=y.down(start * rate), x2=x.at(end), y2=y.down(end * rate), kind="roof", label=label
-    )
+    return charts.Plane(dots=dots, lines=lines, x=x, y=y, x_axis="FLOP for each byte that must move", y_axis="TFLOP/s")

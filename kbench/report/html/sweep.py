@@ -114,7 +114,7 @@ def _fast(shares: Mapping[float, Share]) -> Chart:
             value=f"{100 * share.share:.0f} %",
             value_note=f"{share.hits} of {share.of}",
             marks=(Mark(x=100 * share.share),),
-            spans=(Span(low=100 * share.low, high=100 * share.high),),
+            span=Span(low=100 * share.low, high=100 * share.high),
         )
         for threshold, share in shares.items()
     ]
@@ -131,7 +131,7 @@ def _speeds(timed: Sequence[CaseSummary]) -> Chart:
                 note=case.solution if several and case.problem else "",
                 value=case.shown_speedup,
                 marks=(Mark(x=case.speedup or 1.0),),
-                spans=(Span(low=case.speedup_low, high=case.speedup_high),),
+                span=Span(low=case.speedup_low, high=case.speedup_high),
             )
             for case in timed
         ]
