@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "baseline": ("baseline.app", "Show, set and accept baselines"),
     "list": ("list.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
+    "export": ("export.main", "Print a run as records for PyTorch's dashboard"),
     "report": ("show.report", "Write a run, a sweep or a history as one HTML page"),
     "doctor": ("doctor.main", "Check GPU, compilers, sandbox and peaks; print fixes"),
     "calibrate": ("calibrate.main", "Measure how noisy this device is"),

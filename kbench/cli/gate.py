@@ -30,8 +30,8 @@ class _GateFlags(OutputFlags):
         autocompletion=completion.runs,
     )
     against: str | None = option("--against REV", "Measure this checkout and another commit side by side")
-    case: list[str] | None = option("--case GLOB", "With --against: only cases whose name matches")
-    device: str | None = option("--device DEVICE", "With --against: auto, cpu, cuda, cuda:INDEX")
+    case: list[str] | None = shared_flags.cases(text="With --against: only cases whose name matches")
+    device: str | None = shared_flags.device(text="With --against: auto, cpu, cuda, cuda:INDEX")
     baseline: str | None = shared_flags.baseline("Baseline: a name or the path of a CSV (default main)")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()

@@ -62,11 +62,11 @@ run = functools.partial(
     default=LATEST,
     autocompletion=completion.runs,
 )
-cases = functools.partial(option, "--case GLOB", "Only cases whose name matches; repeatable")
+cases = functools.partial(option, "--case GLOB", text="Only cases whose name matches; repeatable")
 entry = functools.partial(option, "--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
 set_ = functools.partial(option, "--set NAME=VALUE", "Override a constant of the problem; repeatable")
 grid = functools.partial(option, "--grid NAME=V1,V2", "Judge a case for each value of a constant; repeatable")
-device = functools.partial(option, "--device DEVICE", "auto, cpu, cuda or cuda:INDEX")
+device = functools.partial(option, "--device DEVICE", text="auto, cpu, cuda or cuda:INDEX")
 devices = functools.partial(option, "--devices --device DEVICES", "all, cpu, or indices such as 0,1 (default all)")
 lanes = functools.partial(option, "--lanes N", "Judges per device (default 4; 1 on a CPU)", min=1)
 quick = functools.partial(switch, "--quick", "Measure in one process only")

@@ -1,6 +1,7 @@
 """`kbench show`: a saved run says what the run itself said."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,24 @@ def test_errors(kbench, arguments, code, message):
     done = kbench(*arguments)
     assert done.code == code
     assert message in done.err
+
+
+def test_the_records_of_pytorchs_dashboard_have_a_value_per_process_of_what_passed(kbench):
+    """As the dashboard's own page describes them: benchmark, model, and one metric with its values a record."""
+    make_run(RESULTS, "board", {"fast": RATIOS, "broken": []}, wall_ns=[1000, 2000, 3000], **INTERVAL)
+    records = json.loads(kbench("export", "board", "--to", "pytorch-benchmark").out)
+    assert {tuple(sorted(one)) for one in records} == {("benchmark", "dependencies", "metric", "model")}
+    found = {(one["model"]["backend"], one["metric"]["name"]): one["metric"] for one in records}
+    assert found["fast", "passed"] == {"name": "passed", "benchmark_values": [1], "target_value": 1}
+    assert found["broken", "passed"]["benchmark_values"] == [0]
+    assert [name for solution, name in found if solution == "broken"] == ["passed"], "a failure has no times"
+    assert found["fast", "wall_us"]["benchmark_values"] == [1.0, 2.0, 3.0]
+    assert len(found["fast", "time_us"]["benchmark_values"]) == 3
+    assert found["fast", "time_us"]["target_value"] < min(found["fast", "time_us"]["benchmark_values"]), "the limit"
+    benchmark, model = records[0]["benchmark"], records[0]["model"]
+    assert (benchmark["name"], benchmark["dtype"], benchmark["extra_info"]["arch"]) == (
+        "kbench",
+        "float32",
+        "NVIDIA H200",
+    )
+    assert (model["name"], model["type"]) == ("group_norm", "kernel")
