@@ -31,7 +31,7 @@ if torch.cuda.is_available():
     fitting = torch.cuda.mem_get_info()[0] // (5 * 64 * 512 * 512 * 4)
     print("two_kernel", "" if fitting >= 112 else f"--set batch_size={max(fitting, 1)}")
 else:
-    print("cpp_openmp --case cpu --device cpu --max-processes 3")
+    print("cpp_openmp --case cpu --device cpu --max-processes 3 --precision 10%")
 endef
 export CHOOSE
 
