@@ -69,7 +69,7 @@ class Near:
     """A worker's half in this process, and which requests it was sent."""
 
     def __init__(self) -> None:
-        self.worker = Worker(channel=None)  # type: ignore[arg-type]
+        self.worker = Worker(channel=None)
         self.worker._outputs = [[]]
         self.asked: list[str] = []
 
@@ -94,7 +94,7 @@ def test_arguments_make_room_for_outputs_and_come_back() -> None:
     reference = SimpleNamespace(
         arguments=lambda seed, *_: Arguments(lambda: [torch.full((8,), float(seed))]), between_bytes=0, device="cpu"
     )
-    trial = Trial(reference, candidate, arena)  # type: ignore[arg-type]
+    trial = Trial(reference, candidate, arena)
     trial.fill([0], [expected])
     assert expected.arguments == []
     (target,) = arena.outputs(0)
@@ -129,5 +129,5 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
         inputs=SimpleNamespace(follow_seeds=lambda: follow),
     )
     candidate = SimpleNamespace(bind=lambda *_: None)
-    BoundCandidate(candidate, None, None).rebound(reference, lends=wanted)  # type: ignore[arg-type]
+    BoundCandidate(candidate, None, None).rebound(reference, lends=wanted)
     assert seen == [lends]

@@ -57,9 +57,7 @@ texts = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=
     median=st.none() | st.integers(min_value=1, max_value=LARGEST),
     dirty=st.booleans(),
 )
-def test_any_row_survives(
-    tmp_path_factory: pytest.TempPathFactory, reason: str, speedup: float | None, median: int | None, dirty: bool
-) -> None:
+def test_any_row_survives(tmp_path_factory, reason, speedup, median, dirty):
     row = make_row(reason=reason, speedup=speedup, time_ns_median=median, git_dirty=dirty)
     with RunWriter(tmp_path_factory.mktemp("any"), "any") as writer:
         finished = writer.append(row, make_samples())
@@ -68,9 +66,7 @@ def test_any_row_survives(
 
 @settings(max_examples=60, deadline=None)
 @given(reason=st.text(max_size=60))
-def test_hostile_text_neither_breaks_the_file_nor_grows_it_a_row(
-    tmp_path_factory: pytest.TempPathFactory, reason: str
-) -> None:
+def test_hostile_text_neither_breaks_the_file_nor_grows_it_a_row(tmp_path_factory, reason):
     with RunWriter(tmp_path_factory.mktemp("hostile"), "hostile") as writer:
         writer.append(make_row(reason=reason), make_samples())
     run = read_run(writer.csv_path)
@@ -371,7 +367,6 @@ def test_a_run_that_judged_nothing_is_not_the_latest(tmp_path: Path) -> None:
 def test_list_runs_shows_a_broken_file_as_broken(tmp_path: Path, written: Path) -> None:
     (tmp_path / "zzz.csv").write_text("nonsense\n")
     broken, whole = list_runs(tmp_path)
-    assert broken.broken is not None
     assert "not a kbench results file" in broken.broken
     assert (whole.path.stem, [row.solution for row in whole.rows]) == ("one", ["fast", "fast", "broken"])
     assert find_run("@latest", tmp_path).name == "one"
@@ -415,7 +410,6 @@ def test_a_strangers_details_write_no_lines_of_their_own(tmp_path: Path) -> None
     case = CaseDetails(solution=HOSTILE, case="c", findings=(finding,), log="one\n\x9btwo", stage_s={HOSTILE: 1.0})
     details.write(path, RunDetails(started_utc="now", command=HOSTILE, cases=(case,)))
     found = details.read(path, "now")
-    assert found is not None
     assert (found.command, found.cases[0].log) == (HARMLESS, "one\n\\x9btwo")
     assert (found.cases[0].findings[0].code, found.cases[0].solution) == (HARMLESS, HARMLESS)
     assert found.cases[0].stage_s == {HARMLESS: 1.0}

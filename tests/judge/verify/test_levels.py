@@ -188,7 +188,7 @@ def missing(excesses: list[float]) -> Any:
             wrong.excess = excess
             raise wrong
 
-    check.left = left  # type: ignore[attr-defined]
+    check.left = left
     return check
 
 
@@ -223,12 +223,10 @@ def test_a_miss_that_does_not_count_leaves_no_figures() -> None:
     ids=["right without it", "as narrow without it", "far off without it", "far off with it"],
 )
 @pytest.mark.parametrize("name", ["laid_out", "updated_in_place"])
-def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
-    monkeypatch: pytest.MonkeyPatch, name: str, plain: list[float], excess: float, held: bool
-) -> None:
+def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(monkeypatch, name, plain, excess, held):
     """Values at 0.9 to 1.1 of what is allowed miss now and then, whatever else is tried."""
     tried, exchange = levels(), missing(plain)
-    tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
+    tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)
     monkeypatch.setattr(Battery, name, missing([excess] * DRAWS))
     lack = {"laid_out": "strides", "updated_in_place": "weights_in_place"}[name]
     tried.try_all([check for check in beyond_task() if check.lack == lack])
@@ -260,7 +258,7 @@ def test_values_of_all_kinds_together_are_values_too(monkeypatch, asked, wrong_o
 def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_call(asked) -> None:
     tried = levels(derived=[{"n": n} for n in range(5)])
     made = iter((reference("long"), reference("short"), reference("larger"), None, reference("larger still")))
-    tried._judge.derived = lambda _: next(made)  # type: ignore[method-assign]
+    tried._judge.derived = lambda _: next(made)
     tried.try_all(beyond_task())
     assert [what for what in asked if what[0] in {"essentials", "right_once"}] == [
         ("essentials", "long"),
@@ -339,9 +337,7 @@ def test_how_far_off_badly_conditioned_inputs_are_is_chance(monkeypatch, code, l
 
 @pytest.mark.parametrize("is_lack", [False, True], ids=["right on the next draw", "wrong on it, too"])
 @pytest.mark.parametrize(("excesses", "held"), MISSES)
-def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(
-    monkeypatch: pytest.MonkeyPatch, excesses: list[float], held: bool, is_lack: bool
-) -> None:
+def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(monkeypatch, excesses, held, is_lack):
     """A solution that does is no function of its input: no property that may be lacking."""
     check, tried = missing(excesses), levels()
 
@@ -381,7 +377,7 @@ def test_inputs_of_the_same_kind_tell_a_memory_from_a_miss(monkeypatch, wrong, i
     monkeypatch.setattr(Battery, "vary", vary)
     trial: Any = SimpleNamespace(exchange=lambda _: None)
     with pytest.raises(RefusalError) as refused:
-        Battery(SimpleNamespace()).resembling(trial, RESEMBLING[0])  # type: ignore[arg-type]
+        Battery(SimpleNamespace()).resembling(trial, RESEMBLING[0])
     assert (refused.value.status, refused.value.is_lack, left) == (wrong[-1], is_lack, [])
 
 
@@ -392,7 +388,7 @@ def test_inputs_of_the_same_kind_tell_a_memory_from_a_miss(monkeypatch, wrong, i
 def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, code: str, ends: str) -> None:
     tried = levels()
     named = {"weights": "seed", "prepares": True, "transposed": transposed, "unmatched": transposed, "follows": False}
-    tried._candidate = SimpleNamespace(**named)  # type: ignore[assignment]
+    tried._candidate = SimpleNamespace(**named)
     tried.note_unmatched()
     assert tuple(sorted(tried.lacks)) == (code,)
     assert tried.lacks[code].reason.endswith(ends)
@@ -422,7 +418,7 @@ def test_another_instance_has_as_many_calls_and_as_long(monkeypatch, calls, sinc
 
     again = SimpleNamespace(exchange=exchange)
     bound = SimpleNamespace(reconstruct_next=lambda: fresh.append(True), bound_to=lambda _: again)
-    tried._bound, tried._candidate = bound, SimpleNamespace(calls=calls)  # type: ignore[assignment]
+    tried._bound, tried._candidate = bound, SimpleNamespace(calls=calls)
     tried._began = now_s - since_s
     assert tried._goes_wrong_alone(tried._own) is alone
     assert fresh == [True]
