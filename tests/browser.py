@@ -79,7 +79,6 @@ def first_pixel(picture: Path) -> tuple[int, int, int]:
 
 
 def _chromium(folder: str, *arguments: str) -> str:
-    assert CHROMIUM is not None
     switches = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}/profile")
     done = subprocess.run(
         [CHROMIUM, *switches, *arguments], capture_output=True, encoding="utf-8", timeout=LIMIT_S, check=False

@@ -18,7 +18,6 @@ SECONDS` begins no candidate after that time; each evaluator gets half of it.
 
 import argparse
 import contextlib
-import csv
 import functools
 import json
 import math
@@ -30,7 +29,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,7 +36,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas
 import tiny_corpus
 from published import revision
 
@@ -87,12 +85,6 @@ for line in sys.stdin:
 LIMIT_S = 180.0
 """Of one candidate, for KernelBench: the default of its script."""
 MACHINE = ("gpu", "processors", "driver", "python", "torch", "kbench", "kernelbench")
-VERDICT = ("evaluator", "candidate", "problem", "kind", "verdict", "status", "latency_s", "ended_s", *MACHINE)
-FIGURES = (
-    *("evaluator", "candidates", "seconds", "verdicts_per_hour", "times_kernelbench", "first_s", "p50_s", "p95_s"),
-    *("passed", "refused", "no_verdict", "right_refused", "faulty_passed", "compared", "differ", "differing"),
-    *MACHINE,
-)
 Row = dict[str, Any]
 
 
@@ -166,15 +158,11 @@ def by_kbench(judge: Judge, candidate: Candidate) -> tuple[str, str]:
 
 
 def measure(
-    evaluator: str,
-    chosen: Sequence[Candidate],
-    evaluate: Evaluate,
-    at_a_time: int,
-    until_s: float,
-    append: Callable[[Row], None],
+    chosen: Sequence[Candidate], evaluate: Evaluate, at_a_time: int, until_s: float, path: Path, same: Row
 ) -> None:
-    """Judge candidates, a limited number at a time; start none after `until_s` seconds."""
-    start = time.monotonic()
+    """Judge candidates, a limited number at a time, and start none after `until_s` seconds; each verdict is on the disk
+    at once."""
+    start, lock = time.monotonic(), threading.Lock()
 
     def one(candidate: Candidate) -> None:
         began = time.monotonic()
@@ -182,97 +170,66 @@ def measure(
             return
         verdict, status = evaluate(candidate)
         ended = time.monotonic()
-        which = {"candidate": candidate.number, "problem": candidate.name, "kind": candidate.kind}
-        seconds = {"latency_s": round(ended - began, 4), "ended_s": round(ended - start, 4)}
-        append({"evaluator": evaluator, **which, "verdict": verdict, "status": status, **seconds})
+        row = {
+            "evaluator": same["evaluator"],
+            "candidate": candidate.number,
+            "problem": candidate.name,
+            "kind": candidate.kind,
+            "verdict": verdict,
+            "status": status,
+            "latency_s": round(ended - began, 4),
+            "ended_s": round(ended - start, 4),
+            **same,
+        }
+        with lock:
+            pandas.DataFrame([row]).to_csv(path, mode="a", header=not path.exists(), index=False)
 
     with ThreadPoolExecutor(at_a_time) as threads:
         list(threads.map(one, chosen))
 
 
-def append_to(path: Path, machine: Row) -> Callable[[Row], None]:
-    """Begin a file of verdicts; returns what adds one, on the disk at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, VERDICT, [])
-    lock = threading.Lock()
-
-    def append(row: Row) -> None:
-        with lock, path.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, VERDICT, lineterminator="\n").writerow({**row, **machine})
-
-    return append
-
-
-def write(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def figures(verdicts: Sequence[Row]) -> list[Row]:
+def figures(verdicts: pandas.DataFrame) -> pandas.DataFrame:
     """Return a row for each evaluator."""
-    by_evaluator: dict[str, list[Row]] = {}
-    for one in verdicts:
-        by_evaluator.setdefault(one["evaluator"], []).append(one)
-    rates = {name: rate(some) for name, some in by_evaluator.items()}
-    first = {one["candidate"]: one["verdict"] for one in by_evaluator.get("kbench", [])}
-    found = []
-    for name, some in by_evaluator.items():
-        p50, p95 = np.quantile([float(one["latency_s"]) for one in some], (0.5, 0.95))
-        counts = Counter(one["verdict"] for one in some)
-        mistakes = Counter((is_right(one["kind"]), one["verdict"]) for one in some)
-        compared = [one for one in some if one["candidate"] in first]
-        differing = Counter(
-            f"{one['kind']}: kbench {first[one['candidate']]}, {name} {one['verdict']}"
-            for one in compared
-            if one["verdict"] != first[one["candidate"]]
-        )
-        times = rates[name] / rates["kernelbench"] if "kernelbench" in rates else None
-        found.append(
-            {
-                "evaluator": name,
-                "candidates": len(some),
-                "seconds": round(max(float(one["ended_s"]) for one in some), 1),
-                "verdicts_per_hour": round(rates[name]),
-                "times_kernelbench": "" if times is None else round(times, 2),
-                "first_s": round(min(float(one["ended_s"]) for one in some), 2),
-                "p50_s": round(float(p50), 3),
-                "p95_s": round(float(p95), 3),
-                "passed": counts["passed"],
-                "refused": counts["refused"],
-                "no_verdict": counts["none"],
-                "right_refused": mistakes[True, "refused"],
-                "faulty_passed": mistakes[False, "passed"],
-                "compared": len(compared),
-                "differ": differing.total(),
-                "differing": "; ".join(f"{case} ({number})" for case, number in sorted(differing.items())),
-                **{column: some[0][column] for column in MACHINE},
-            }
-        )
-    return found
+    groups = dict(iter(verdicts.groupby("evaluator", sort=False)))
+    by_kbench = groups["kbench"].set_index("candidate").verdict
+    rates = {name: 3600 * (some.verdict != "none").sum() / some.ended_s.max() for name, some in groups.items()}
+    return pandas.DataFrame([figures_of(name, some, by_kbench, rates) for name, some in groups.items()])
 
 
-def rate(verdicts: Sequence[Row]) -> float:
-    """Return the verdicts an hour, of those that are verdicts."""
-    return 3600 * sum(one["verdict"] != "none" for one in verdicts) / max(float(one["ended_s"]) for one in verdicts)
-
-
-def is_right(kind: str) -> bool:
-    return kind.startswith("right")
+def figures_of(name: str, some: pandas.DataFrame, by_kbench: pandas.Series, rates: dict[str, float]) -> Row:
+    """Return the figures of one evaluator, and where its verdicts differ from kbench's."""
+    right, verdict = some.kind.str.startswith("right"), some.verdict
+    both = some.assign(kbench_says=some.candidate.map(by_kbench)).dropna(subset="kbench_says")
+    differing = both[both.verdict != both.kbench_says]
+    cases = (differing.kind + ": kbench " + differing.kbench_says + f", {name} " + differing.verdict).value_counts()
+    return {
+        "evaluator": name,
+        "candidates": len(some),
+        "seconds": round(some.ended_s.max(), 1),
+        "verdicts_per_hour": round(rates[name]),
+        "times_kernelbench": round(rates[name] / rates["kernelbench"], 2) if "kernelbench" in rates else "",
+        "first_s": round(some.ended_s.min(), 2),
+        "p50_s": round(some.latency_s.quantile(0.5), 3),
+        "p95_s": round(some.latency_s.quantile(0.95), 3),
+        "passed": (verdict == "passed").sum(),
+        "refused": (verdict == "refused").sum(),
+        "no_verdict": (verdict == "none").sum(),
+        "right_refused": (right & (verdict == "refused")).sum(),
+        "faulty_passed": (~right & (verdict == "passed")).sum(),
+        "compared": len(both),
+        "differ": len(differing),
+        "differing": "; ".join(f"{case} ({number})" for case, number in cases.sort_index().items()),
+        **some[[*MACHINE]].iloc[0].to_dict(),
+    }
 
 
 def machine_of(device: selection.DeviceChoice, kbench: str, kernelbench: str) -> Row:
     """Return what the figures depend on beside the code that they are of."""
-    return {
-        "gpu": device.name,
-        "processors": len(os.sched_getaffinity(0)),
-        "driver": nvml.driver_version() if device.kind == "cuda" else "",
-        "python": platform.python_version(),
-        "torch": version("torch"),
-        "kbench": kbench,
-        "kernelbench": kernelbench,
-    }
+    driver = nvml.driver_version() if device.kind == "cuda" else ""
+    of_device = (device.name, len(os.sched_getaffinity(0)), driver)
+    return dict(
+        zip(MACHINE, (*of_device, platform.python_version(), version("torch"), kbench, kernelbench), strict=True)
+    )
 
 
 def main() -> None:
@@ -288,19 +245,21 @@ def main() -> None:
     given = parser.parse_args()
     chosen, device = candidates(given.sources, given.size), selection.choose(given.device)
     path = given.out.with_suffix(".verdicts.csv")
-    append = append_to(path, machine_of(device, revision(), given.kernelbench and revision(given.kernelbench)))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    machine = machine_of(device, revision(), given.kernelbench and revision(given.kernelbench))
     share_s = given.until / (1 if given.kernelbench is None else 2)
     with Judge(device=given.device, lanes=given.lanes, processes=1, max_processes=1) as judge:
-        measure("kbench", chosen, functools.partial(by_kbench, judge), 2 * judge.lanes, share_s, append)
+        evaluate = functools.partial(by_kbench, judge)
+        measure(chosen, evaluate, 2 * judge.lanes, share_s, path, {"evaluator": "kbench", **machine})
     if given.kernelbench is not None:
         with tempfile.TemporaryDirectory(prefix="kbench-throughput-") as folder:
             evaluator = KernelBench(given.kernelbench, Path(folder, "kernelbench.log"))
-            measure("kernelbench", chosen, evaluator, 1, share_s, append)
-    with path.open(newline="", encoding="utf-8") as file:
-        found = figures(list(csv.DictReader(file)))
-    write(given.out, FIGURES, found)
-    for one in found:
-        sys.stdout.write(f"{one['evaluator']}: {one['verdicts_per_hour']} verdicts an hour\n")
+            measure(chosen, evaluator, 1, share_s, path, {"evaluator": "kernelbench", **machine})
+    found = figures(pandas.read_csv(path, keep_default_na=False))
+    found.to_csv(given.out, index=False)
+    for one in found.itertuples():
+        sys.stdout.write(f"{one.evaluator}: {one.verdicts_per_hour} verdicts an hour\n")
 
 
 if __name__ == "__main__":

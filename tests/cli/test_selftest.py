@@ -115,17 +115,6 @@ def test_without_save_a_summary_is_printed_and_how_to_keep_more_is_told(kbench, 
     assert "hint: `--save DIR` keeps what is done" in done.err
 
 
-def test_a_verdict_of_another_torch_is_judged_again(kbench, judging, monkeypatch) -> None:
-    judging(KeyboardInterrupt(), after=2)
-    done = kbench(*NEW)
-    again = judging()
-    monkeypatch.setattr(session, "conditions_on", lambda _device: CONDITIONS | {"torch": "2.14.0"})
-    rest = kbench(*hinted(done.err))
-    assert "4 fixtures on cpu, 0 of them kept" in rest.err
-    assert (rest.code, sorted(again)) == (0, sorted(NAMES))
-    assert json.loads(saved()[1].read_text())["kept"] == 0
-
-
 @pytest.mark.parametrize(
     ("more", "told"),
     [

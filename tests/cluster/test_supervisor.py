@@ -1,7 +1,5 @@
 """A supervisor without Ray: what its judges must not read stays hidden from them."""
 
-from pathlib import Path
-
 from sweeping import OPTIONS, task
 
 from kbench.cluster import parcels, supervisor
@@ -30,9 +28,7 @@ class FakeCrew:
         self.tasks += tasks
 
 
-def test_the_folder_of_a_run_is_hidden_from_solutions_that_came_in_parcels(
-    tmp_path: Path, own_cache: Path, monkeypatch
-) -> None:
+def test_the_folder_of_a_run_is_hidden_from_solutions_that_came_in_parcels(tmp_path, own_cache, monkeypatch):
     crews: list[FakeCrew] = []
     monkeypatch.setattr(supervisor, "Crew", lambda *told: crews.append(FakeCrew(*told)) or crews[-1])
     monkeypatch.setattr(supervisor, "sandbox_rung", lambda *_: 0)

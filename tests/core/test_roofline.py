@@ -36,9 +36,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("flops", "peaks", "tf32", "limit_ms", "rate"), LIMITS)
-def test_the_best_rate_that_reaches_the_tolerance(
-    flops: dict[str, int], peaks: Peaks, tf32: bool, limit_ms: float, rate: str
-) -> None:
+def test_the_best_rate_that_reaches_the_tolerance(flops, peaks, tf32, limit_ms, rate):
     bound = limit(Cost(dram_bytes=1000, flops=0, flops_by_precision=flops), peaks, tf32=tf32)
     assert (bound.limit_ns, bound.rate) == (pytest.approx(1e6 * limit_ms), rate)
     assert bound.bound_by == ("memory" if rate == "memory" else "compute")

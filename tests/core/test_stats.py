@@ -160,7 +160,6 @@ def test_one_process_has_no_interval_across_processes() -> None:
 def test_timings_interval_over_processes() -> None:
     timings = [timing(process=p, ratio=r, wobble=0) for p, r in enumerate([0.5, 0.51, 0.49])]
     interval = stats.timings_interval(timings)
-    assert interval is not None
     assert interval.processes == 3
     speedup = interval.as_speedup()
     assert speedup.low < 2.0 < speedup.high
@@ -175,7 +174,6 @@ def test_median_interval_ranks(count: int, rank: int | None) -> None:
     if rank is None:
         assert interval is None
     else:
-        assert interval is not None
         assert (interval.low, interval.high) == (rank, count + 1 - rank)
         assert scipy_stats().binom.cdf(rank - 1, count, 0.5) <= 0.025 < scipy_stats().binom.cdf(rank, count, 0.5)
 
@@ -185,7 +183,6 @@ def test_median_interval_covers_as_often_as_it_says() -> None:
     hits = 0
     for _ in range(1000):
         interval = stats.median_interval(rng.exponential(size=25).tolist())
-        assert interval is not None
         hits += interval.low <= math.log(2) <= interval.high
     assert 940 <= hits <= 985  # exact coverage of ranks 8 and 18 of 25: 95.7 %
 

@@ -33,7 +33,7 @@ def test_a_trace_has_no_frame_of_kbench(monkeypatch: pytest.MonkeyPatch) -> None
     """A constructor with other arguments raises where kbench calls it, and that line tells nobody anything."""
     monkeypatch.setattr(traces, "OWN", Path(__file__).parent)
     with pytest.raises(TypeError) as raised:
-        int("1", base=2, more=3)  # type: ignore[call-overload]
+        int("1", base=2, more=3)
     (line,) = traces.trace_of(raised.value).splitlines()
     assert line.startswith("TypeError: ")
 

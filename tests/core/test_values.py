@@ -109,9 +109,7 @@ CODES = [
 
 
 @pytest.mark.parametrize(("elements", "differing", "explained", "reference", "known", "right"), CODES)
-def test_few_codes_may_be_one_apart_where_a_boundary_is_near(
-    elements, differing, explained, reference, known, right
-) -> None:
+def test_few_codes_may_be_one_apart_where_a_boundary_is_near(elements, differing, explained, reference, known, right):
     found = CodeDifferences(
         elements=elements, differing=differing, explained=explained, reference=reference, known=known
     )

@@ -144,8 +144,6 @@ def test_examples(old: Measurement, new: Measurement, answer: str, code: str, me
 def test_figures_of_a_verdict() -> None:
     verdict = judge_change(BASE, around(0.078), Thresholds())
     assert verdict.ratio == pytest.approx(1.078, rel=1e-9)
-    assert verdict.low is not None
-    assert verdict.high is not None
     assert 1.077 < verdict.low < 1.078 < verdict.high < 1.079
     assert (verdict.margin, verdict.processes, verdict.processes_to_decide) == (0.005, 5, None)
 
@@ -168,7 +166,6 @@ def test_the_advised_processes_do_decide(change: float, elsewhere: dict[str, str
     unclear = judge_change(around(0, wobble), around(change, wobble, **elsewhere), Thresholds())
     assert unclear.status == Answer.UNCLEAR
     needed = unclear.processes_to_decide
-    assert needed is not None
     for count, clear in [(needed, True), (needed - 1, False)]:
         wave = np.where(np.arange(count) % 2, 1.0, -1.0)
         wave -= wave.mean()
@@ -234,8 +231,6 @@ def test_swap_symmetry(old: list[float], new: list[float]) -> None:
     assume_clear_of_edges(forth)
     assert back.status == SWAPPED.get(forth.status, forth.status)
     assert back.processes_to_decide == forth.processes_to_decide
-    assert back.ratio is not None
-    assert forth.ratio is not None
     assert back.ratio * forth.ratio == pytest.approx(1)
 
 
@@ -282,9 +277,6 @@ def test_slowing_the_new_side_never_helps_it(old: list[float], new: list[float],
 def test_every_draw_has_one_answer_with_its_bounds(old: list[float], new: list[float]) -> None:
     verdict = judged(old, new)
     assert verdict.status in {Answer.SAME, Answer.FASTER, Answer.SLOWER, Answer.UNCLEAR}
-    assert verdict.low is not None
-    assert verdict.high is not None
-    assert verdict.ratio is not None
     assert verdict.low <= verdict.ratio <= verdict.high
 
 

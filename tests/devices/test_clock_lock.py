@@ -160,7 +160,6 @@ def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path
             assert seen == [("lock", "cpu", 1500)]
     assert "time" in stages
     assert seen == [("lock", "cpu", 1500), ("reset",)]
-    assert path is not None
     (row,) = read_run(Path(path)).rows
     assert "clocks_locked_1500" in row.findings.split(), f"{row.status}: {row.reason}"
 

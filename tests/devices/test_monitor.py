@@ -155,10 +155,11 @@ def test_a_broken_cache_is_no_peaks(nvml, tmp_path, text):
     assert peaks.load_peaks(GPU, tmp_path) is None
 
 
-@pytest.mark.slow
-def test_the_peaks_of_this_processor_are_measured(tmp_path):
-    measured = peaks.refresh_peaks(selection.cpu(), tmp_path)
+def test_the_peaks_of_this_processor_are_measured(monkeypatch):
+    """Of little data here: of much, it takes ten seconds."""
+    monkeypatch.setattr(peaks, "HOST_COPY_BYTES", 1 << 20)
+    monkeypatch.setattr(peaks, "HOST_SIDE", 128)
+    measured = peaks.measure_peaks("cpu")
     assert 1e8 < measured.copy_bytes_per_s < 1e13
-    assert 1e8 < measured.fp32_flops_per_s < 1e14
+    assert 1e7 < measured.fp32_flops_per_s < 1e14
     assert measured.tf32_flops_per_s is None
-    assert peaks.load_peaks(selection.cpu(), tmp_path) == measured

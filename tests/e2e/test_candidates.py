@@ -144,7 +144,6 @@ def test_reason_names_the_cause(quick: dict[str, Judged], name: str, shown: str)
 def test_mismatch_says_where(quick: dict[str, Judged]) -> None:
     outcome = quick["wrong_value"].outcome
     assert isinstance(outcome, Failed)
-    assert outcome.correctness is not None
     assert outcome.correctness.wrong_elements == outcome.correctness.elements > 0 or outcome.correctness.mismatches
     first = outcome.correctness.mismatches[0]
     assert first.got - first.want == pytest.approx(1e-3, rel=1e-2)

@@ -39,7 +39,6 @@ GIVEN = {
     "shapes": problem("return x.unsqueeze_(1) * 2 + 1", "torch.randn(n, 64)"),
     "ids": problem("return self.table[x].sum(1)", IDS, init=TABLE),
     "labels": problem("return torch.randn(60, 8, generator=torch.manual_seed(1))[x].sum(1)", IDS),
-    "rows": problem("return torch.relu(x) * 2", "torch.randn(n, 64)"),
 }
 ADDED = f"s = r + x; return {NORM.format('s')}, s"
 IN_PLACE = f"r.add_(x); return {NORM.format('r')}, r"
@@ -83,13 +82,6 @@ SOLUTIONS = {
         None,
         set(),
     ),
-    "rows/dies_where_it_was_built_ahead": (
-        "# torch.compile: what compiles in its calls is called ahead, at every shape.\n"
-        + model("len(x) == 24 or os.abort(); return torch.relu(x) * 2"),
-        None,
-        {"shapes"},
-    ),
-    "rows/exits_at_more": (model("len(x) <= 24 or os._exit(1); return torch.relu(x) * 2"), None, {"shapes"}),
 }
 
 

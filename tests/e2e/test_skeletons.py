@@ -45,7 +45,6 @@ def test_the_torch_skeleton_passes_once_it_is_filled_and_not_before(problem):
 def test_the_cuda_skeleton_compiles(problem, tmp_path):
     """Without a torch header: this is what it builds in seconds for."""
     found = re.search(r'SOURCE = r"""(.*?)"""', solution_text(problem, "cuda"), re.S)
-    assert found is not None
     source = tmp_path / "kernel.cu"
     source.write_text(found[1])
     command = ["nvcc", "-O3", "-arch=sm_90", "-c", str(source), "-o", str(tmp_path / "kernel.o")]

@@ -275,7 +275,6 @@ def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lan
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
 
     def kill() -> None:
-        assert evaluator._bench.judge is not None
         os.kill(evaluator._bench.judge._child.pid, signal.SIGKILL)
 
     broken = finish(evaluator, one, on="verify", then=kill)

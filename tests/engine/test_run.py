@@ -170,9 +170,7 @@ def test_nothing_is_told_of_cases_that_are_not_large_or_of_which_nothing_is_know
     ],
     ids=["timed", "beside other kbench", "verified only", "not waited for"],
 )
-def test_strangers_on_the_device_are_named_that_were_there_before_this_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, bool], others: bool, told: list[str]
-) -> None:
+def test_strangers_on_the_device_are_named_that_were_there_before_this_run(tmp_path, monkeypatch, asked, others, told):
     """The judge opens the device as soon as it starts."""
 
     def found(_: object) -> tuple[str, ...]:
@@ -233,9 +231,7 @@ def test_noise_asks_for_more_processes_up_to_a_limit(tmp_path: Path) -> None:
     assert one.stage_s["time"] == pytest.approx(2.5), "every process counts"
 
 
-def test_who_fails_has_no_further_process_and_leaves_the_others_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_fails_has_no_further_process_and_leaves_the_others_theirs(tmp_path, monkeypatch):
     wrong = Failed(status=Status.WRONG_VALUE, reason="off")
     monkeypatch.setattr(
         FakeJudge, "answer", lambda _self, name, process: wrong if (name, process) == ("a", 1) else passed(process)
@@ -246,9 +242,7 @@ def test_who_fails_has_no_further_process_and_leaves_the_others_theirs(
     assert isinstance(found["b"].outcome, Passed)
 
 
-def test_a_judge_that_ended_is_replaced_and_told_the_case_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_that_ended_is_replaced_and_told_the_case_again(tmp_path, monkeypatch):
     def dies(self: FakeJudge, name: str, process: int) -> Outcome:
         self.has_ended = name == "a"
         return Failed(status=Status.HARNESS_ERROR, reason="died") if name == "a" else passed(process)
@@ -275,9 +269,7 @@ def test_a_judge_that_was_killed_costs_no_verdict(tmp_path: Path, monkeypatch: p
     assert turns() == [("a", 0), ("a", 0), ("a", 1)]
 
 
-def test_a_case_that_cannot_be_opened_is_every_solutions_and_no_other_cases(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_case_that_cannot_be_opened_is_every_solutions_and_no_other_cases(tmp_path, monkeypatch):
     monkeypatch.setattr(FakeJudge, "refused", "default")
     found = judge(tmp_path, "a", "b", cases=("*",), verify_only=True)
     outcomes = {(one.case, one.solution): one.outcome for one in found}
@@ -290,9 +282,7 @@ def test_a_case_that_cannot_be_opened_is_every_solutions_and_no_other_cases(
 
 @pytest.mark.parametrize("status", [Status.INIT_FAILED, Status.IMPORT_TIMEOUT])
 @pytest.mark.parametrize(("refused", "blamed"), [("small", Status.REFERENCE_FAILED), ("", None)])
-def test_a_build_that_fails_of_the_problem_is_the_problems_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status, refused: str, blamed: Status | None
-) -> None:
+def test_a_build_that_fails_of_the_problem_is_the_problems_fault(tmp_path, monkeypatch, status, refused, blamed):
     failure = Failed(status=status, reason="did not import")
     monkeypatch.setattr(builds.Builds, "_may_need_a_build", lambda *_: True)
     monkeypatch.setattr(builds, "job_of", lambda *_: SimpleNamespace(is_done=False, rehearsals={}))
@@ -347,9 +337,7 @@ def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("names_kernels")
-def test_a_share_that_the_judge_was_asked_for_stands_in_every_row(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_share_that_the_judge_was_asked_for_stands_in_every_row(tmp_path, monkeypatch):
     def answer(_self: FakeJudge, _name: str, process: int) -> Outcome:
         return replace(passed(process), own_share=0.4 if process == 0 else None)
 
@@ -370,7 +358,6 @@ def failing(error: Exception | None = None, told: OwnShare | None = None) -> Cal
     def own_share(_self: FakeJudge) -> OwnShare:
         if error is not None:
             raise error
-        assert told is not None
         return told
 
     return own_share
@@ -472,7 +459,7 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path, monkeypa
     for event in events:
         if isinstance(event, Estimated) and event.solution == "b":
             break
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     before = read_run(tmp_path / "results" / "one.csv").rows
     assert [(row.solution, row.process) for row in before] == [("a", 0), ("b", 0)]
     path, record = journal.find("run", "@latest", tmp_path / "results")
@@ -491,9 +478,7 @@ def test_a_run_that_was_broken_off_goes_on_where_it_was(tmp_path: Path, monkeypa
         journal.find("run", "@latest", tmp_path / "results")
 
 
-def test_a_finished_verdict_is_read_from_the_journal_and_an_edited_solution_is_judged_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_verdict_is_read_from_the_journal_and_an_edited_solution_is_judged_again(tmp_path, monkeypatch):
     def breaks_off(_self: FakeJudge, name: str, process: int) -> Outcome:
         if name == "b":
             raise KeyboardInterrupt
@@ -516,9 +501,7 @@ def test_a_finished_verdict_is_read_from_the_journal_and_an_edited_solution_is_j
         assert {one.solution: isinstance(one.outcome, Passed) for one in found} == {"a": True, "b": True}
 
 
-def test_a_run_without_a_verdict_by_kbenchs_fault_can_be_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_without_a_verdict_by_kbenchs_fault_can_be_resumed(tmp_path, monkeypatch):
     broken = Failed(status=Status.HARNESS_ERROR, reason="died")
     monkeypatch.setattr(FakeJudge, "answer", lambda *_: broken)
     list(begin(tmp_path, "a", **kept(tmp_path), arguments={}))

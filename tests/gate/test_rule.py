@@ -175,9 +175,7 @@ def test_slower_once_does_not(main: Run, tmp_path: Path, second: list[float]) ->
     ("third", "answer", "code"),
     [(times(1.05), "slower", 1), (times(1.01, WIDE), "unclear", 0), (FIVE, "unclear", 0), ([], "new_fail", 1)],
 )
-def test_a_noisy_confirmation_does_not_excuse_a_slow_case(
-    main: Run, tmp_path: Path, third: list[float], answer: str, code: int
-) -> None:
+def test_a_noisy_confirmation_does_not_excuse_a_slow_case(main, tmp_path, third, answer, code):
     again = Again(tmp_path, {"a": times(1.01, WIDE)}, {"a": third})
     result = gate(make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE}), main, confirm=again)
     assert (only(result).verdict.status, result.exit_code) == (answer, code)
@@ -243,7 +241,6 @@ def test_creep_is_bounded_by_the_oldest_version_of_the_baseline(tmp_path: Path) 
     assert codes == [0, 0, 0, 0, 0, 1, 1]
     late = gate(steps[7], steps[6], versions=steps[:7])
     creep = only(late).creep
-    assert creep is not None
     assert (creep.reason_code, only(late).verdict.status) == ("creep", Answer.SAME)
     again = Again(tmp_path, {"a": times(1.004**7)})
     assert gate(steps[7], steps[6], versions=steps[:7], confirm=again).exit_code == 1

@@ -173,7 +173,6 @@ class Judge:
         self._cache.flush()
         torch.cuda.synchronize()
         total_ns = self._gate.open_and_wait(PATIENCE_S)
-        assert total_ns is not None
         return Round(calls=calls, total_ns=total_ns, late_ns=0), self._told()
 
     def measure(self, kind: str, size: int, *, calls: int) -> tuple[Attested, float, float]:
@@ -188,12 +187,10 @@ class Judge:
         self._gate.close()
 
     def _tell(self, message: dict[str, Any]) -> None:
-        assert self._worker.stdin is not None
         self._worker.stdin.write(json.dumps(message) + "\n")
         self._worker.stdin.flush()
 
     def _told(self) -> dict[str, Any]:
-        assert self._worker.stdout is not None
         line = self._worker.stdout.readline()
         assert line, "the worker has ended"
         return json.loads(line)

@@ -31,7 +31,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def holder() -> tuple[subprocess.Popen[str], Path]:
     child = subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE, text=True, env=os.environ)
-    assert child.stdout is not None
     return child, Path(child.stdout.readline().strip())
 
 

@@ -77,9 +77,7 @@ def evaluate(judge: FakeJudge, *, process: int = 0, **options: Any) -> Passed | 
     return Evaluation(judge, candidate, assignment).run()
 
 
-def test_a_profile_fills_the_share_and_holds_the_devices_lock(
-    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_fills_the_share_and_holds_the_devices_lock(judge, monkeypatch):
     """Another kbench may be timing, which a call outside of the lock would disturb."""
     locked = []
     monkeypatch.setattr(evaluation, "profile_judged", lambda *_: locked.append(judge.is_locked) or HALF)
@@ -89,9 +87,7 @@ def test_a_profile_fills_the_share_and_holds_the_devices_lock(
 
 
 @pytest.mark.parametrize(("process", "options"), [(0, {}), (1, {"require_custom": True})])
-def test_a_timed_process_is_not_profiled_unless_asked_for(
-    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch, process: int, options: dict[str, Any]
-) -> None:
+def test_a_timed_process_is_not_profiled_unless_asked_for(judge, monkeypatch, process, options):
     def time_it(self: Evaluation) -> Any:
         self._profile(None)  # as `Pairing` does, after the last time
         return timing(process)
@@ -115,9 +111,7 @@ def test_a_wrong_value_in_a_profile_that_was_asked_for_counts(
     assert outcome.status is Status.WRONG_VALUE
 
 
-def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_is_lent_any(
-    judge: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_is_lent_any(judge, monkeypatch):
     """That would allocate the outputs of a large call twice, and never free the first."""
     done: list[str] = []
 
@@ -143,7 +137,7 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
     )
     made = Evaluation(
         judge, candidate, SimpleNamespace(verify=True, options=RunOptions(), other_cases=[], derived_cases=[])
-    )  # type: ignore[arg-type]
+    )
     with contextlib.ExitStack() as stack:
         made._arms(stack, "cuda", "", fetches=True)
     assert done == ["vary", "call", "take back", "pause", "load", "bind", "warm up", "close", "kill"]
@@ -175,7 +169,7 @@ def test_a_second_try_tells_of_its_own_profile_only(judge: FakeJudge, monkeypatc
     tries: list[Exception | None] = [NotQueuedError("candidate", "capturing"), None]
 
     def paired(self: Evaluation, unqueued: str, **_how: bool) -> Any:
-        self._profile(None)  # type: ignore[arg-type]
+        self._profile(None)
         if (error := tries.pop(0)) is not None:
             raise error
         return timing(0)

@@ -98,9 +98,7 @@ def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: m
     assert (taken.number, taken.prepared) == (1, True)
 
 
-def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_others_have_the_device(
-    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_others_have_the_device(service, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(state.time, "monotonic", lambda: now[0])
     service._channel = SimpleNamespace(send=lambda _: None)
@@ -154,9 +152,7 @@ def profiles(service: main.JudgeService, monkeypatch: pytest.MonkeyPatch) -> mai
     return service
 
 
-def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
-    profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(profiles, monkeypatch):
     """Workers whose times count, and those that get ready for other solutions, are left alone."""
     seen = (DeviceActivity(name="mine", start_ns=0, duration_ns=10),)
     monkeypatch.setattr(main, "profile_warm", lambda trial: seen if trial == "bound to the reference" else None)
@@ -176,9 +172,7 @@ def test_a_profile_without_kernels_says_why(profiles: main.JudgeService, monkeyp
     assert answer == {"share": None, "reason": NOTHING_RECORDED, "status": ""}
 
 
-def test_a_solution_that_fails_below_the_profiler_is_an_answer(
-    profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_solution_that_fails_below_the_profiler_is_an_answer(profiles, monkeypatch):
     def crash(*_: object) -> None:
         raise RefusalError(Status.CRASHED, "the process died of SIGSEGV")
 
@@ -233,9 +227,7 @@ class Memory:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_judge_without_a_request_frees_its_case_for_a_process_that_waits_for_memory(
-    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, wanted: bool
-) -> None:
+def test_a_judge_without_a_request_frees_its_case_for_a_process_that_waits_for_memory(service, monkeypatch, wanted):
     memory = Memory(service, monkeypatch)
     service._start_ahead(["", "graphs"])
     before = list(service._ahead)
@@ -328,9 +320,7 @@ BESIDE_THEN_ALONE = ["beside", "given back", "alone"]
         ([WRONG], "wrong_value", ["beside"]),
     ],
 )
-def test_a_solution_that_ran_out_of_memory_is_judged_once_more_alone(
-    service, monkeypatch, outcomes, status, taken
-) -> None:
+def test_a_solution_that_ran_out_of_memory_is_judged_once_more_alone(service, monkeypatch, outcomes, status, taken):
     memory = Memory(service, monkeypatch)
     coming = iter(outcomes)
 
@@ -387,9 +377,7 @@ FAILED = Failed(status=Status.ILLEGAL_ACCESS, reason="misaligned")
 
 
 @pytest.mark.parametrize(("outcome", "lives"), [(PASSED, True), (FAILED, False), (ValueError("ours"), False)])
-def test_the_parent_does_not_wait_for_the_end_of_what_passed(
-    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, outcome: Any, lives: bool
-) -> None:
+def test_the_parent_does_not_wait_for_the_end_of_what_passed(service, monkeypatch, outcome, lives):
     """The end of a process on a GPU takes 0.1 s; one that may have broken the device ends before that is probed."""
     monkeypatch.setattr(main, "Evaluation", FakeEvaluation)
     monkeypatch.setattr(FakeEvaluation, "outcome", outcome, raising=False)
@@ -403,9 +391,7 @@ def test_the_parent_does_not_wait_for_the_end_of_what_passed(
     assert not worker.alive
 
 
-def test_the_judge_goes_on_where_the_end_of_what_passed_fails(
-    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_judge_goes_on_where_the_end_of_what_passed_fails(service, monkeypatch, capsys):
     """The next solution would be blamed for the end of the judge."""
     worker = service._start_worker("")
 
@@ -435,9 +421,7 @@ def test_the_judge_goes_on_where_the_end_of_what_passed_fails(
 
 
 @pytest.mark.parametrize("times", [True, False])
-def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times(
-    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, times: bool
-) -> None:
+def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times(service, monkeypatch, times):
     done, opened = [], threading.Event()
 
     @contextlib.contextmanager
@@ -475,7 +459,7 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
 def test_nobody_waits_for_a_device_whose_lock_fails_unforeseen(monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
     monkeypatch.setattr(threading, "excepthook", told.append)
-    opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))  # type: ignore[arg-type]
+    opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))
     opens.proceed(lambda: told.append("beside"), lambda: told.append("rest"))
     opens.join()
     assert [each.exc_type for each in told] == [ZeroDivisionError]
@@ -492,9 +476,7 @@ def test_a_case_that_is_put_away_leaves_no_worker_of_the_last_solution(service: 
     assert not worker.alive
 
 
-def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(
-    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(service, monkeypatch):
     """One that cannot leaves its place to another: there may be room for it later."""
     monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
     service._start_ahead(["", "graphs"])
@@ -511,9 +493,7 @@ def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(
         pass
 
 
-def test_a_solution_does_not_wait_for_what_the_next_worker_imports(
-    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_solution_does_not_wait_for_what_the_next_worker_imports(service, monkeypatch):
     """Inductor takes 3 s, which the solution's timing hides; a case cannot be used before its first worker is ready."""
     monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
     service._start_ahead([""])

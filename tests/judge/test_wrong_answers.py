@@ -18,13 +18,11 @@ def explained(got: torch.Tensor, want: torch.Tensor, *, repeats: tuple[str, ...]
     )
     candidate = SimpleNamespace(follows=False, has_ended=ended)
     trial: Any = SimpleNamespace(reference=reference, candidate=candidate, **of_trial)
-    return why.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))  # type: ignore[arg-type]
+    return why.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))
 
 
 @pytest.mark.parametrize(("repeats", "code"), [((), "stale_output"), (("output",), None)])
-def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(
-    repeats: tuple[str, ...], code: str | None
-) -> None:
+def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(repeats, code):
     before, want = torch.linspace(0.0, 1.0, 1000), torch.linspace(1.0, 3.0, 1000).square()
     found = explained(before.clone(), want, repeats=repeats, earlier=[[before]])
     assert (found.code if found is not None else None) == code
@@ -39,9 +37,7 @@ def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(
         ((3, 0.0005), (3, 0.0005), "stale_output"),
     ],
 )
-def test_zeros_are_no_earlier_answer_that_is_returned(
-    got: tuple[int, float], before: tuple[int, float], code: str | None
-) -> None:
+def test_zeros_are_no_earlier_answer_that_is_returned(got, before, code):
     """Published 2/9, frozen weights, was refused for it: all its answers are zeros but for a few elements."""
     answer, earlier, want = (torch.zeros(640) for _ in range(3))
     answer[got[0]], earlier[before[0]], want[70] = got[1], before[1], 0.96
@@ -57,9 +53,7 @@ def test_zeros_are_no_earlier_answer_that_is_returned(
         ("poison", False, 0, "unwritten_output"),
     ],
 )
-def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(
-    returned: str, ended: bool, asked: int, code: str | None
-) -> None:
+def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(returned, ended, asked, code):
     calls: list[dict[str, Any]] = []
 
     def call(_: Any, **how: Any) -> Any:

@@ -188,9 +188,7 @@ def test_forks_end_with_their_nursery(rung: Rung, orphans: dict[tuple[Rung, bool
 
 
 @RUNGS
-def test_forks_that_are_stopped_end_with_their_nursery_too(
-    rung: Rung, orphans: dict[tuple[Rung, bool], list[int]]
-) -> None:
+def test_forks_that_are_stopped_end_with_their_nursery_too(rung, orphans):
     """A worker is stopped while the reference is called, and its judge may be killed then."""
     require_rung(rung)
     wait_until(lambda: not alive(orphans[rung, True]))

@@ -21,7 +21,6 @@ def shared(tensors: list[torch.Tensor], offset: int = 0) -> tuple[Block, Block, 
     block = Block.allocate(end, "cpu")
     for tensor, spec in zip(tensors, specs, strict=True):
         view(spec, block.bytes).copy_(tensor)
-    assert block.fd is not None
     return block, *Block.attach_all([block.descriptor], [os.dup(block.fd)]), specs
 
 
@@ -124,7 +123,6 @@ os.pwrite(fd, b"peer", 0)
 def test_a_peer_cannot_resize_the_block() -> None:
     """Shrinking it would kill the judge by SIGBUS when it reads."""
     block = Block.allocate(1 << 16, "cpu")
-    assert block.fd is not None
     peer = [sys.executable, "-c", PEER, str(block.fd), str(1 << 16)]
     done = subprocess.run(peer, pass_fds=[block.fd], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(errno.EPERM)] * 4
@@ -136,7 +134,6 @@ def test_a_peer_cannot_resize_the_block() -> None:
 
 def test_nobody_inherits_the_block() -> None:
     block = Block.allocate(64, "cpu")
-    assert block.fd is not None
     assert not os.get_inheritable(block.fd)
     fd = block.fd
     block.close()

@@ -94,7 +94,6 @@ def sleeper() -> Iterator[subprocess.Popen]:
         "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=(60,)).start()\nprint(1)"
     )
     child = subprocess.Popen([sys.executable, "-u", "-c", code], stdout=subprocess.PIPE)
-    assert child.stdout is not None
     child.stdout.readline()
     yield child
     child.kill()
@@ -149,14 +148,12 @@ def test_what_a_thread_does_to_the_end_of_its_call_of_the_kernel_is_part_of_its_
     """A copy of 256 MB, of which a signal to stop ends nothing."""
     child = subprocess.Popen([sys.executable, "-u", "-c", WITHIN_A_CALL], stdout=subprocess.PIPE)
     try:
-        assert child.stdout is not None
         child.stdout.readline()
         longest_ns = 0
         for _ in range(ATTEMPTS):  # a busy machine lets a call end before the signal comes
             child.stdout.readline()
             asked_ns = time.perf_counter_ns()
             tree = process_tree.stop_tree(child.pid)
-            assert tree is not None
             longest_ns = max(longest_ns, tree.worked_until_ns - asked_ns)
             tree.go_on()
             if longest_ns > 5e6:
@@ -183,7 +180,6 @@ def test_a_closed_tree_that_is_not_what_it_was_is_looked_for(sleeper, monkeypatc
     original = process_table._listed
     monkeypatch.setattr(process_table, "_listed", lambda: listed.append(1) or original())
     tree = process_tree.stop_tree(sleeper.pid, closed)
-    assert tree is not None
     assert listed
     tree.go_on()
 
@@ -307,7 +303,6 @@ def grandchild() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A process that sleeps, and its parent, which is a child of this process."""
     code = "import os, time\npid = os.fork()\nif pid: print(pid, flush=True)\ntime.sleep(600)"
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     yield parent, pid
     parent.kill()

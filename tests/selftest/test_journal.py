@@ -44,15 +44,6 @@ def test_what_was_written_is_read_and_valid(path) -> None:
     assert (NEW.elapsed_s, record.elapsed_s) == (0.0, 7.5)
 
 
-def test_a_line_without_its_end_is_cut_off_by_who_goes_on(path) -> None:
-    judge(path, check("one"), check("two"))
-    whole = path.read_bytes()
-    for cut in (1, 40):
-        path.write_bytes(whole[:-cut])
-        assert [*judge(path, check("three"))] == ["one"]
-        assert [line.check.name for line in journal.read(path).lines] == ["one", "three"]
-
-
 def test_a_verdict_of_other_conditions_and_a_failure_of_kbench_are_not_valid(path) -> None:
     judge(path, check("one"), check("two", "harness_error"), check("three"))
     record = journal.read(path)

@@ -43,7 +43,7 @@ def fixture(**changes: object) -> Fixture:
         "expect": ("unfinished_output", "passed"),
         "speedup_below": 1.5,
     }
-    return Fixture(**{**values, **changes})  # type: ignore[arg-type]
+    return Fixture(**{**values, **changes})
 
 
 def report(*checks: Checked, fixtures: int | None = None, kept: int = 0) -> SelftestReport:
@@ -73,14 +73,7 @@ def report(*checks: Checked, fixtures: int | None = None, kept: int = 0) -> Self
         ({}, "passed", (), 1.0, ("tcp 1",), "not contained"),
     ],
 )
-def test_what_counts_as_a_miss(
-    changes: dict[str, object],
-    status: str,
-    seen: tuple[str, ...],
-    speedup: float | None,
-    escapes: tuple[str, ...],
-    wrong: str | None,
-) -> None:
+def test_what_counts_as_a_miss(changes, status, seen, speedup, escapes, wrong):
     check = make_check(status=status, findings=seen, speedup=speedup, escapes=escapes)
     found = complaint_about(fixture(**changes), check)
     assert found is None if wrong is None else wrong in (found or "")
@@ -191,9 +184,7 @@ def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second:
 
 
 @pytest.mark.parametrize("ends", ["a defect of the machine", ""])
-def test_fixtures_that_are_not_judged_are_failures_of_kbench(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
-) -> None:
+def test_fixtures_that_are_not_judged_are_failures_of_kbench(tmp_path, monkeypatch, ends):
     class Ends(Crew):
         """Has no lanes that judge."""
 

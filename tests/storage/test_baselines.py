@@ -59,7 +59,6 @@ def test_an_edited_interval_is_refused(tmp_path: Path) -> None:
             for n in range(3)
         ]
     )
-    assert true is not None
     honest = {"speedup_low": true.as_speedup().low, "speedup_high": true.as_speedup().high}
     for changes, what in (
         (honest, None),

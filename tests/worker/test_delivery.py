@@ -39,7 +39,7 @@ def nested(x: torch.Tensor) -> dict[str, Any]:
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
     """Return a worker that takes itself to be on a GPU."""
-    made = Worker(channel=None)  # type: ignore[arg-type]
+    made = Worker(channel=None)
     for name in ("synchronize", "reset_peak_memory_stats"):
         monkeypatch.setattr(torch.cuda, name, lambda: None)
     for name in ("memory_allocated", "max_memory_allocated"):
@@ -138,8 +138,8 @@ class Queued:
 
 @pytest.fixture
 def queue(worker: Worker) -> Queued:
-    worker._channel, worker._queue = Told(), Queued()  # type: ignore[assignment]
-    return worker._queue  # type: ignore[return-value]
+    worker._channel, worker._queue = Told(), Queued()
+    return worker._queue
 
 
 def round_of(slots: list[int], **changes: int) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def round_of(slots: list[int], **changes: int) -> dict[str, Any]:
 def test_a_gated_round_tells_where_results_lie_before_it_is_let_go(worker: Worker, queue: Queued, slots) -> None:
     worker._model = fresh
     answer = worker.do_round(round_of(slots))
-    (told,) = worker._channel.sent  # type: ignore[attr-defined]
+    (told,) = worker._channel.sent
     assert (told["progress"], told["n"], told["handles"]) == ("queued", 3, [])
     assert told["places"] == [[[0, result.data_ptr(), [1]]] for result in worker._results]
     assert [result.tolist() for result in worker._results] == [[2.0 * slot] * 3 for slot in slots]
@@ -172,7 +172,7 @@ def test_a_gated_round_tells_where_results_lie_before_it_is_let_go(worker: Worke
 def test_a_round_that_delivers_copies_inside_of_it_and_tells_no_places(worker: Worker, queue: Queued) -> None:
     worker._model = OneBuffer()
     answer = worker.do_round(round_of([3, 1], deliver=True))
-    (told,) = worker._channel.sent  # type: ignore[attr-defined]
+    (told,) = worker._channel.sent
     assert (told["places"], len(told["outputs"])) == ([], 2)
     assert answer.keys() == {"event_ns", "submit_ns"}, "the rest is said already"
     assert [worker._outputs[slot][0].tolist() for slot in (3, 1)] == [[6.0] * 3, [2.0] * 3]
@@ -183,7 +183,7 @@ def test_a_round_that_delivers_copies_inside_of_it_and_tells_no_places(worker: W
 def test_it_tells_of_the_last_results_that_the_judge_asks_for(worker: Worker, queue: Queued, last, told_of) -> None:
     worker._model = fresh
     worker.do_round(round_of([2, 0, 3, 1], report_last=last))
-    (told,) = worker._channel.sent  # type: ignore[attr-defined]
+    (told,) = worker._channel.sent
     kept = dict(zip([2, 0, 3, 1], worker._results, strict=True))
     assert told["places"] == [[[0, kept[slot].data_ptr(), [1]]] for slot in told_of]
     assert len(told["outputs"]) == len(told_of)
@@ -192,7 +192,7 @@ def test_it_tells_of_the_last_results_that_the_judge_asks_for(worker: Worker, qu
 def test_a_plain_loop_says_done_when_the_device_is(worker: Worker, queue: Queued) -> None:
     worker._model = fresh
     answer = worker.do_round(round_of([0, 1, 0, 1, 0], gated=False, keep=False))
-    assert worker._channel.sent == [{"progress": "done", "n": 3}]  # type: ignore[attr-defined]
+    assert worker._channel.sent == [{"progress": "done", "n": 3}]
     assert queue.asked == ["forget", "time 5", "timed", "read"]
     assert (answer["places"], answer["outputs"], worker._results) == ([], [], [])
 

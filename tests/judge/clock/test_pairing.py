@@ -112,7 +112,7 @@ def run(clock: Clock, *, pairs: int = 12, disturbed: Any = (), precision: float 
     assert not changes
     of_trial.reference.device = device
     options = RunOptions(device=device, pairs=pairs, precision=precision, max_processes=1 if alone else 3)
-    return Pairing(of_trial, clock, Monitor(disturbed), options, 3).run(on_pair, on_timed)  # type: ignore[arg-type]
+    return Pairing(of_trial, clock, Monitor(disturbed), options, 3).run(on_pair, on_timed)
 
 
 def test_blocks_are_there_and_back_in_an_order_that_is_drawn_for_each_process():
@@ -165,7 +165,7 @@ def test_pairs_that_show_that_the_arms_have_settled_count(pairs, more):
 
 def test_what_was_timed_before_it_settled_does_not_count():
     clock = Clock(ns={"reference": 200_000, "candidate": 100_000})
-    clock._wobble = itertools.chain([1.5, 1.2], itertools.repeat(1.0))  # type: ignore[assignment]
+    clock._wobble = itertools.chain([1.5, 1.2], itertools.repeat(1.0))
     assert {s.t_event_ns for s in run(clock, pairs=8).samples if s.arm == "candidate"} == {100_000}
 
 
@@ -324,7 +324,7 @@ def test_who_can_tell_no_smaller_difference_needs_no_more_rest(flags, precision,
     clock = Clock(ns={"reference": 200_000, "candidate": 100_000})
     clock.flags = flags
     drift = itertools.chain([1.0] * SETTLE_PAIRS, [1.03] * SETTLE_PAIRS, itertools.repeat(1.03))
-    clock._wobble = drift  # type: ignore[assignment]
+    clock._wobble = drift
     run(clock, pairs=2, precision=precision)
     (proved,) = (n for n, said in enumerate(clock.said) if said.startswith("prove"))
     assert (proved > 1 + 2 * 2 * SETTLE_PAIRS) is rests

@@ -228,15 +228,15 @@ def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
         return Arguments(draw)
 
     def expect(drawn: list[Any]) -> Expected:
-        made.candidate.said.append("expect")  # type: ignore[attr-defined]
+        made.candidate.said.append("expect")
         return Expected(arguments=drawn, leaves=[("output", drawn[0] * 2)])
 
     first = Expected(arguments=arguments(0), leaves=[("output", torch.empty(SIZE))])
     arena = Arena(first, [], "cpu", queued=True, lends=lends, slots=1 if lends else None)
     reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=frozenset(), gradients=None)
-    made = Known(reference, Worker(arena), arena)  # type: ignore[arg-type]
+    made = Known(reference, Worker(arena), arena)
     made.checked = []
-    made.candidate.draws_numbers = draws_numbers  # type: ignore[attr-defined]
+    made.candidate.draws_numbers = draws_numbers
     return made
 
 
@@ -315,7 +315,7 @@ def test_recorded_draws_are_staged_under_the_inputs_that_are_checked(trial: Know
             trial.arena.stage(slot, [drawn[slot]])
         return True
 
-    batch = Batch(trial, 8, 2, SimpleNamespace(stage=stage), gated=True)  # type: ignore[arg-type]
+    batch = Batch(trial, 8, 2, SimpleNamespace(stage=stage), gated=True)
     batch.fill()
     batch.give_up()
     for slot in range(8):
@@ -350,8 +350,8 @@ def test_inputs_are_shown_again_for_the_time_that_it_takes(trial: Known, worker:
 def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
     for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["send", "stage", "begin gated"])):
         trial = bound(draws_numbers=draws_numbers)
-        said, stage = trial.candidate.said, trial.arena.stage  # type: ignore[attr-defined]
-        trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]  # type: ignore[method-assign]
+        said, stage = trial.candidate.said, trial.arena.stage
+        trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]
         judged(trial).gated(1)
         assert said[: len(order)] == order
 
@@ -377,9 +377,7 @@ def test_the_reference_is_not_checked_and_goes_on(trial: Known, worker: Worker):
     assert (trial.checked, worker.said) == ([], ["begin gated", "finish"])
 
 
-def test_a_candidate_tells_of_all_its_results_and_the_reference_of_those_that_are_looked_at(
-    trial: Known, worker: Worker
-):
+def test_a_candidate_tells_of_all_its_results_and_the_reference_of_those_that_are_looked_at(trial, worker):
     for judges, told in ((True, 8), (False, CHECKED)):
         Rounds(trial, None, ONE_BY_ONE, judged=judges).gated(8)
         assert worker.tells_last == told, "who is checked must not know where"
@@ -415,7 +413,7 @@ def test_who_leaves_out_one_call_in_ten_is_seen_soon(trial: Known, worker: Worke
 def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker, comes: str):
     worker.computes_afterwards = True
     if comes == "while results are judged":
-        worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000}  # type: ignore[method-assign]
+        worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000}
         computed_while_judged(trial)
     with pytest.raises(RefusalError, match="were not complete") as refused:
         judged(trial).gated(8)
@@ -440,7 +438,7 @@ def test_results_that_are_copied_after_the_answer_are_seen(lends: bool):
 class Explained(Known):
     """Values are held by the rule that all are judged by, and why some are wrong is found by calling once more."""
 
-    judge_values = Trial.judge_values  # type: ignore[assignment]
+    judge_values = Trial.judge_values
 
     def compare(self, outputs: Any, expected: Expected, truth: Any) -> Any:
         right = all(map(torch.equal, outputs, expected.tensors))
@@ -457,15 +455,15 @@ class Explained(Known):
 @pytest.mark.parametrize(("delivers", "lends"), [(False, False), (True, False), (True, True)])
 def test_wrong_values_are_told_though_the_search_for_the_reason_calls_again(delivers: bool, lends: bool, comes: str):
     trial = bound(lends=lends)
-    trial.__class__, trial._explain = Explained, Explained.calls_again  # type: ignore[assignment]
+    trial.__class__, trial._explain = Explained, Explained.calls_again
     trial.reference.factor = 4.0
     of_trial, worker = judged(trial), trial.candidate
     of_trial.delivers = delivers
-    worker.leaves_out = (0,)  # type: ignore[attr-defined]
+    worker.leaves_out = (0,)
     late = comes != "in time"
     if late:
-        worker.computes_afterwards = True  # type: ignore[attr-defined]
-        worker.finish_round = lambda _: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()  # type: ignore[attr-defined, method-assign]
+        worker.computes_afterwards = True
+        worker.finish_round = lambda _: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()
         computed_while_judged(trial)
     for round_of in [of_trial.gated] + [of_trial.plain] * delivers:
         with pytest.raises(RefusalError) as refused:
@@ -483,7 +481,7 @@ def test_what_one_checked_call_was_to_return_is_gone_before_the_next_is_computed
         made.append(weakref.ref(found.tensors[0]))
         return found
 
-    trial.reference.expect = expects  # type: ignore[method-assign]
+    trial.reference.expect = expects
     judged(trial).gated(8)
     assert len(made) >= CHECKED - 1
 
@@ -497,7 +495,7 @@ def computed_while_judged(trial: Known) -> None:
         worker.compute(afterwards=True)
         return expect(arguments)
 
-    trial.reference.expect = expects  # type: ignore[method-assign]
+    trial.reference.expect = expects
 
 
 def test_nobody_raises_the_flag(trial: Known, worker: Worker):
@@ -514,7 +512,7 @@ def test_a_changed_input_is_seen(trial: Known, worker: Worker):
         trial.arena.inputs(worker.order[-1])[0][-1] += 1  # the first ones of the arena may be read early
         return finish(calls)
 
-    worker.finish_round = finish_round  # type: ignore[method-assign]
+    worker.finish_round = finish_round
     with pytest.raises(RefusalError) as refused:
         judged(trial).gated(8)
     assert (refused.value.status, refused.value.reason) == (
@@ -582,7 +580,7 @@ def test_who_waits_for_the_device_is_let_go_and_stopped(trial: Known, worker: Wo
     ],
 )
 def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worker: Worker, place: Any, mappable: bool):
-    worker.place = place  # type: ignore[method-assign]
+    worker.place = place
     if mappable:
         batch = Batch(trial, 8, 4, ONE_BY_ONE, gated=True)
         worker.order, worker.delivers = batch.order, False
@@ -635,7 +633,7 @@ def test_where_the_worker_copies_results_they_are_in_the_judges_buffers(lends: b
 def test_two_arms_are_lent_memory_of_one_arena_in_turn(gated: bool):
     """What one worker was lent is taken back before the other one is lent any."""
     trial = bound(lends=True)
-    beside = Known(trial.reference, Worker(trial.arena), trial.arena)  # type: ignore[arg-type]
+    beside = Known(trial.reference, Worker(trial.arena), trial.arena)
     arms = [judged(trial), Rounds(beside, None, ONE_BY_ONE, judged=False)]
     for of_arm in arms * 3:
         of_arm.delivers = True
@@ -643,7 +641,7 @@ def test_two_arms_are_lent_memory_of_one_arena_in_turn(gated: bool):
         assert trial.arena._lent is None
     (arms[0].gated if gated else arms[0].plain)(1, kill=True)
     assert trial.arena._lent is None
-    assert trial.candidate.said[-1].startswith("check"), "the dead are asked for nothing"  # type: ignore[attr-defined]
+    assert trial.candidate.said[-1].startswith("check"), "the dead are asked for nothing"
 
 
 # --- plain loops ------------------------------------------------------------------------
@@ -665,7 +663,7 @@ def test_a_plain_loop_is_timed_from_the_request_to_the_message(trial: Known, wor
 
 def test_the_time_to_queue_follows_what_a_plain_loop_took(trial: Known, worker: Worker):
     limits = []
-    worker.announced = lambda within_s: limits.append(within_s) or worker.message()  # type: ignore[method-assign]
+    worker.announced = lambda within_s: limits.append(within_s) or worker.message()
     of_trial = judged(trial)
     of_trial.gated(8)
     of_trial.plain(8)
@@ -728,7 +726,6 @@ def test_a_handle_that_is_none(forged: Any):
 )
 def test_a_place(told: Any, like: torch.Tensor):
     place = Mapped().place(told, [handle(1), handle(2)], like.to("meta"))
-    assert place is not None
     spec, memory = place
     assert (spec.offset, list(spec.stride), spec.shape) == (told[1], told[2], like.shape)
     assert memory is MEMORY[told[0] + 1]
@@ -778,7 +775,6 @@ def test_a_look_sees_what_changes_afterwards(name: str):
     nbytes = value.numel() * value.element_size()
     MEMORY[1][256 : 256 + nbytes].copy_(value.contiguous().view(-1).view(torch.uint8))
     place = Mapped().place([0, 256, list(value.stride())], [handle(1)], value.to("meta"))
-    assert place is not None
     look = aimed([place])
     assert look.take() > 0
     with look.final("its log"):
@@ -824,7 +820,6 @@ def test_a_look_is_recorded_again_only_for_lower_addresses_and_other_results(mon
 def test_a_look_stays_within_a_result_of_any_strides():
     """What lies between its elements is not its."""
     place = Mapped().place([0, 0, [1, 100]], [handle(1)], torch.empty(10, 20, device="meta"))
-    assert place is not None
     memory = MEMORY[1].view(torch.float32)
     look = aimed([place])
     look.take()
@@ -837,7 +832,6 @@ def test_a_look_stays_within_a_result_of_any_strides():
 
 def test_what_is_refused_for_another_reason_was_not_there_yet_either():
     place = Mapped().place([0, 0, [1]], [handle(1)], torch.empty(SIZE, device="meta"))
-    assert place is not None
     look = aimed([place])
     look.take()
 

@@ -192,7 +192,7 @@ def missing(excesses: list[float]) -> Any:
             wrong.excess = excess
             raise wrong
 
-    check.left = left  # type: ignore[attr-defined]
+    check.left = left
     return check
 
 
@@ -211,12 +211,10 @@ def test_a_narrow_miss_counts_where_all_draws_miss(excesses: list[float], held: 
     ids=["right without it", "as narrow without it", "far off without it", "far off with it"],
 )
 @pytest.mark.parametrize("name", ["laid_out", "updated_in_place"])
-def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(
-    monkeypatch: pytest.MonkeyPatch, name: str, plain: list[float], excess: float, held: bool
-) -> None:
+def test_a_narrow_miss_that_is_seen_without_an_effect_says_nothing_of_it(monkeypatch, name, plain, excess, held):
     """Values at 0.9 to 1.1 of what is allowed miss now and then, whatever else is tried."""
     tried, exchange = levels(), missing(plain)
-    tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)  # type: ignore[method-assign]
+    tried._bound.bound_to = lambda at: SimpleNamespace(reference=at, exchange=exchange)
     monkeypatch.setattr(Battery, name, missing([excess] * DRAWS))
     lack = {"laid_out": "strides", "updated_in_place": "weights_in_place"}[name]
     tried.try_all([check for check in beyond_task() if check.lack == lack])
@@ -248,7 +246,7 @@ def test_values_of_all_kinds_together_are_values_too(monkeypatch, asked, wrong_o
 def test_the_first_derived_shapes_have_all_essential_checks_and_larger_ones_one_call(asked) -> None:
     tried = levels(derived=[{"n": n} for n in range(5)])
     made = iter((reference("long"), reference("short"), reference("larger"), None, reference("larger still")))
-    tried._judge.derived = lambda _: next(made)  # type: ignore[method-assign]
+    tried._judge.derived = lambda _: next(made)
     tried.try_all(beyond_task())
     assert [what for what in asked if what[0] in {"essentials", "right_once"}] == [
         ("essentials", "long"),
@@ -327,9 +325,7 @@ def test_how_far_off_badly_conditioned_inputs_are_is_chance(monkeypatch, code, l
 
 @pytest.mark.parametrize("is_lack", [False, True], ids=["right on the next draw", "wrong on it, too"])
 @pytest.mark.parametrize(("excesses", "held"), MISSES)
-def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(
-    monkeypatch: pytest.MonkeyPatch, excesses: list[float], held: bool, is_lack: bool
-) -> None:
+def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(monkeypatch, excesses, held, is_lack):
     """A solution that does is no function of its input: no property that may be lacking."""
     check, tried = missing(excesses), levels()
 
@@ -380,7 +376,7 @@ def test_inputs_of_the_same_kind_tell_a_memory_from_a_miss(monkeypatch, wrong, i
 def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, code: str, ends: str) -> None:
     tried = levels()
     named = {"weights": "seed", "prepares": True, "transposed": transposed, "unmatched": transposed, "follows": False}
-    tried._bound.candidate = SimpleNamespace(**named)  # type: ignore[assignment]
+    tried._bound.candidate = SimpleNamespace(**named)
     tried.note_unmatched()
     assert tuple(sorted(tried.lacks)) == (code,)
     assert tried.lacks[code].reason.endswith(ends)
@@ -415,7 +411,7 @@ def test_another_instance_has_as_many_calls_and_as_long(monkeypatch, calls, sinc
         tally=Tally(),
         candidate=SimpleNamespace(calls=calls),
     )
-    tried._bound = bound  # type: ignore[assignment]
+    tried._bound = bound
     tried._began = now_s - since_s
     assert tried._goes_wrong_alone(tried._own) is alone
     assert fresh == [True]
