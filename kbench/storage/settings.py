@@ -11,24 +11,15 @@ from typing import Any, ClassVar, Literal
 from kbench.core.errors import SettingsError, UsageError, did_you_mean
 from kbench.core.events import MeasuringOptions
 from kbench.core.levels import require_codes
-from kbench.core.ranges import OpenShare
+from kbench.core.ranges import NO_OTHER_FIELD, OpenShare
 from kbench.storage.json_values import plain
-
-_STRICT = {"extra": "forbid", "strict": True}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings(MeasuringOptions):
-    """`[tool.kbench.run]`: defaults of the flags of `kbench run` and `kbench verify`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOverride:
     """`[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]`, a glob: other margins for some cases."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
     slower: OpenShare
     """Margin of these cases, as a share."""
@@ -38,7 +29,7 @@ class GateOverride:
 class GateSettings:
     """`[tool.kbench.gate]`: what counts as a regression, and what an undecided case does to the exit code."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
     baseline: str = "main"
     """Name of the baseline to compare with."""
@@ -57,7 +48,7 @@ class GateSettings:
 class Settings:
     """All of `[tool.kbench]`; `source` is the file it came from, None without one."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
     paths: tuple[Path, ...] = ()
     """Files and folders with problems and solutions, relative to the settings file."""
@@ -69,7 +60,7 @@ class Settings:
     """Level that a solution must hold."""
     accept: tuple[str, ...] = ()
     """Codes of properties that a solution may lack."""
-    run: RunSettings = field(default_factory=RunSettings)
+    run: MeasuringOptions = field(default_factory=MeasuringOptions)
     gate: GateSettings = field(default_factory=GateSettings)
     source: Path | None = None
 
@@ -148,7 +139,7 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     if "source" in (table or {}):
         raise SettingsError(f"{path}: unknown setting `source`", _known_keys("", "source"))
     try:
-        parsed = TypeAdapter(Settings).validate_json(json.dumps(table))
+        parsed = TypeAdapter(Settings).validate_json(json.dumps(table), strict=True)
     except TypeError:  # TOML has dates and times, JSON has not, and no setting is one
         raise SettingsError(f"{path}: [tool.kbench] holds a date or a time", "write it in quotes") from None
     except ValidationError as error:
@@ -174,7 +165,7 @@ def _explain(problem: Any, path: Path) -> SettingsError:
 
 
 def _known_keys(table: str, key: str) -> str | None:
-    owner: Any = {"": Settings, "run": RunSettings, "gate": GateSettings}.get(table, GateOverride)
+    owner: Any = {"": Settings, "run": MeasuringOptions, "gate": GateSettings}.get(table, GateOverride)
     return did_you_mean(key, [item.name for item in dataclasses.fields(owner) if item.name != "source"], cutoff=0.5)
 
 
