@@ -211,7 +211,7 @@ def settings_page() -> str:
     parts = []
     for heading, cls in (
         ("[tool.kbench]", settings.Settings),
-        ("[tool.kbench.run]", settings.RunSettings),
+        ("[tool.kbench.run]", events.MeasuringOptions),
         ("[tool.kbench.gate]", settings.GateSettings),
         ('[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]', settings.GateOverride),
     ):
@@ -342,7 +342,7 @@ def columns_of_rows() -> set[str]:
 
 def settings_keys() -> set[str]:
     """Return the settings that are options of `kbench.evaluate` by the same name."""
-    return {field.name for cls in (settings.Settings, settings.RunSettings) for field in dataclasses.fields(cls)}
+    return {field.name for cls in (settings.Settings, events.MeasuringOptions) for field in dataclasses.fields(cls)}
 
 
 def pages() -> dict[str, str]:

@@ -5,7 +5,7 @@ import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 MAX_BITS = 4096
 """Larger integers are not folded, because computing or printing them could take minutes."""
@@ -26,16 +26,9 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-class Folded(NamedTuple):
-    """The value of a name at the end of a file, and the line that assigns it."""
-
-    value: Any
-    line: int
-
-
-def fold(statements: Sequence[ast.stmt], given: Mapping[str, Any] | None = None) -> dict[str, Folded]:
+def fold(statements: Sequence[ast.stmt], given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the values of names that follow from literals and arithmetic, and from `given` values of some names."""
-    found: dict[str, Folded] = {}
+    found: dict[str, Any] = {}
     named: dict[str, Any] = {}
     for statement in statements:
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
@@ -52,9 +45,9 @@ def fold(statements: Sequence[ast.stmt], given: Mapping[str, Any] | None = None)
             found.pop(name, None)
             named.pop(name, None)
         for name, own in assigned:
-            found[name] = Folded((given or {}).get(name, own), statement.lineno)
-            if len(repr(found[name].value)) <= MAX_NAMED:
-                named[name] = found[name].value
+            found[name] = (given or {}).get(name, own)
+            if len(repr(found[name])) <= MAX_NAMED:
+                named[name] = found[name]
     return found
 
 

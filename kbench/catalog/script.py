@@ -8,7 +8,6 @@ import ast
 import contextlib
 import importlib
 import importlib.machinery
-import importlib.util
 import os
 import sys
 import time
@@ -39,6 +38,8 @@ class Script:
         self._begun_ns = time.time_ns()
         self.found: dict[str, str] = {}
         """Files of the modules that were found in these folders, by name; empty for a folder without `__init__.py`."""
+        self.wanted = ""
+        """Module that kbench itself imports from these folders."""
         self._modules: dict[str, ModuleType] = {}
         """Modules of these folders while the process works for another file."""
         own = [str(root) for root in self.roots]
@@ -97,17 +98,7 @@ class Script:
 
     def imported(self, name: str) -> ModuleType:
         """Import a module of the first of these folders by its dotted name, as code in them would."""
-        top = name.partition(".")[0]
-        if top not in sys.modules:
-            finder = importlib.machinery.FileFinder(
-                str(self.folders[0]), (SourceLoader, importlib.machinery.SOURCE_SUFFIXES)
-            )
-            if (spec := finder.find_spec(top)) is None:
-                raise ModuleNotFoundError(f"No module named {top!r}", name=top)
-            self.found[top] = spec.origin or ""
-            sys.modules[top] = module = importlib.util.module_from_spec(spec)
-            if spec.loader is not None:  # a folder without `__init__.py` has none
-                spec.loader.exec_module(module)
+        self.wanted = name.partition(".")[0]
         return importlib.import_module(name)
 
     def _finder(self, folder: str) -> "Neighbours":
@@ -140,9 +131,9 @@ class Neighbours(importlib.machinery.FileFinder):
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a module of this folder."""
-        is_part = "." in fullname
-        spec = super().find_spec(fullname, target) if is_part or self._script.shows(self.path) else None
-        if spec is None or not (is_part or is_meant(spec)):
+        is_known = "." in fullname or fullname == self._script.wanted
+        spec = super().find_spec(fullname, target) if is_known or self._script.shows(self.path) else None
+        if spec is None or not (is_known or is_meant(spec)):
             return None
         self._script.found[fullname] = spec.origin or ""
         return spec

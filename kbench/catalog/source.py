@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.catalog.constant_folding import Folded, bound, fold
+from kbench.catalog.constant_folding import bound, fold
 from kbench.core.errors import PluginError, did_you_mean
 
 DEVICES = ("cuda", "cpu")
@@ -100,20 +100,18 @@ class Source:
     def constants(self, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the constants that follow from literals, arithmetic and `overrides`, in the order of the file."""
         folded = fold(top_level(self.tree.body), overrides)
-        named = {name: one.value for name, one in folded.items() if not name.startswith("_")}
-        return {name: value for name, value in named.items() if name not in {"CASES", "DEVICES", "TOLERANCE"}}
+        left_out = {"CASES", "DEVICES", "TOLERANCE"}
+        return {name: value for name, value in folded.items() if name not in left_out and not name.startswith("_")}
 
     @property
     def devices(self) -> tuple[str, ...]:
         """`DEVICES` of the file, checked, or both devices."""
-        found = self._folded().get("DEVICES")
-        if found is None:
-            return DEVICES
-        given = (found.value,) if isinstance(found.value, str) else found.value
+        found = self._folded().get("DEVICES", DEVICES)
+        given = (found,) if isinstance(found, str) else found
         # Compared one by one: what is nested in a list need not have a hash.
         if not isinstance(given, tuple | list) or not given or not all(device in DEVICES for device in given):
             raise PluginError(
-                f"{self.path}, line {found.line}: DEVICES is {reprlib.repr(found.value)}",
+                f"{self.path}, line {min(self._mentions('DEVICES'))}: DEVICES is {reprlib.repr(found)}",
                 'write `DEVICES = ("cuda",)`, `("cpu",)` or `("cuda", "cpu")`',
             )
         return tuple(given)
@@ -137,32 +135,32 @@ class Source:
     @property
     def cases_are_literal(self) -> bool:
         """True if the text alone gives `CASES`: one assignment from literals, and no change after it."""
-        return "CASES" not in self.names or ("CASES" in self._folded() and len(self._mentions()) == 1)
+        return "CASES" not in self.names or ("CASES" in self._folded() and len(self._mentions("CASES")) == 1)
 
     def _table(self) -> Mapping[str, Mapping[str, Any]]:
         if "CASES" not in self.names:
             return {"default": {}}
-        line = min(self._mentions(), default=1)
+        line = min(self._mentions("CASES"), default=1)
         if not self.cases_are_literal and not COMPUTE:
             raise PluginError(
                 f"{self.path}, line {line}: CASES is no literal, and this process runs no file",
                 "write the values out, or use the command line",
             )
-        table = self._folded()["CASES"].value if self.cases_are_literal else COMPUTE[0](self.path)
+        table = self._folded()["CASES"] if self.cases_are_literal else COMPUTE[0](self.path)
         self._check_cases(table, f"{self.path}, line {line}: CASES")
         checked: Mapping[str, Mapping[str, Any]] = table
         return checked
 
-    def _mentions(self) -> list[int]:
-        """Return the lines at the top level that name `CASES`: those of functions change nothing before they run."""
+    def _mentions(self, name: str) -> list[int]:
+        """Return the lines at the top level that have a name: those of functions change nothing before they run."""
         skipped = ast.FunctionDef | ast.ClassDef
         statements = [one for one in self.tree.body if not isinstance(one, skipped) and not is_main_guard(one)]
         nodes = [node for statement in statements for node in ast.walk(statement)]
-        named = [node.lineno for node in nodes if isinstance(node, ast.Name) and node.id == "CASES"]
+        named = [node.lineno for node in nodes if isinstance(node, ast.Name) and node.id == name]
         imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
-        return named + [node.lineno for node in imports if any(alias.name == "CASES" for alias in node.names)]
+        return named + [node.lineno for node in imports if any(alias.name == name for alias in node.names)]
 
-    def _folded(self) -> dict[str, Folded]:
+    def _folded(self) -> dict[str, Any]:
         return fold(top_level(self.tree.body))
 
     def _check_cases(self, table: object, where: str) -> None:

@@ -34,6 +34,7 @@ MOST = 110.0
 """Percent of the limit above which it is other arithmetic, or caches."""
 WRITTEN = frozenset({KernelOrigin.OWN, KernelOrigin.COMPILED})
 """Origins whose kernels a solution can change: rules about a kernel are for these."""
+NO_COUNTERS = Counters(name="")
 SHARED_STALLS = frozenset({"short_scoreboard", "mio_throttle", "lg_throttle"})
 
 
@@ -64,7 +65,8 @@ class Suspect:
 
     call: SolutionProfile
     kernel: ProfiledKernel | None
-    counters: Counters | None
+    counters: Counters
+    """Without any number where the kernel has none."""
 
     @property
     def name(self) -> str:
@@ -77,7 +79,7 @@ def advise(call: SolutionProfile) -> Advice:
     longest = next(iter(call.kernels), None)
     kernel = longest if longest is not None and longest.origin in WRITTEN else None
     counters = heaviest(call.counters, kernel.name) if kernel is not None else None
-    subject = Suspect(call=call, kernel=kernel, counters=counters)
+    subject = Suspect(call=call, kernel=kernel, counters=counters or NO_COUNTERS)
     for bottleneck, rule in RULES.items():
         if sentence := rule(subject):
             return Advice(bottleneck=bottleneck, sentence=sentence)
@@ -150,8 +152,6 @@ def _wasted_accesses(it: Suspect) -> str:
             f"{it.name} keeps {stack} bytes of each thread in local memory: {registers} registers do not hold its "
             "values. Hold fewer values at a time, or raise the limit (`__launch_bounds__`, `maxrregcount`)."
         )
-    if seen is None:
-        return ""
     conflicts = seen.bank_conflict_percent or 0.0
     hidden = max(seen.memory_percent or 0.0, seen.tensor_percent or 0.0) >= AT_LIMIT  # behind what is at the limit
     waits = seen.stall in SHARED_STALLS or conflicts >= MANY_CONFLICTS
@@ -171,35 +171,28 @@ def _wasted_accesses(it: Suspect) -> str:
 
 def _memory_bound(it: Suspect) -> str:
     """Fit where memory is at its limit by the counters, or without these by the call's compulsory bytes."""
-    seen = it.counters
-    if seen is not None and seen.memory_percent is not None:
-        measured = f"{it.name} uses {seen.memory_percent:.0f} % of the DRAM's peak"
-        is_full = seen.memory_percent >= AT_LIMIT
-    else:
-        measured = f"The call moves its compulsory bytes at {it.call.percent_of_limit or 0:.0f} % of the measured peak"
-        is_full = _is_at_limit(it.call, "memory")
+    measured = _at_limit(it, "memory", it.counters.memory_percent, "DRAM's", "moves its compulsory bytes")
     advice = "it is bound by memory, at the limit. Only moving fewer bytes helps: fuse, or store less."
-    return f"{measured}: {advice}" if is_full else ""
+    return f"{measured}: {advice}" if measured else ""
 
 
 def _compute_bound(it: Suspect) -> str:
     """Fit where arithmetic is at its limit by the counters, or without these by the call's FLOPs."""
-    seen = it.counters
-    if seen is not None and seen.sm_percent is not None:
-        tensor = seen.tensor_percent or 0.0
-        used, pipe = (tensor, "tensor cores'") if tensor >= AT_LIMIT else (seen.sm_percent, "SMs'")
-        measured = f"{it.name} uses {used:.0f} % of the {pipe} peak"
-        is_full = used >= AT_LIMIT
-    else:
-        measured = f"The call computes at {it.call.percent_of_limit or 0:.0f} % of the measured peak"
-        is_full = _is_at_limit(it.call, "compute")
+    percent, tensor = it.counters.sm_percent, it.counters.tensor_percent or 0.0
+    used, pipe = (tensor, "tensor cores'") if percent is not None and tensor >= AT_LIMIT else (percent, "SMs'")
+    measured = _at_limit(it, "compute", used, pipe, "computes")
     advice = "it is bound by arithmetic. Only less arithmetic helps, or faster (tensor cores, fewer bits)."
-    return f"{measured}: {advice}" if is_full else ""
+    return f"{measured}: {advice}" if measured else ""
 
 
-def _is_at_limit(call: SolutionProfile, bound_by: str) -> bool:
-    known = call.limit is not None and call.limit.bound_by == bound_by
-    return known and AT_LIMIT <= (call.percent_of_limit or 0.0) <= MOST
+def _at_limit(it: Suspect, bound_by: str, used: float | None, whose: str, does: str) -> str:
+    """Write that a kernel, or without counters the call, is at a peak; empty if it is not."""
+    if used is not None:
+        return f"{it.name} uses {used:.0f} % of the {whose} peak" if used >= AT_LIMIT else ""
+    limit, percent = it.call.limit, it.call.percent_of_limit or 0.0
+    if limit is None or limit.bound_by != bound_by or not AT_LIMIT <= percent <= MOST:
+        return ""
+    return f"The call {does} at {percent:.0f} % of the measured peak"
 
 
 def _low_occupancy(it: Suspect) -> str:
@@ -215,7 +208,7 @@ def _low_occupancy(it: Suspect) -> str:
             "kernel."
         )
     near_limit = it.call.percent_of_limit or 0.0
-    if seen is not None:
+    if seen is not NO_COUNTERS:
         near_limit = max(seen.memory_percent or 0.0, seen.sm_percent or 0.0, seen.tensor_percent or 0.0)
     if held.share >= LOW_OCCUPANCY or near_limit >= LATENCY:
         return ""
@@ -270,7 +263,7 @@ def _unexplained(it: Suspect) -> str:
         return f"{text}; a profiler of the processor (`perf record`) shows where within it."
     if kernel is None:
         return f"{text}; it is a library's: replace it by a kernel of your own, or fuse it with what is around it."
-    if it.counters is None:
+    if it.counters is NO_COUNTERS:
         return f"{text}; no rule explains it without hardware counters: `--ncu` reads them."
     used = _used(it.counters)
     if not used:

@@ -39,11 +39,7 @@ class KbenchError(Exception):
 
 
 class UsageError(KbenchError):
-    """An argument, a name or a value that does not exist or does not fit."""
-
-
-class SettingsError(KbenchError):
-    """A `[tool.kbench]` table with an unknown key or a value of the wrong type."""
+    """An argument, a setting, a name or a value that does not exist or does not fit."""
 
 
 class PluginError(KbenchError):

@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from kbench.core.forecast import Forecast
 from kbench.core.levels import Level
 from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
-from kbench.core.ranges import OpenShare, Positive, Seconds
+from kbench.core.ranges import NO_OTHER_FIELD, OpenShare, Positive, Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringOptions:
     """Options whose defaults `[tool.kbench.run]` can set under the same names."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""

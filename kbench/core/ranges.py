@@ -1,4 +1,4 @@
-"""Numbers with a range, as types: pydantic checks them where values come from files, settings and Python."""
+"""Ranges of numbers, and records without further fields: pydantic checks them where values come from outside."""
 
 import math
 from typing import Annotated
@@ -6,6 +6,8 @@ from typing import Annotated
 from annotated_types import Interval
 
 LARGEST = (1 << 63) - 1
+NO_OTHER_FIELD = {"extra": "forbid"}
+"""Configuration of records that refuse a field which they do not have."""
 
 NonNegative = Annotated[int, Interval(ge=0, le=LARGEST)]
 Positive = Annotated[int, Interval(ge=1, le=LARGEST)]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from annotated_types import MaxLen
 
-from kbench.core.ranges import NonNegative
+from kbench.core.ranges import NO_OTHER_FIELD, NonNegative
 
 LONGEST_NAME = 300
 MOST_LAUNCHES = 4096
@@ -18,7 +18,7 @@ class Reported:
     """Figures from an untrusted process, which pydantic checks where they arrive."""
 
     __slots__ = ()
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

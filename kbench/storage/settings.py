@@ -8,27 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from kbench.core.errors import SettingsError, UsageError, did_you_mean
+from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import MeasuringOptions
 from kbench.core.levels import require_codes
-from kbench.core.ranges import OpenShare
+from kbench.core.ranges import NO_OTHER_FIELD, OpenShare
 from kbench.storage.json_values import plain
-
-_STRICT = {"extra": "forbid", "strict": True}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings(MeasuringOptions):
-    """`[tool.kbench.run]`: defaults of the flags of `kbench run` and `kbench verify`."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOverride:
     """`[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]`, a glob: other margins for some cases."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
     slower: OpenShare
     """Margin of these cases, as a share."""
@@ -38,7 +29,7 @@ class GateOverride:
 class GateSettings:
     """`[tool.kbench.gate]`: what counts as a regression, and what an undecided case does to the exit code."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
     baseline: str = "main"
     """Name of the baseline to compare with."""
@@ -57,7 +48,7 @@ class GateSettings:
 class Settings:
     """All of `[tool.kbench]`; `source` is the file it came from, None without one."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_FIELD
 
     paths: tuple[Path, ...] = ()
     """Files and folders with problems and solutions, relative to the settings file."""
@@ -69,7 +60,7 @@ class Settings:
     """Level that a solution must hold."""
     accept: tuple[str, ...] = ()
     """Codes of properties that a solution may lack."""
-    run: RunSettings = field(default_factory=RunSettings)
+    run: MeasuringOptions = field(default_factory=MeasuringOptions)
     gate: GateSettings = field(default_factory=GateSettings)
     source: Path | None = None
 
@@ -87,7 +78,7 @@ class EffectiveValue:
 def load(config: Path | None = None, *, start: Path | None = None) -> Settings:
     """Read `config`, else the nearest pyproject.toml with `[tool.kbench]`, from `start` (the working folder) upwards.
 
-    Relative paths become absolute by the folder of their file. Raises SettingsError.
+    Relative paths become absolute by the folder of their file. Raises UsageError.
     """
     if config is not None:
         return _from_table(_read_table(config, required=True), config)
@@ -128,16 +119,16 @@ def _read_table(path: Path, *, required: bool) -> dict[str, Any] | None:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SettingsError(f"no settings file {path}", "check the path after `--config`") from None
+        raise UsageError(f"no settings file {path}", "check the path after `--config`") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} cannot be read: {error}", "use another file: `--config FILE`") from error
+        raise UsageError(f"{path} cannot be read: {error}", "use another file: `--config FILE`") from error
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path} is not TOML: {error}", "correct that line") from error
+        raise UsageError(f"{path} is not TOML: {error}", "correct that line") from error
     table = document.get("tool", {}).get("kbench")
     if table is None and required:
-        raise SettingsError(f"{path} has no [tool.kbench] table", "settings go below `[tool.kbench]`")
+        raise UsageError(f"{path} has no [tool.kbench] table", "settings go below `[tool.kbench]`")
     if table is not None and not isinstance(table, dict):
-        raise SettingsError(f"{path}: tool.kbench is not a table", "settings go below `[tool.kbench]`")
+        raise UsageError(f"{path}: tool.kbench is not a table", "settings go below `[tool.kbench]`")
     return table
 
 
@@ -146,35 +137,35 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     from pydantic import TypeAdapter, ValidationError
 
     if "source" in (table or {}):
-        raise SettingsError(f"{path}: unknown setting `source`", _known_keys("", "source"))
+        raise UsageError(f"{path}: unknown setting `source`", _known_keys("", "source"))
     try:
-        parsed = TypeAdapter(Settings).validate_json(json.dumps(table))
+        parsed = TypeAdapter(Settings).validate_json(json.dumps(table), strict=True)
     except TypeError:  # TOML has dates and times, JSON has not, and no setting is one
-        raise SettingsError(f"{path}: [tool.kbench] holds a date or a time", "write it in quotes") from None
+        raise UsageError(f"{path}: [tool.kbench] holds a date or a time", "write it in quotes") from None
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
     try:
         require_codes(parsed.accept)
     except UsageError as error:
-        raise SettingsError(f"{path}: `accept`: {error.message}", error.hint) from None
+        raise UsageError(f"{path}: `accept`: {error.message}", error.hint) from None
     base = path.resolve().parent
     paths = tuple(base / entry.expanduser() for entry in parsed.paths)
     for missing in (entry for entry in paths if not entry.exists()):
-        raise SettingsError(f"{path}: `paths` names {missing}, which does not exist", "correct the path, or remove it")
+        raise UsageError(f"{path}: `paths` names {missing}, which does not exist", "correct the path, or remove it")
     return dataclasses.replace(parsed, paths=paths, results=base / parsed.results.expanduser(), source=path)
 
 
-def _explain(problem: Any, path: Path) -> SettingsError:
+def _explain(problem: Any, path: Path) -> UsageError:
     keys = [str(part) for part in problem["loc"]]
     dotted = ".".join(keys)
     if problem["type"] == "unexpected_keyword_argument":
-        return SettingsError(f"{path}: unknown setting `{dotted}`", _known_keys(".".join(keys[:-1]), keys[-1]))
-    return SettingsError(f"{path}: `{dotted}` is {problem['input']!r}: {problem['msg'].lower()}")
+        return UsageError(f"{path}: unknown setting `{dotted}`", _known_keys(".".join(keys[:-1]), keys[-1]))
+    return UsageError(f"{path}: `{dotted}` is {problem['input']!r}: {problem['msg'].lower()}")
 
 
 def _known_keys(table: str, key: str) -> str | None:
-    owner: Any = {"": Settings, "run": RunSettings, "gate": GateSettings}.get(table, GateOverride)
+    owner: Any = {"": Settings, "run": MeasuringOptions, "gate": GateSettings}.get(table, GateOverride)
     return did_you_mean(key, [item.name for item in dataclasses.fields(owner) if item.name != "source"], cutoff=0.5)
 
 

@@ -13,15 +13,15 @@ SOLUTION = "from kbench.kernels.knob import VALUE\n\nclass ModelNew:\n    value 
 
 
 @pytest.fixture
-def other_kernels(monkeypatch):
+def other_kernels(monkeypatch, tmp_path):
     """Undo what importing a solution of another checkout does to this process."""
     monkeypatch.setattr(kbench.kernels, "__path__", list(kbench.kernels.__path__))
-    before = set(sys.modules)
     path = list(sys.path)
     yield
     sys.path[:] = path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    for name, module in [*sys.modules.items()]:
+        if str(tmp_path) in str(getattr(module, "__spec__", "")):
+            del sys.modules[name]
 
 
 def checkout(folder, value):

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from kbench.core.errors import UsageError
-from kbench.core.events import RunOptions
+from kbench.core.events import MeasuringOptions, RunOptions
 from kbench.core.levels import Level
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.options import fit_to, options_from
-from kbench.storage.settings import RunSettings, Settings
+from kbench.storage.settings import Settings
 
 
 def test_without_settings_the_defaults_hold():
@@ -17,7 +17,7 @@ def test_without_settings_the_defaults_hold():
 
 
 def test_settings_hold_where_nothing_is_given():
-    run = RunSettings(processes=5, mode="warm", budget_s=3.0, precision=0.01, call_timeout_s=7.0)
+    run = MeasuringOptions(processes=5, mode="warm", budget_s=3.0, precision=0.01, call_timeout_s=7.0)
     settings = Settings(run=run, level="general", accept=("strides",), results=Path("/r"))
     found = options_from(settings, mode=None, processes=4, precision=0.002)
     assert found == RunOptions(

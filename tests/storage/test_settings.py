@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.core.errors import ExitCode, SettingsError
+from kbench.core.errors import ExitCode, UsageError
 from kbench.storage import settings
 from kbench.storage.settings import GateOverride, Settings
 
@@ -74,7 +74,7 @@ def test_all_tables_are_typed(tmp_path):
 )
 def test_bad_settings_say_what_and_where(tmp_path, text, message, hint):
     path = pyproject(tmp_path, text)
-    with pytest.raises(SettingsError, match=message) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         settings.load(path)
     assert str(path) in caught.value.message
     assert caught.value.exit_code == ExitCode.USAGE
@@ -83,7 +83,7 @@ def test_bad_settings_say_what_and_where(tmp_path, text, message, hint):
 
 
 def test_a_missing_file_is_an_error_only_when_asked_for(tmp_path):
-    with pytest.raises(SettingsError, match="no settings file"):
+    with pytest.raises(UsageError, match="no settings file"):
         settings.load(tmp_path / "absent.toml")
 
 
