@@ -28,7 +28,7 @@ from kbench.core.clocks import (
     request_overhead,
 )
 from kbench.judge.clock.readings import ArmSample, Conclusion, Reply
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
 from kbench.sandbox import process_memory
@@ -127,7 +127,7 @@ class HostClock:
         reference, times = self._trials["reference"].reference, []
         for _ in range(REPEATS):
             for _ in range(self._calls):
-                reference.expect(reference.arguments(secret_seed()))
+                reference.expect(reference.arguments())
             times.append(self._ask("reference", []).wall_ns)
         return min(times)
 
@@ -149,7 +149,7 @@ class HostClock:
         """
         trial = self._trials["candidate"]
         # A solution that folded its parameters after they had not changed for a while is wrong here.
-        trial.candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference)
         for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
             slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
             self._ask("candidate", slots, kill=last)
@@ -177,7 +177,7 @@ class HostClock:
     def _ask(self, arm: str, slots: list[int], *, kill: bool = False) -> Reply:
         trial = self._trials[arm]
         reference = trial.reference
-        expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
+        expected = [reference.expect(reference.arguments()) for _ in slots]
         time.sleep(REST_S)
         reply = trial.call(expected, poison=False, slots=slots, kept=self._fetches, kill=kill and not self._fetches)
         if self._fetches:

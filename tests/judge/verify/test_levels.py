@@ -400,7 +400,7 @@ def test_another_instance_has_as_many_calls_and_as_long(calls, since_s, wrong_af
     tried, counted, began = levels(), itertools.count(1), time.monotonic()
     fresh: list[bool] = []
 
-    def exchange(_seed: int, **_: bool) -> None:
+    def exchange(**_: bool) -> None:
         if next(counted) > wrong_after.get("calls", 10**9) or time.monotonic() - began > wrong_after.get("seconds", 60):
             raise WRONG
 
