@@ -27,7 +27,7 @@ from kbench.core.clocks import (
     is_slower_beside,
     request_overhead,
 )
-from kbench.judge.clock.readings import ArmSample, Conclusion, Reply
+from kbench.judge.clock.readings import FEW_READINGS, ArmSample, Conclusion, Reply
 from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
@@ -39,7 +39,6 @@ TARGET_NS = 20_000_000
 ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
 REST_S = 2e-3
 """Pause before a call, so that the call starts with a new time slice."""
-SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Upper bound of the random number of requests before the request that ends in the kill."""
 MOST_GAPS = 2
@@ -75,7 +74,7 @@ class HostClock:
 
         This method and those below raise UnfetchableError if results cannot be read from the worker's memory.
         """
-        for _ in range(SIZING_REQUESTS):
+        for _ in range(FEW_READINGS):
             self.read("candidate"), self.read("reference")
         fastest = min(map(statistics.median, (self._times["candidate"], self._own)))
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
