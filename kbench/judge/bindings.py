@@ -7,7 +7,7 @@ from kbench.devices.backend import backend
 from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
 from kbench.judge.comparison import Tally
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial
 from kbench.judge.matching import WeightPlan, further_plans
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
@@ -83,14 +83,14 @@ class BoundCandidate:
         if self._trial is None:
             queued = backend(self._judge.device).queues_calls and timed
             trial = self.rebound(reference, lends=queued or not timed, queued=queued)
-            self.candidate.vary_weights(reference, secret_seed())
+            self.candidate.vary_weights(reference)
             self._trial = trial
         return self._trial
 
     def rebound(self, reference: Reference, *, lends: bool = True, queued: bool = False) -> Trial:
         """Bind the existing instance to a new arena, laid out after one call; a large one may lend its outputs."""
         self._unbind()
-        expected = reference.expect(reference.arguments(secret_seed()))
+        expected = reference.expect(reference.arguments())
         is_large = slot_bytes(expected) > SLOT_BUDGET_BYTES[reference.device]
         lends = lends and is_large and reference.inputs.follow_seeds()
         if lends:
@@ -151,7 +151,7 @@ class BoundCandidate:
         trial = self.bound_to(reference, timed=timed)
         trial.explains = explains()
         try:
-            trial.exchange(secret_seed(), oracle=True)
+            trial.exchange(oracle=True)
         except WrongError as wrong:
             return trial, wrong.with_traceback(None)  # its frames hold the tensors of the call
         trial.explains = True

@@ -106,10 +106,10 @@ class Candidate(WorkerLink):
         self._is_compared = self.spec.is_reference or (plan.on_cpu == self.plan.on_cpu and self._is_compared)
         self.plan = plan
 
-    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None, **how: bool) -> None:
+    def vary_weights(self, reference: Reference, names: Collection[str] | None = None, **how: bool) -> None:
         """Give the reference and the worker new parameters, all or those named, if the solution `follows` changes."""
         if self.follows and self.weights != "seed":
-            reference.randomise(seed, names, **how)
+            reference.randomise(names, **how)
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:

@@ -18,8 +18,9 @@ from kbench.judge.clock.gate_clock import DeviceClock, NotQueuedError
 from kbench.judge.clock.host_clock import HostClock, UnfetchableError
 from kbench.judge.clock.pairing import ArmClock, Pairing
 from kbench.judge.clock.profile import kernels_in_words, own_share, profile_judged, require_custom
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial
 from kbench.judge.matching import Copied, WeightPlan
+from kbench.judge.reference.drawing import secret_seed
 from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
@@ -200,8 +201,8 @@ class Evaluation:
             self._candidate.follows = self._assignment.follows
         trial = self._bound.bound_to(self._judge.reference, timed=True)
         trial.is_timed = True
-        self._candidate.vary_weights(trial.reference, secret_seed())
-        trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # fp64 was computed during verification
+        self._candidate.vary_weights(trial.reference)
+        trial.exchange(oracle=not self._assignment.verify)  # fp64 was computed during verification
         self._peak_bytes = max(self._peak_bytes, trial.peak_bytes)
         trial.take_back()  # the reference's process may be lent memory of the same arena
         trial.candidate.pause()

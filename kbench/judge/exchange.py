@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import functools
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +18,7 @@ from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
 from kbench.judge.clock.readings import Reply
 from kbench.judge.comparison import CheckedCall, Tally, Truth, compare
-from kbench.judge.reference.drawing import Arguments, Transform, is_value
+from kbench.judge.reference.drawing import Arguments, Transform, is_value, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
@@ -61,8 +60,9 @@ class Trial:
         self.peak_bytes = 0
         """Largest peak of memory of the calls so far, beyond inputs and outputs, as the worker reports it."""
 
-    def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
+    def exchange(self, seed: int | None = None, *, oracle: bool = False) -> Reply:
         """Make inputs, compute the expected outputs, call once, check everything. Raises RefusalError."""
+        seed = secret_seed() if seed is None else seed
         expected = self.reference.expect(self.arguments(seed))
         truth = Truth.of(self.reference, expected) if oracle else None
         reply = self.call([expected])
@@ -71,7 +71,7 @@ class Trial:
         return reply
 
     def arguments(
-        self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
+        self, seed: int | None = None, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
     ) -> Arguments:
         """Make the arguments of the next call, after the memory lent for the last one's outputs is free."""
         self.take_back()
@@ -222,8 +222,3 @@ class Trial:
             return True
         passes = self.tally.trivial_output_passes
         return bool(passes) and all(passes[name] or name in self.reference.repeats for name in passes)
-
-
-def secret_seed() -> int:
-    """Return a seed that cannot be guessed; it never leaves the judge."""
-    return secrets.randbits(62)

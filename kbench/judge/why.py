@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
+from kbench.core.values import FACTOR_PRODUCTS
 from kbench.devices.backend import backend
 from kbench.devices.poison import is_poison
 from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
@@ -32,8 +33,8 @@ NEGLIGIBLE_REST, MAX_ROUNDING = 3e-3, 2.0
 CHANCE, MIN_FILLED, MAX_WRONG = 1e-6, 0.3, 0.75
 """Chosen. Largest probability that scattered elements all fall into a region; least wrong share of a region; largest
 wrong share of an output."""
-MIN_RELATIVE_ERROR, MAX_ROUNDING_ELSEWHERE = 0.02, 16.0
-"""Share of the right values that half of a region's errors must exceed; tolerances that other elements may miss by."""
+MIN_RELATIVE_ERROR = 0.02
+"""Share of the right values that half of a region's errors must exceed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +245,7 @@ def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> D
     if tolerance.exact:
         bad = got != want
     else:
-        bad = elements.errors(got, want, tolerance, _scaled_atol(want, tolerance)) > MAX_ROUNDING_ELSEWHERE
+        bad = elements.errors(got, want, tolerance, _scaled_atol(want, tolerance)) > FACTOR_PRODUCTS
     region, held = region_of(bad), got[bad]
     if not region or held.numel() > MAX_WRONG * bad.numel():
         return None

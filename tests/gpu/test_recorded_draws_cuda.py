@@ -12,7 +12,6 @@ from kbench.catalog.problem import LoadedProblem
 from kbench.catalog.script import Script
 from kbench.judge.arena import Arena
 from kbench.judge.clock.batch import RecordedDraws
-from kbench.judge.exchange import secret_seed
 from kbench.judge.reference.drawing import Inputs
 from kbench.judge.reference.expected import Expected
 
@@ -57,4 +56,4 @@ def test_inputs_from_the_host_are_drawn_one_by_one_and_the_generator_stays_usabl
     trial = trial_of(from_the_host)
     assert not RecordedDraws(trial).stage(SLOTS)
     assert torch.rand(3, device="cuda").shape == (3,)
-    assert trial.reference.inputs.draw(secret_seed())[0].shape == (64,)
+    assert trial.reference.inputs.draw()[0].shape == (64,)

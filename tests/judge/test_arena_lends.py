@@ -115,7 +115,7 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
     monkeypatch.setattr(bindings, "Arena", lambda *_, lends, queued: seen.append(lends))
     reference = SimpleNamespace(
         expect=lambda _: expected,
-        arguments=lambda _: [x],
+        arguments=lambda: [x],
         state=list,
         device="cpu",
         inputs=SimpleNamespace(follow_seeds=lambda: follow),

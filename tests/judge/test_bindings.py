@@ -47,7 +47,7 @@ class Candidate:
     def follow(self, plan):
         self.plan = plan
 
-    def vary_weights(self, _reference, _seed):
+    def vary_weights(self, _reference):
         pass
 
     def unbind(self):
@@ -55,7 +55,7 @@ class Candidate:
 
 
 def bound(candidate, monkeypatch):
-    def exchange(_seed, *, oracle):
+    def exchange(*, oracle):
         assert oracle
         if candidate.places[-1] != candidate.right_on:
             raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
@@ -118,7 +118,7 @@ def test_the_first_plan_that_gives_right_values_is_kept(monkeypatch, reference, 
     candidate.differing, candidate.differing_buffers = frozenset("wt"), frozenset("t")
     monkeypatch.setattr(BoundCandidate, "bound_to", lambda *_, **__: SimpleNamespace(exchange=exchange))
 
-    def exchange(_seed, *, oracle):
+    def exchange(*, oracle):
         seen.append(candidate.plan.copied)
         if candidate.plan.copied not in right:
             raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
@@ -133,7 +133,7 @@ def test_a_crash_of_a_further_plan_is_not_what_a_solution_is_refused_for(monkeyp
     monkeypatch.setattr(BoundCandidate, "bound_to", lambda *_, **__: SimpleNamespace(exchange=exchange))
     candidate.has_ended = True
 
-    def exchange(_seed, *, oracle):
+    def exchange(*, oracle):
         if candidate.plan.copied is NOTHING:
             raise RefusalError(Status.CRASHED, "signal 11")
         raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)

@@ -13,7 +13,8 @@ from torch.utils import _pytree as pytree
 from kbench.catalog.containers import tensors
 from kbench.catalog.problem import seed_torch
 from kbench.devices.cuda import L2Cache, recorded
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial
+from kbench.judge.reference.drawing import secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
 from kbench.numerics.operators import OperatorMode
@@ -145,7 +146,7 @@ class Batch:
         drawn = secrets.SystemRandom().sample(self.order, min(checked, calls))
         if drawn:
             drawn[0] = self.order[-1]
-        self.checked = {slot: trial.arguments(secret_seed()) for slot in sorted(set(drawn))}
+        self.checked = {slot: trial.arguments() for slot in sorted(set(drawn))}
         """Arguments of the checked calls, by slot."""
 
     def enter(self, step: RoundStep) -> None:
@@ -159,7 +160,7 @@ class Batch:
         trial, arena = self._trial, self._trial.arena
         left = self.checked if self._draws.stage(len(self.order)) else self.order
         for slot in left:
-            arguments = self.checked[slot] if slot in self.checked else trial.reference.arguments(secret_seed())
+            arguments = self.checked[slot] if slot in self.checked else trial.reference.arguments()
             trial.send_scalars(slot, arguments)
             arena.stage(slot, arguments)
             if arena.lends:

@@ -47,7 +47,7 @@ from kbench.judge.clock.rounds import (
     empty_loop_ns,
     wall_ns,
 )
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 
 TARGET_NS = 1_000_000
@@ -137,7 +137,7 @@ class DeviceClock:
             self._add_empty()
         if arm == "candidate" and secrets.randbelow(VARY_EVERY) == 0:
             trial = self._rounds[arm].trial
-            trial.candidate.vary_weights(trial.reference, secret_seed())
+            trial.candidate.vary_weights(trial.reference)
         done = self._round(arm)
         self._seen[arm].append(done.seen)
         judge_ns = round(per_call_ns(done.seen, self._constant))
@@ -164,7 +164,7 @@ class DeviceClock:
         reference seem longer.
         """
         trial = self._rounds["candidate"].trial
-        trial.candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference)
         if self._gated:
             self._round("candidate", kill=True)
         else:
@@ -228,7 +228,7 @@ class DeviceClock:
         try:
             self._size(arm)
             # A kernel on another stream is not part of the graph: it ran once, on the first weights.
-            rounds.trial.candidate.vary_weights(rounds.trial.reference, secret_seed())
+            rounds.trial.candidate.vary_weights(rounds.trial.reference)
             rounds.gated(self._calls[arm])
         except LateError as error:
             raise NotQueuedError(arm, f"{WHOSE[arm]} graph was not queued in time") from error

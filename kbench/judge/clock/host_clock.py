@@ -27,8 +27,8 @@ from kbench.core.clocks import (
     is_slower_beside,
     request_overhead,
 )
-from kbench.judge.clock.readings import ArmSample, Conclusion, Reply
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.clock.readings import FEW_READINGS, ArmSample, Conclusion, Reply
+from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
 from kbench.sandbox import process_memory
@@ -39,7 +39,6 @@ TARGET_NS = 20_000_000
 ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
 REST_S = 2e-3
 """Pause before a call, so that the call starts with a new time slice."""
-SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
 """Upper bound of the random number of requests before the request that ends in the kill."""
 MOST_GAPS = 2
@@ -75,7 +74,7 @@ class HostClock:
 
         This method and those below raise UnfetchableError if results cannot be read from the worker's memory.
         """
-        for _ in range(SIZING_REQUESTS):
+        for _ in range(FEW_READINGS):
             self.read("candidate"), self.read("reference")
         fastest = min(map(statistics.median, (self._times["candidate"], self._own)))
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
@@ -127,7 +126,7 @@ class HostClock:
         reference, times = self._trials["reference"].reference, []
         for _ in range(REPEATS):
             for _ in range(self._calls):
-                reference.expect(reference.arguments(secret_seed()))
+                reference.expect(reference.arguments())
             times.append(self._ask("reference", []).wall_ns)
         return min(times)
 
@@ -149,7 +148,7 @@ class HostClock:
         """
         trial = self._trials["candidate"]
         # A solution that folded its parameters after they had not changed for a while is wrong here.
-        trial.candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference)
         for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
             slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
             self._ask("candidate", slots, kill=last)
@@ -177,7 +176,7 @@ class HostClock:
     def _ask(self, arm: str, slots: list[int], *, kill: bool = False) -> Reply:
         trial = self._trials[arm]
         reference = trial.reference
-        expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
+        expected = [reference.expect(reference.arguments()) for _ in slots]
         time.sleep(REST_S)
         reply = trial.call(expected, poison=False, slots=slots, kept=self._fetches, kill=kill and not self._fetches)
         if self._fetches:

@@ -13,12 +13,10 @@ from kbench.core.stats import between_processes, counted, median_interval, pair_
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.clock.gate_clock import DeviceClock
 from kbench.judge.clock.host_clock import HostClock
-from kbench.judge.clock.readings import Conclusion
+from kbench.judge.clock.readings import FEW_READINGS, Conclusion
 from kbench.judge.exchange import Trial
 
 ARMS = ("reference", "candidate")
-SETTLE_PAIRS = 3
-"""Number of pairs whose median is compared with the median of as many pairs before."""
 SETTLED_PAIRS = 4
 """Chosen. Number of the last settling pairs that count: two blocks."""
 SETTLE_LIMIT_S = 3.0
@@ -168,7 +166,7 @@ class Pairing:
             self._block()
             times = {arm: [s.t_event_ns for s in self._samples if s.arm == arm] for arm in ARMS}
             self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
-            fastest_ns = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
+            fastest_ns = min(statistics.median(values[-FEW_READINGS:]) for values in times.values())
             # A coarse precision, or a large difference between processes, needs no steadier times.
             within = max(SETTLED_WITHIN[self._device], self._options.precision, self._between(fastest_ns))
             if all(settled(values, within) for values in times.values()):
@@ -215,8 +213,8 @@ class Pairing:
 
 def settled(values: list[int], within: float) -> bool:
     """Return whether the last few times have nearly the same median as the few before them."""
-    if len(values) < 2 * SETTLE_PAIRS:
+    if len(values) < 2 * FEW_READINGS:
         return False
-    last = statistics.median(values[-SETTLE_PAIRS:])
-    before = statistics.median(values[-2 * SETTLE_PAIRS : -SETTLE_PAIRS])
+    last = statistics.median(values[-FEW_READINGS:])
+    before = statistics.median(values[-2 * FEW_READINGS : -FEW_READINGS])
     return abs(last - before) <= within * before + 500

@@ -11,7 +11,7 @@ from kbench.core.model import Status
 from kbench.core.ranges import LARGEST
 from kbench.core.trace import LONGEST_NAME, DeviceActivity
 from kbench.devices.backend import backend
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import WireError
@@ -70,13 +70,13 @@ def profile_judged(trial: Trial) -> tuple[DeviceActivity, ...]:
 def profile_warm(trial: Trial) -> tuple[DeviceActivity, ...]:
     """Profile one call after a few others; its values are not judged. Raises RefusalError."""
     for _ in range(WARM_UPS):
-        trial.call([trial.reference.expect(trial.arguments(secret_seed()))])
+        trial.call([trial.reference.expect(trial.arguments())])
     return _profiled(trial)[0]
 
 
 def _profiled(trial: Trial) -> tuple[tuple[DeviceActivity, ...], int, Expected]:
     """Profile one call on fresh inputs; return also the slot with its results, and the expected ones."""
-    expected = trial.reference.expect(trial.arguments(secret_seed()))
+    expected = trial.reference.expect(trial.arguments())
     slot = trial.arena.random_slot()
     trial.fill([slot], [expected])
     listed, numbers = trial.candidate.profile(slot, expected)

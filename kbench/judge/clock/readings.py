@@ -8,6 +8,9 @@ from kbench.core.clocks import Attested
 from kbench.process.channel import Message
 from kbench.process.channel import field as wire_field
 
+FEW_READINGS = 3
+"""Readings whose median is a first estimate: of loops and of sizing requests; pairs settle by two such medians."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:

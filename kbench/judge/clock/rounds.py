@@ -20,7 +20,7 @@ from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
 from kbench.judge.clock.batch import Batch, RecordedDraws, RoundStep, visible
 from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
-from kbench.judge.clock.readings import RoundOptions
+from kbench.judge.clock.readings import FEW_READINGS, RoundOptions
 from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import Message, WireError, list_of
@@ -33,7 +33,6 @@ within ten rounds with 98.5 % probability."""
 QUEUED_WITHIN_S = 0.5
 """Chosen. Time to queue the calls of a round, in addition to twice that of a plain loop."""
 
-LOOPS = 3
 LOOP_NS = 5_000_000
 """Time of a loop. A request takes 0.2 ms more, and a loop without a call is subtracted."""
 FIRST_CALLS, MOST_CALLS = 64, 512
@@ -337,13 +336,13 @@ class Rounds:
 
 def empty_loop_ns(rounds: Rounds) -> float:
     """Return the time of a loop without a call."""
-    return statistics.median(rounds.loop(0, 1) for _ in range(LOOPS))
+    return statistics.median(rounds.loop(0, 1) for _ in range(FEW_READINGS))
 
 
 def wall_ns(rounds: Rounds, device_ns: float, slots: int, empty_ns: float) -> float:
     """Return the median time per call in ns of a few loops over `slots` slots; a call takes the device `device_ns`."""
     times, most = list[float](), FIRST_CALLS
-    for _ in range(LOOPS):
+    for _ in range(FEW_READINGS):
         calls = min(most, math.ceil(LOOP_NS / max([device_ns, *times[-1:]])))
         times.append(max(1.0, (rounds.loop(calls, slots) - empty_ns) / calls))
         most = MOST_CALLS

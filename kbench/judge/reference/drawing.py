@@ -25,6 +25,11 @@ INTEGERS = frozenset({torch.int64, torch.int32, torch.int16})
 """Types of tensors that may index another tensor; 8-bit types hold values."""
 
 
+def secret_seed() -> int:
+    """Return a seed that cannot be guessed; it never leaves the judge."""
+    return secrets.randbits(62)
+
+
 class Arguments(list[Any]):
     """The arguments of one call; if they take too much memory they may be cleared, and drawn again when needed."""
 
@@ -54,7 +59,7 @@ class Inputs:
     def vary(self, *, jitter: bool) -> None:
         """Draw twice, with that random factor or without, and find the leaves that are equal."""
         self.jitter = jitter
-        drawn = [self.draw(secrets.randbits(31)) for _ in range(2)]
+        drawn = [self.draw() for _ in range(2)]
         first, second = (flatten(made, "input") for made in drawn)
         require_supported(first, "of the problem")
         count = itertools.count()
@@ -78,21 +83,21 @@ class Inputs:
         }
         if not any(structure.common(leaf, [other]) for leaf, other in both.values()):
             return {}
-        third = leaves(self.draw(secrets.randbits(31)))
+        third = leaves(self.draw())
         found = {number: structure.common(leaf, [other, third[number]]) for number, (leaf, other) in both.items()}
         return {number: structures for number, structures in found.items() if structures}
 
     def has(self, applies: Callable[[Any], bool]) -> bool:
         """Return whether any leaf is of a kind; the answer is kept."""
         if applies not in self._kinds:
-            self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
+            self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw()))
         return self._kinds[applies]
 
     def varies(self, transform: Transform, applies: Callable[[Any], bool]) -> bool:
         """Return whether a change applies to a leaf and changes its value; structures of leaves are kept."""
         if not self.structures or not self.has(applies):
             return self.has(applies)
-        made = self.draw(secrets.randbits(31))
+        made = self.draw()
         changed = self.changed(made, transform, applies)
         return any(not equal(*each) for each in zip(leaves(made), leaves(changed), strict=True))
 
@@ -112,13 +117,14 @@ class Inputs:
     def follow_seeds(self) -> bool:
         """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
         if self._follow is None:
-            seed = secrets.randbits(31)
+            seed = secret_seed()
             drawn = ([_print(leaf) for leaf in leaves(self.draw(seed))] for _ in range(2))
             self._follow = next(drawn) == next(drawn)
         return self._follow
 
-    def draw(self, seed: int) -> list[Any]:
-        """Make the arguments; equal seeds give equal ones."""
+    def draw(self, seed: int | None = None) -> list[Any]:
+        """Make the arguments; equal seeds give equal ones, and each call without one a new secret one."""
+        seed = secret_seed() if seed is None else seed
         made = fresh(self._problem.inputs(seed))
         if self.jitter:
             torch.manual_seed(seed)

@@ -27,7 +27,7 @@ class Indices:
     as_drawn: tuple[int, ...] = ()
     """Inputs that index no parameter directly, so that no other value is known to be valid."""
 
-    def over_all_entries(self, inputs: Inputs, seed: int) -> list[Any]:
+    def over_all_entries(self, inputs: Inputs) -> list[Any]:
         """Make arguments whose indices are drawn from all entries, the last one among them."""
         numbers = itertools.count()
 
@@ -43,7 +43,7 @@ class Indices:
                 indices[torch.randint(leaf.numel(), ())] = length - 1
             return structure.keep(structures, indices.view(leaf.shape).to(leaf.dtype), leaf)
 
-        return [over_leaves(value, drawn) for value in inputs.draw(seed)]
+        return [over_leaves(value, drawn) for value in inputs.draw()]
 
 
 def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: Sequence[Tensor]) -> Indices:

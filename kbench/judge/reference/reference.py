@@ -33,6 +33,7 @@ from kbench.judge.reference.drawing import (
     require_own_elements,
     require_supported,
     samples_kept,
+    secret_seed,
 )
 from kbench.judge.reference.expected import (
     Expected,
@@ -125,13 +126,14 @@ class Reference:
         self.rounds_to = inner_type(self._types, self._draw, self.oracle)
         """The 16-bit type that intermediate results are rounded to, if the outputs are wider; or None."""
         self.factor = self.factor if self.rounds_to is None else FACTOR
-        own = self.arguments(secrets.randbits(31))
+        own = self.arguments()
         self.indices = integers.look(self.try_expect, own, [t for _, t in self.state()])
 
     def arguments(
-        self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
+        self, seed: int | None = None, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
     ) -> Arguments:
-        """Make the arguments of `forward`; `transform` is applied to each leaf for which `applies` is true."""
+        """Make the arguments of `forward` (by default from a new secret seed); change each leaf that `applies`."""
+        seed = secret_seed() if seed is None else seed
 
         def draw() -> list[Any]:
             made = self.inputs.draw(seed)
@@ -205,7 +207,7 @@ class Reference:
         return self._draw().is_finite
 
     def _draw(self) -> Expected:
-        return self.expect(self.arguments(secrets.randbits(31)))
+        return self.expect(self.arguments())
 
     def state(self) -> list[tuple[str, Tensor]]:
         """Return parameters, then buffers, with their names."""
@@ -231,9 +233,7 @@ class Reference:
         model = self.problem.model(self.init_seed, self.constructs_on)
         return {name: t.detach() for name, t in (*model.named_parameters(), *model.named_buffers())}
 
-    def randomise(
-        self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0, but_samples: bool = False
-    ) -> None:
+    def randomise(self, names: Collection[str] | None = None, *, scale: float = 1.0, but_samples: bool = False) -> None:
         """Give the named parameters, or all, new values times `scale`; a caller pushes them to the workers.
 
         `but_samples`: some elements of each keep their values. If the reference raises or is not finite with new values
@@ -241,14 +241,14 @@ class Reference:
         """
         self._double = None
         if not list(self.model.parameters()):
-            problems.randomise(self.model, seed, problems.variable(self.model))
+            problems.randomise(self.model, secret_seed(), problems.variable(self.model))
             return
         if self._finite is None:
             self._finite = self.is_finite()
         chosen = problems.variable(self.model) if names is None else names
         for keep_signs in (False, True):
             with samples_kept([t for _, t in self.state()] if but_samples else []):
-                problems.randomise(self.model, seed, chosen, keep_signs=keep_signs, scale=scale)
+                problems.randomise(self.model, secret_seed(), chosen, keep_signs=keep_signs, scale=scale)
             if self._copes(finite=self._finite):
                 return
             self.restore()
@@ -324,7 +324,7 @@ class Reference:
 
     def _draws_in_a_call(self) -> bool:
         """Return whether a call takes numbers from torch's random generators."""
-        arguments = self.arguments(secrets.randbits(31))
+        arguments = self.arguments()
         of_device = getattr(getattr(torch, self.device), "get_rng_state", torch.get_rng_state)
         before = torch.get_rng_state(), of_device()
         self.expect(arguments)
@@ -332,7 +332,7 @@ class Reference:
 
     def _differs_from_itself(self) -> str:
         """Return the output that differs between two calls on equal inputs by more than rounding; empty for none."""
-        arguments, before = self.arguments(secrets.randbits(31)), sums_of(self.state())
+        arguments, before = self.arguments(), sums_of(self.state())
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
         with backend(self.device).memory_peak() as peak_bytes:
             again = self.expect(arguments)
@@ -359,12 +359,12 @@ class Reference:
 
     def _copes(self, *, finite: bool) -> bool:
         """Return whether the reference does not raise and, if it has to be `finite`, gives no NaN and no infinity."""
-        found = self.try_expect(self.arguments(secrets.randbits(31)))
+        found = self.try_expect(self.arguments())
         return not isinstance(found, Exception) and (found.is_finite or not finite)
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
-        arguments = self.arguments(secrets.randbits(31))
+        arguments = self.arguments()
         self.blank: list[Tensor] = [over_tensors(a, lambda t: t.to("meta")) for a in arguments]
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         versions = [t._version for t in tensors(arguments)]  # noqa: SLF001 - torch's only count of changes
@@ -372,7 +372,7 @@ class Reference:
         after = tensors(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
         if self.reshapes and changed:  # a change of the shape alone counts as one, too
-            again = self.arguments(secrets.randbits(31))
+            again = self.arguments()
             before = [t.clone() for t in tensors(again)]
             self.call(fresh(again))
             changed = [n for n in changed if not elements.same_bits(before[n], tensors(again)[n])]

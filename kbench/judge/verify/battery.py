@@ -16,9 +16,9 @@ from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABO
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.comparison import Truth
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial
 from kbench.judge.reference import integers
-from kbench.judge.reference.drawing import is_number
+from kbench.judge.reference.drawing import is_number, secret_seed
 from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
@@ -58,7 +58,7 @@ def _reference_errors(trial: Trial, variation: Variation) -> tuple[float, ...]:
     """Return the reference's largest error of each output over several draws of a variation."""
     reference, worst = trial.reference, tuple[float, ...]()
     for _ in range(MANY_DRAWS):
-        expected = reference.try_expect(trial.arguments(secret_seed(), variation.transform, variation.applies))
+        expected = reference.try_expect(trial.arguments(None, variation.transform, variation.applies))
         if not isinstance(expected, Exception):
             own = [*expected.judged.values()]
             none = [elements.Difference()] * len(own)
@@ -78,21 +78,21 @@ class Battery:
         """Check secret seeds, each with new parameters if the solution follows them; then repeatability (`settled`)."""
         seeds = [secret_seed() for _ in range(DRAWS)]
         for seed in seeds:
-            trial.candidate.vary_weights(trial.reference, secret_seed())
+            trial.candidate.vary_weights(trial.reference)
             trial.exchange(seed, oracle=True)
         self.settled(trial, seeds[0])
 
     def right_once(self, trial: Trial) -> None:
         """Check one call, with new parameters if the solution follows them."""
-        trial.candidate.vary_weights(trial.reference, secret_seed())
-        trial.exchange(secret_seed(), oracle=True)
+        trial.candidate.vary_weights(trial.reference)
+        trial.exchange(oracle=True)
 
     def settled(self, trial: Trial, seed: int) -> None:
         """Check repeatability on inputs of a seed, and that parameters are unchanged; note trivial results."""
         reference = trial.reference
         self._repeatable(trial, seed)
         # Other inputs at the same address: an answer that is remembered by address is wrong.
-        expected = reference.expect(trial.arguments(secret_seed()))
+        expected = reference.expect(trial.arguments())
         trial.call([expected], slots=[0])
         trial.judge_values(0, expected)
         del expected
@@ -139,11 +139,11 @@ class Battery:
         more = [set(names)] * (MANY_DRAWS if proves_little else 0)
         unexplained: list[WrongError] = []
         for number, part in enumerate([set(names), *parts, *more]):
-            trial.candidate.vary_weights(trial.reference, secret_seed(), part, but_samples=number > 0)
+            trial.candidate.vary_weights(trial.reference, part, but_samples=number > 0)
             try:
                 # If a copy of an input meets the contract, a stale value may lie within the tolerance.
                 oracle = part == set(names) or trial.tally.figures.contract == "vacuous"
-                trial.exchange(secret_seed(), oracle=oracle)
+                trial.exchange(oracle=oracle)
             except WrongError as refusal:
                 if refusal.diagnosis is not None:
                     raise
@@ -159,16 +159,16 @@ class Battery:
 
     def small_weights(self, trial: Trial) -> None:
         """Check smaller parameters: functions that saturate with the usual ones may hide other arithmetic."""
-        trial.reference.randomise(secret_seed(), scale=1 / SCALE_UP)
+        trial.reference.randomise(scale=1 / SCALE_UP)
         trial.candidate.push_weights(trial.reference)
         self.vary(trial, UNDER_SMALL_WEIGHTS)
-        trial.candidate.vary_weights(trial.reference, secret_seed())
+        trial.candidate.vary_weights(trial.reference)
 
     def updated_in_place(self, trial: Trial) -> None:
         """Check parameters that are changed in place, as an optimiser does, without loading a checkpoint."""
-        trial.reference.randomise(secret_seed())
+        trial.reference.randomise()
         trial.candidate.push_weights(trial.reference, in_place=True)
-        trial.exchange(secret_seed(), oracle=True)
+        trial.exchange(oracle=True)
 
     def kept_results(self, trial: Trial) -> None:
         """Check that the result of a call is unchanged after the next call."""
@@ -176,7 +176,7 @@ class Battery:
             self.note("skipped_overwritten_output", "the memory does not hold the inputs of two calls")
             return
         slots = secrets.SystemRandom().sample(range(trial.arena.count), 2)
-        expected = [trial.reference.expect(trial.arguments(secret_seed())) for _ in slots]
+        expected = [trial.reference.expect(trial.arguments()) for _ in slots]
         trial.call(expected, slots=slots, late=True)
         trial.explains = False  # each call alone is right
         try:
@@ -305,13 +305,13 @@ class Battery:
         if trial.reference.cost.dram_bytes > MOST_BYTES:
             self.note("skipped_other_numbers", "the inputs are too large to try other values of the numbers among them")
             return
-        arguments = trial.reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
+        arguments = trial.reference.arguments(None, lambda number: 1.25 * number, is_number)
         self._beside(trial, "other_numbers", arguments)
 
     def unseen_integers(self, trial: Trial) -> None:
         """Check indices that are drawn from all entries of a parameter."""
         reference = trial.reference
-        arguments = reference.indices.over_all_entries(reference.inputs, secret_seed())
+        arguments = reference.indices.over_all_entries(reference.inputs)
         if backend(reference.device).has_own_memory and not integers.takes(reference.model, arguments):
             self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
             return
@@ -319,7 +319,7 @@ class Battery:
 
     def laid_out(self, trial: Trial, lack: str) -> None:
         """Check inputs in the layout of a lack, if they admit it."""
-        for name, arguments, misalign in layouts_of(trial.reference.arguments(secret_seed())):
+        for name, arguments, misalign in layouts_of(trial.reference.arguments()):
             if name == lack:
                 self._beside(trial, LAYOUTS[lack], arguments, misalign)
 

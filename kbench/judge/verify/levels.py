@@ -11,7 +11,6 @@ from kbench.core.levels import PROPERTIES, WEIGHT_CODES
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
-from kbench.judge.exchange import secret_seed
 from kbench.judge.matching import weight_property
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
@@ -173,7 +172,7 @@ class Levels:
         """Return whether the same instance is right with the weights of construction, after all its calls."""
         try:
             reference.restore()
-            self._bound.rebound(reference).exchange(secret_seed())
+            self._bound.rebound(reference).exchange()
         except RefusalError as refusal:
             return not isinstance(refusal, WrongError)  # the failed check may have broken it
         return True
@@ -196,7 +195,7 @@ class Levels:
             self._bound.bound_to(reference)
             until = time.monotonic() + seconds
             while calls > 0 or time.monotonic() < until:
-                self._bound.bound_to(reference).exchange(secret_seed(), oracle=oracle)
+                self._bound.bound_to(reference).exchange(oracle=oracle)
                 calls -= 1
         except RefusalError as refusal:
             return refusal.without_frames()

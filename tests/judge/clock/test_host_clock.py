@@ -46,7 +46,7 @@ class Worker:
             overwrite_inputs=lambda _slot, but: self.asked.append("spoiled"),
         )
         self.reference = SimpleNamespace(
-            arguments=lambda _seed: (),
+            arguments=lambda: (),
             expect=lambda _arguments: self.asked.append("drawn"),
             aliased=frozenset(),
             mutates=frozenset(),

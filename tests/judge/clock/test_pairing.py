@@ -16,12 +16,11 @@ from kbench.core.stats import process_estimate
 from kbench.judge.clock import pairing
 from kbench.judge.clock.pairing import (
     ENOUGH_PAIRS,
-    SETTLE_PAIRS,
     SETTLED_PAIRS,
     Pairing,
     settled,
 )
-from kbench.judge.clock.readings import ArmSample, Conclusion
+from kbench.judge.clock.readings import FEW_READINGS, ArmSample, Conclusion
 
 NS = {"reference": 200_000, "candidate": 100_000}
 JUDGE_NS = {"reference": 202_000, "candidate": 104_000}
@@ -87,7 +86,7 @@ class Monitor:
     """Says which pairs were disturbed, by their number among those that count."""
 
     def __init__(self, disturbed: Any = ()):
-        self._disturbed, self.pairs = disturbed, -1 - (2 * SETTLE_PAIRS - SETTLED_PAIRS)
+        self._disturbed, self.pairs = disturbed, -1 - (2 * FEW_READINGS - SETTLED_PAIRS)
 
     def read(self) -> Any:
         return SimpleNamespace(sm_clock_mhz=1980, power_mw=300_000, temperature_c=40, throttle_reasons=0)
@@ -145,8 +144,8 @@ def test_it_settles_first_and_kills_last():
     clock, said, of_trial = Clock(), [], trial()
     run(clock, pairs=4, on_timed=lambda ns: said.append((ns, clock.said[-1])), of_trial=of_trial)
     assert clock.said[0] == "prepare"
-    settling = 2 * 2 * SETTLE_PAIRS
-    assert Counter(clock.said[1 : 1 + settling]) == dict.fromkeys(NS, 2 * SETTLE_PAIRS)
+    settling = 2 * 2 * FEW_READINGS
+    assert Counter(clock.said[1 : 1 + settling]) == dict.fromkeys(NS, 2 * FEW_READINGS)
     assert clock.said[1 + settling :] == ["prove 100000", "kill", "conclude 100000", "beside"]
     assert said == [(100_000, "prove 100000")], "told before the worker dies, and after its claim was held"
     assert set(of_trial.candidate.told) == {200_000 / 1e9}
@@ -156,7 +155,7 @@ def test_it_settles_first_and_kills_last():
 def test_pairs_that_show_that_the_arms_have_settled_count(pairs, more):
     clock = Clock()
     samples = run(clock, pairs=pairs).samples
-    assert clock.said.index("prove 100000") - 1 == 2 * (2 * SETTLE_PAIRS + more)
+    assert clock.said.index("prove 100000") - 1 == 2 * (2 * FEW_READINGS + more)
     assert [(s.block, s.sequence) for s in samples] == [(n // 4, n) for n in range(len(samples))]
     assert pairs <= len(samples) / 2 <= pairs + 1
     assert clock.proved_pairs == len(samples) / 2, "the claims of those that count are held"
@@ -323,11 +322,11 @@ def test_what_never_comes_to_rest_and_what_is_too_short_to_resolve_is_flagged(mo
 def test_who_can_tell_no_smaller_difference_needs_no_more_rest(flags, precision, rests):
     clock = Clock(ns={"reference": 200_000, "candidate": 100_000})
     clock.flags = flags
-    drift = itertools.chain([1.0] * SETTLE_PAIRS, [1.03] * SETTLE_PAIRS, itertools.repeat(1.03))
+    drift = itertools.chain([1.0] * FEW_READINGS, [1.03] * FEW_READINGS, itertools.repeat(1.03))
     clock._wobble = drift
     run(clock, pairs=2, precision=precision)
     (proved,) = (n for n, said in enumerate(clock.said) if said.startswith("prove"))
-    assert (proved > 1 + 2 * 2 * SETTLE_PAIRS) is rests
+    assert (proved > 1 + 2 * 2 * FEW_READINGS) is rests
 
 
 @pytest.mark.parametrize(

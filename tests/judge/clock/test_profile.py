@@ -45,7 +45,7 @@ class FakeTrial:
         self.candidate = SimpleNamespace(profile=self.profile, log="", understood=contextlib.nullcontext)
         self.listed = [["mine", 0, 1000]]
 
-    def arguments(self, _seed):
+    def arguments(self):
         return "arguments"
 
     def fill(self, slots, _expected):

@@ -24,7 +24,7 @@ from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
 from kbench.judge.clock.readings import RoundOptions
 from kbench.judge.clock.rounds import CHECKED, LateError, Rounds, UnmappableError
 from kbench.judge.exchange import Trial
-from kbench.judge.reference.drawing import Arguments
+from kbench.judge.reference.drawing import Arguments, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import WireError
@@ -220,7 +220,9 @@ class Known(Trial):
 
 
 def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
-    def arguments(seed: int, *_: Any) -> Arguments:
+    def arguments(seed: int | None = None, *_: Any) -> Arguments:
+        seed = secret_seed() if seed is None else seed
+
         def draw() -> list[Any]:
             drawn = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed))
             return [drawn, seed] if draws_numbers else [drawn]

@@ -85,7 +85,7 @@ def test_a_shape_that_differs_from_call_to_call_is_refused(tmp_path) -> None:
 )
 def test_parameters_vary_as_far_as_the_reference_stays_finite(tmp_path, weight, function, signs, kept) -> None:
     found = weighted(tmp_path, weight, function)
-    found.randomise(3)
+    found.randomise()
     values = found.model.weight.detach()
     assert found.is_finite()
     assert (set(values.sign().tolist()), found.keeps_weights) == (signs, kept)
@@ -94,7 +94,7 @@ def test_parameters_vary_as_far_as_the_reference_stays_finite(tmp_path, weight, 
 
 def test_complex_parameters_vary_and_have_an_oracle(tmp_path) -> None:
     found = weighted(tmp_path, "torch.ones(50, dtype=torch.cfloat)", "self.weight")
-    found.randomise(3)
+    found.randomise()
     assert found.model.weight.detach().imag.unique().numel() > 40
     ((_, (exact,)),) = found.oracle(found.expect(found.arguments(seed=1))) or ()
     assert exact.dtype == torch.complex128
@@ -129,7 +129,7 @@ def test_parameters_that_a_call_changes_are_known_and_begin_each_call_as_the_fir
     found = with_statistics(tmp_path, HELD)
     assert found.drifts == {"mean", "var", "calls"}
     assert found.drifting, "parameters are among them"
-    found.randomise(1)
+    found.randomise()
     before = {name: t.clone() for name, t in found.state()}
     found.expect(found.arguments(seed=1))
     assert all(torch.equal(t, before[name]) for name, t in found.state())

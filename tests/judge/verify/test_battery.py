@@ -128,10 +128,10 @@ def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_li
     parts, calls = [], []
     battery, trial = with_weights(
         names,
-        lambda _seed, **_: calls.append(len(parts)),
+        lambda **_: calls.append(len(parts)),
         proves_little=proves_little,
         earlier=earlier,
-        vary=lambda _reference, _seed, part, **_: parts.append(set(part)),
+        vary=lambda _reference, part, **_: parts.append(set(part)),
     )
     battery.weights(trial)
     assert calls == list(range(1, len(parts) + 1))
@@ -156,7 +156,7 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
     """`told` has the diagnosis of each draw, empty for wrong without one, None for right."""
     answers = iter(told)
 
-    def exchange(_seed, **_):
+    def exchange(**_):
         code = next(answers, None)
         if code is not None:
             raise explained_as(code)
@@ -171,8 +171,8 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
 def test_the_search_for_a_reason_ends_where_three_answers_had_none(proves_little, draws):
     asked = []
 
-    def exchange(seed, **_):
-        asked.append(seed)
+    def exchange(**_):
+        asked.append(len(asked))
         raise explained_as("")
 
     battery, trial = with_weights([f"p{n}" for n in range(20)], exchange, proves_little=proves_little)
@@ -186,7 +186,7 @@ def test_weights_that_change_apart_are_held_against_fp64_where_the_contract_prov
     """`x + 2e-6 * x * (weight * scale)`: whatever the product is, a copy of x is within the tolerance."""
     asked = []
     tally = Tally(figures=replace(Tally().figures, contract=kind))
-    battery, trial = with_weights("ab", lambda _seed, oracle: asked.append(oracle), tally=tally)
+    battery, trial = with_weights("ab", lambda *, oracle: asked.append(oracle), tally=tally)
     battery.weights(trial)
     assert asked == held_against_fp64
 

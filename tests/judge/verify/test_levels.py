@@ -398,7 +398,7 @@ def test_another_instance_has_as_many_calls_and_as_long(monkeypatch, calls, sinc
     tried, counted = levels(), itertools.count(1)
     fresh: list[bool] = []
 
-    def exchange(_seed: int, **_: bool) -> None:
+    def exchange(**_: bool) -> None:
         nonlocal now_s
         now_s += 0.5
         if next(counted) > wrong_after.get("calls", 10**9) or now_s - 100.0 > wrong_after.get("seconds", 60.0):
