@@ -9,6 +9,7 @@ from kbench.compare import ComparedCase, ComparedSide, Comparison
 from kbench.core.levels import UNKNOWN, level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
+from kbench.gate.rule import GatedCase
 from kbench.report import units
 from kbench.report.document import render_document, render_lines
 from kbench.report.shown import stack_line
@@ -169,13 +170,13 @@ def worst_first(comparison: Comparison) -> Comparison:
     return replace(comparison, cases=tuple(sorted(comparison.cases, key=rank)))
 
 
-def constant_lines(sides: Iterable[ComparedSide | None]) -> list[str]:
+def constant_lines(cases: Iterable[ComparedCase | GatedCase]) -> list[str]:
     """Return a line for each case with its constants, including those of `--set`."""
-    found = {
-        side.case: constants
-        for side in sides
-        if side is not None and (constants := constants_in(side.measurement.conditions.overrides))
-    }
+    found = {}
+    for case in cases:
+        known = case.new or case.old
+        if known is not None and (constants := constants_in(known.measurement.conditions.overrides)):
+            found[case.case] = constants
     return [f"case {one_line(case)}: {one_line(constants)}" for case, constants in found.items()]
 
 
@@ -187,7 +188,7 @@ def heading(comparison: Comparison) -> str:
     here = sides[0].measurement.conditions
     stack = [stack_line(here), here.mode, "wall time" if comparison.time is Time.WALL else ""]
     named = f"{comparison.base} → {', '.join(_others(comparison))}"
-    return "\n".join([named, " · ".join(filter(None, stack)), *constant_lines(sides)])
+    return "\n".join([named, " · ".join(filter(None, stack)), *constant_lines(comparison.cases)])
 
 
 def _others(comparison: Comparison) -> list[str]:

@@ -52,7 +52,7 @@ def render_markdown(report: GateReport) -> str:
 def _blocks(report: GateReport, shown: Sequence[GatedCase]) -> list[str | Table]:
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
     lines += [f"hint: {text}" for text in hints(report)]
-    head = [headline(report), *constant_lines(case.new or case.old for case in shown)]
+    head = [headline(report), *constant_lines(shown)]
     return ["\n".join(head), *([_table(shown)] if shown else []), "\n".join(lines)]
 
 

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kbench.report import units
 from kbench.report.summary import ONE_PROCESS, CaseSummary, RunSummary
@@ -96,24 +95,6 @@ class Pivot:
             blocks.append(text)
             left = left[count:]
         return "\n".join([*([self.title] if self.title else []), "\n\n".join(blocks)])
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return a record for each case and solution, for JSON."""
-        return [
-            {
-                "case": case,
-                "solution": name,
-                "status": cell.status.value,
-                "time_ns": cell.time_ns,
-                "baseline": self.run.baseline or "reference",
-                "speedup": cell.speedup,
-                "speedup_low": cell.bounds[0],
-                "speedup_high": cell.bounds[1],
-                "fastest": self.fastest.get(case) == name,
-            }
-            for case, row in self.cells.items()
-            for name, cell in row.items()
-        ]
 
     def sentence(self) -> str:
         """Say which solution is the fastest in how many cases: the answer that a run over a grid is for."""

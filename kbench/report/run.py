@@ -67,7 +67,6 @@ def render_json(run: RunSummary, *, exit_code: int, command: str = "run", sample
         problem=run.problem,
         environment=run.environment,
         csv=run.csv_path,
-        pivot=pivot.records() if (pivot := pivot_of(run)) is not None else None,
         results=[result(case, samples=samples) for case in run.cases],
     )
 

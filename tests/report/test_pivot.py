@@ -79,7 +79,6 @@ def test_a_solution_may_be_the_baseline():
         (2 / 1.0143, 2 * 1.0143), rel=1e-3
     )  # of both, in quadrature
     assert pivot.run.shown_speedup_of("b") == "1.00×"
-    assert {one["baseline"] for one in pivot.records()} == {"b"}
 
 
 def test_weights_count_and_are_said():
@@ -90,10 +89,9 @@ def test_weights_count_and_are_said():
     assert "Weighted geometric means over the reference: a 2.83×" in pivot.sentence()
 
 
-def test_markdown_has_the_fastest_in_bold_and_json_a_record_each():
+def test_markdown_has_the_fastest_in_bold():
     assert "| small | **50.0 42.9 4.00×** | 100.0 21.5 2.000× | 90.0 23.9 2.222× |" in report.render_markdown(grid())
-    records = pivot_of(grid()).records()
-    assert [(one["case"], one["solution"]) for one in records if one["fastest"]] == [("small", "a"), ("large", "b")]
+    assert pivot_of(grid()).fastest == {"small": "a", "large": "b"}
 
 
 def test_the_page_draws_the_time_of_each_solution_over_the_cases():

@@ -18,7 +18,6 @@ from kbench.storage.results import CaseKey
 
 MOST_ROWS = 60
 """Speed-ups that the chart shows, the largest; the table has all."""
-LONGEST_NAME = 90
 FAST = (
     "fast_p: the share of solutions that are right and more than p times as fast as the reference. Statuses that are "
     "not the solution's fault are left out, and so are tasks that wrong answers pass too (trivial_passes)."
@@ -127,7 +126,7 @@ def _speeds(timed: Sequence[CaseSummary]) -> Chart:
     return speed_chart(
         [
             ChartRow(
-                label=_cut(case.problem or case.solution),
+                label=case.problem or case.solution,
                 note=case.solution if several and case.problem else "",
                 value=case.shown_speedup,
                 marks=(Mark(x=case.speedup or 1.0),),
@@ -136,10 +135,6 @@ def _speeds(timed: Sequence[CaseSummary]) -> Chart:
             for case in timed
         ]
     )
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _table(run: RunSummary, claims: Mapping[CaseKey, float | None]) -> Table:
