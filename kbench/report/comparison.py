@@ -14,7 +14,7 @@ from kbench.report import units
 from kbench.report.document import render_document, render_lines
 from kbench.report.shown import stack_line
 from kbench.report.summary import constants_in
-from kbench.report.table import Table, as_markdown, as_text, one_line, table
+from kbench.report.table import ReportPart, Table, one_line, table
 from kbench.storage.json_values import plain
 
 WORDS = {
@@ -32,19 +32,10 @@ APART = 1.1
 """Factor from which two ratios differ visibly (chosen)."""
 
 
-def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write a comparison for a terminal; verbosity -1 keeps the summary only."""
-    return summary_line(comparison) if verbosity < 0 else as_text(_blocks(comparison), width)
-
-
-def render_markdown(comparison: Comparison) -> str:
-    """Write a comparison for a pull request."""
-    return as_markdown(_blocks(comparison))
-
-
-def _blocks(comparison: Comparison) -> list[str | Table]:
+def blocks(comparison: Comparison, *, verbosity: int = 0) -> list[str | ReportPart]:
+    """Write a comparison as blocks; verbosity -1 keeps the summary only."""
     parts = [note_on_times(comparison), summary_line(comparison), *hints(comparison)]
-    return [heading(comparison), table_of(comparison), *parts]
+    return [heading(comparison), table_of(comparison), *parts] if verbosity >= 0 else [summary_line(comparison)]
 
 
 def render_json(comparison: Comparison) -> str:

@@ -18,7 +18,7 @@ from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report.comparison import WORDS, bounds_of, change_of, constant_lines
 from kbench.report.document import render_document, render_lines
-from kbench.report.table import Table, as_markdown, as_text, one_line, table
+from kbench.report.table import ReportPart, Table, as_markdown, one_line, table
 from kbench.storage.json_values import plain
 from kbench.storage.results import constants_of
 from kbench.storage.settings import Settings
@@ -36,20 +36,11 @@ HEADLINES = {
 }
 
 
-def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write the report as text; verbosity -1 keeps the first line, 0 adds cases that are not OK, 1 every case."""
+def blocks(report: GateReport, *, verbosity: int = 0) -> list[str | ReportPart]:
+    """Write the report as blocks; verbosity -1 keeps the first line, 0 adds cases that are not OK, 1 every case."""
     if verbosity < 0:
-        return headline(report)
+        return [headline(report)]
     shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
-    return as_text(_blocks(report, shown), width)
-
-
-def render_markdown(report: GateReport) -> str:
-    """Write the report for a step summary or a comment: every case, the worst first."""
-    return as_markdown(_blocks(report, report.cases))
-
-
-def _blocks(report: GateReport, shown: Sequence[GatedCase]) -> list[str | Table]:
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
     lines += [f"hint: {text}" for text in hints(report)]
     head = [headline(report), *constant_lines(shown)]
@@ -83,7 +74,7 @@ def _annotation(level: str, title: str, message: str) -> str:
 
 def render_step_summary(report: GateReport) -> str:
     """Write the step summary of GitHub: the Markdown, cut where it is too long."""
-    text = render_markdown(report)
+    text = as_markdown(blocks(report, verbosity=1))
     if len(text.encode()) <= SUMMARY_BYTES:
         return text
     kept = text.encode()[: SUMMARY_BYTES - 100].decode(errors="ignore").rpartition("\n")[0]
