@@ -62,7 +62,7 @@ def render_json(comparison: Comparison) -> str:
 
 def render_csv(comparison: Comparison) -> str:
     """Write a comparison as CSV, a line per case."""
-    return render_lines([_cells(case, comparison.time) for case in comparison.cases])
+    return render_lines([_line(case, comparison.time) for case in comparison.cases])
 
 
 def hints(comparison: Comparison) -> list[str]:
@@ -221,27 +221,33 @@ def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
     return units.time_cell(side.time_ns, unit, side.shown_half_width_ns)
 
 
-def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:
-    """One line of the CSV: flat, times in nanoseconds, ratios as t_new / t_old."""
-    old, new, verdict = case.old, case.new, case.verdict
-    known = new or old
-    standing = new.measurement.standing if new else UNKNOWN
+def cells(case: ComparedCase | GatedCase, verdict: Verdict | None, time: Time) -> dict[str, Any]:
+    """Return the columns of any case that is compared; ratios are t_new / t_old, the level is the new side's."""
+    standing = case.new.measurement.standing if case.new else UNKNOWN
     return {
         "problem": case.problem,
         "solution": case.solution,
         "case": case.case,
-        "constants": constants_in(known.measurement.conditions.overrides) if known else "",
-        "label": case.label,
         "level": standing.level,
         "lacks": " ".join(standing.lacks),
         "verdict": verdict.status.value if verdict else "base",
         "reason": verdict.message if verdict else "",
         "time": time.value,
-        "old_time_ns": old.time_ns if old else None,
-        "new_time_ns": new.time_ns if new else None,
         "ratio": verdict.ratio if verdict else None,
         "ratio_low": verdict.low if verdict else None,
         "ratio_high": verdict.high if verdict else None,
         "processes": verdict.processes if verdict else None,
-        "percent_of_limit": new.percent_of_limit if new else None,
+    }
+
+
+def _line(case: ComparedCase, time: Time) -> dict[str, Any]:
+    """Return a line of the CSV: flat, times in nanoseconds."""
+    known = case.new or case.old
+    return {
+        **cells(case, case.verdict, time),
+        "constants": constants_in(known.measurement.conditions.overrides) if known else "",
+        "label": case.label,
+        "old_time_ns": case.old.time_ns if case.old else None,
+        "new_time_ns": case.new.time_ns if case.new else None,
+        "percent_of_limit": case.new.percent_of_limit if case.new else None,
     }

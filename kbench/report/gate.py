@@ -11,12 +11,11 @@ from xml.etree import ElementTree as Xml
 from kbench.catalog import case_selection, registry
 from kbench.catalog.constant_text import text_of
 from kbench.core.errors import ExitCode, KbenchError
-from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer
 from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
-from kbench.report.comparison import WORDS, bounds_of, change_of, constant_lines
+from kbench.report.comparison import WORDS, bounds_of, cells, change_of, constant_lines
 from kbench.report.document import render_document, render_lines
 from kbench.report.table import ReportPart, Table, as_markdown, one_line, table
 from kbench.storage.json_values import plain
@@ -95,13 +94,13 @@ def render_json(report: GateReport) -> str:
         confirmed=report.confirmed,
         time=report.time,
         counts={answer.value: count for answer, count in report.counts.items()},
-        results=[{**cells(case, report.time), "looks": plain(case.looks)} for case in report.cases],
+        results=[{**_line(case, report.time), "looks": plain(case.looks)} for case in report.cases],
     )
 
 
 def render_csv(report: GateReport) -> str:
     """Write the report as CSV, a line per case."""
-    return render_lines([cells(case, report.time) for case in report.cases])
+    return render_lines([_line(case, report.time) for case in report.cases])
 
 
 def headline(report: GateReport) -> str:
@@ -191,27 +190,15 @@ def word_of(case: GatedCase) -> str:
     return "CREEP" if case.deciding is case.creep else WORDS[case.verdict.status]
 
 
-def cells(case: GatedCase, time: Time) -> dict[str, Any]:
-    """One line of the CSV; ratios are t_new / t_old, `level` and `lacks` are those of the new side."""
+def _line(case: GatedCase, time: Time) -> dict[str, Any]:
+    """Return a line of the CSV."""
     verdict = case.deciding
-    new = case.new.measurement.standing if case.new else UNKNOWN
     return {
-        "problem": case.problem,
-        "solution": case.solution,
-        "case": case.case,
+        **cells(case, verdict, time),
         "outcome": case.outcome.value,
-        "level": new.level,
-        "lacks": " ".join(new.lacks),
-        "verdict": verdict.status.value,
         "reason_code": verdict.reason_code,
-        "reason": verdict.message,
-        "time": time.value,
-        "ratio": verdict.ratio,
-        "ratio_low": verdict.low,
-        "ratio_high": verdict.high,
         "margin": verdict.margin,
         "between_devices": verdict.between_devices,
-        "processes": verdict.processes,
         "looks": len(case.looks),
     }
 

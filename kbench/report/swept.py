@@ -26,11 +26,17 @@ def blocks(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity:
     shown: list[str | ReportPart] = [headline(summary), stack]
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
-        rows = [_cells(verdict) for verdict in (failed if verbosity > 0 else failed[:MOST_SHOWN])]
-        names = ("problem", "solution", "status", "reason")
-        texts = [{name: one_line(row[name]) for name in names} | {"status": row["status"].upper()} for row in rows]
+        rows = [
+            {
+                "problem": one_line(verdict.task.problem.name),
+                "solution": one_line(verdict.task.solution.name),
+                "status": verdict.status.value.upper(),
+                "reason": _short(_reason(verdict)),
+            }
+            for verdict in (failed if verbosity > 0 else failed[:MOST_SHOWN])
+        ]
         more = f"and {len(failed) - len(rows)} more: `-v` shows all" if len(rows) < len(failed) else ""
-        shown += [table(texts, wraps={"reason"}), more]
+        shown += [table(rows, wraps={"reason"}), more]
     shown.append("\n".join(f"  {name:<12}{text}" for name, text in figures(summary).items()))
     return [*shown, _broken_off(summary), f"saved {summary.csv_path}" if summary.csv_path else ""]
 
@@ -98,10 +104,10 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             lanes = f"{event.lanes} lane{'s' * (event.lanes > 1)} each, {event.jobs} builds at a time"
             return f"{event.run} · {event.tasks} verdict{'s' * (event.tasks != 1)}{resumed} · on {devices} · {lanes}"
         case Finished() if not event.verdict.resumed:
-            verdict, outcome = event.verdict, event.verdict.last.outcome
-            line = f"{one_line(verdict.task.name)}  {verdict.status.value}  {_cells(verdict)['>speed-up']}".rstrip()
-            reason = f"  {_short(outcome.reason)}" if isinstance(outcome, Failed) else ""
-            return f"[{done:>{len(str(tasks))}}/{tasks}] {line}{reason}  {units.seconds(event.elapsed_s)}"
+            verdict, case = event.verdict, summarise(judged_of(event.verdict))
+            line = [one_line(verdict.task.name), verdict.status.value, *([case.shown_speedup] if case.speedup else [])]
+            line += [_short(reason)] if (reason := _reason(verdict)) else []
+            return f"[{done:>{len(str(tasks))}}/{tasks}] {'  '.join(line)}  {units.seconds(event.elapsed_s)}"
         case Retried():
             return f"  again, attempt {event.attempt + 1}: {one_line(event.task.name)}: {_short(event.reason)}"
         case Waiting():
@@ -117,18 +123,8 @@ def _short(text: str) -> str:
     return shown if len(shown) <= LONGEST_REASON else shown[: LONGEST_REASON - 1] + "…"
 
 
-def _cells(verdict: TaskVerdict) -> dict[str, str]:
-    task, outcome, case = verdict.task, verdict.last.outcome, summarise(judged_of(verdict))
-    return {
-        "problem": task.problem.name,
-        "solution": task.solution.name,
-        "case": task.case.name,
-        "status": verdict.status.value,
-        "level": outcome.level or "",
-        ">speed-up": case.shown_speedup if case.speedup is not None else "",
-        ">claim": "" if task.claim is None else f"{task.claim:g}×",
-        "reason": _short(outcome.reason) if isinstance(outcome, Failed) else "",
-    }
+def _reason(verdict: TaskVerdict) -> str:
+    return verdict.last.outcome.reason if isinstance(verdict.last.outcome, Failed) else ""
 
 
 def _result(verdict: TaskVerdict) -> dict[str, Any]:
