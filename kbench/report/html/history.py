@@ -75,7 +75,7 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
         {(point.started_utc, point.run): None for one in group for point in one.points}, key=lambda run: run[0]
     )
     places = {run: number for number, run in enumerate(runs, start=1)}
-    series, marks = dict[str, list[tuple[Mark, Span | None] | None]](), dict[int, str]()
+    series, marks = dict[str, list[Mark | None]](), dict[int, str]()
     for one in group:
         seen = {places[point.started_utc, point.run]: _seen(point) for point in one.points}
         series[one.key.solution] = [seen.get(place) for place in places.values()]
@@ -83,7 +83,7 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
             point = one.points[step.at]
             marks.setdefault(places[point.started_utc, point.run], numbers.get((id(one), step.at), ""))
     shown = [one for row in series.values() for one in row if one is not None]
-    ends = [mark.y for mark, _ in shown] + [end for _, span in shown if span for end in (span.low, span.high) if end]
+    ends = [end for one in shown for end in (one.y, *((one.span.low, one.span.high) if one.span else ()))]
     y = charts.around(ends, log=True, unit="×", least_span=0.1)
     key = (("interval", "95 % interval of a run"),)
     return charts.over(
@@ -91,7 +91,7 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
     )
 
 
-def _seen(point: Point) -> tuple[Mark, Span | None] | None:
+def _seen(point: Point) -> Mark | None:
     """Return the speed-up of a run and its interval."""
     ratios, found = point.measurement.log_ratios, point.side.speedup
     if not ratios:
@@ -99,4 +99,4 @@ def _seen(point: Point) -> tuple[Mark, Span | None] | None:
     centre = math.exp(-statistics.fmean(ratios))
     time = units.duration(point.side.time_ns)
     title = f"{point.started_utc[:16]}, commit {point.commit or '?'}: {centre:.4g}×, {time}"
-    return Mark(x=0, y=centre, title=title), None if found is None else Span(low=found.low, high=found.high)
+    return Mark(y=centre, title=title, span=None if found is None else Span(low=found.low, high=found.high))
