@@ -15,8 +15,9 @@ from rich.text import Text
 
 from kbench.cli.output import paint
 from kbench.cli.show import page_of
-from kbench.report.run import render_text
+from kbench.report.run import blocks
 from kbench.report.saved_run import recall
+from kbench.report.table import as_text
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 
@@ -70,7 +71,7 @@ def _terminal() -> str:
     """Print a saved run as a terminal shows it, with the command that does."""
     summary = recall(read_run(RUN))
     typed = str(RUN.relative_to(ROOT))
-    text = f"$ kbench show {typed}\n\n" + render_text(replace(summary, typed=typed), width=COLUMNS)
+    text = f"$ kbench show {typed}\n\n" + as_text(blocks(replace(summary, typed=typed)), COLUMNS)
     console = Console(record=True, width=COLUMNS, force_terminal=True, file=io.StringIO())
     console.print(Text.from_ansi(paint(text)))
     return console.export_html(theme=THEME, code_format=TERMINAL)

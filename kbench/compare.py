@@ -32,9 +32,6 @@ MOST_MARKED = 0.2
 class ComparedSide:
     """One (problem, solution, case) of a run, recomputed from its samples."""
 
-    problem: str
-    solution: str
-    case: str
     place: tuple[str, str, str]
     """Paths of problem and solution, and the class or function judged; empty as in the row."""
     measurement: Measurement
@@ -159,11 +156,12 @@ def process_differences(old: Measurement, new: Measurement) -> tuple[float, ...]
 
 def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     first = rows[0]
-    key = case_key(first)
     # A row that failed may lack what its failure came before (timer, L2, oracle factor).
     measured_alike = [row for row in rows if row.status == Status.PASSED] or [first]
     if len({conditions_of(row) for row in measured_alike}) > 1:
-        raise ResultsError(f"{run.path} mixes rows of {'/'.join(key)} that were measured differently", "measure again")
+        raise ResultsError(
+            f"{run.path} mixes rows of {'/'.join(case_key(first))} that were measured differently", "measure again"
+        )
     deciding = next((row for row in rows if row.status != Status.PASSED), first)
     timings = run.timings(rows) if deciding.status == Status.PASSED else ()
     usable = [timing for timing in timings if stats.pair_log_ratios(timing.samples)]
@@ -173,7 +171,6 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     limit_ns = None if first.limit_ns is None else float(first.limit_ns)
     interval = stats.timings_interval(usable)
     return ComparedSide(
-        **key._asdict(),
         place=(first.problem_path, first.solution_path, first.entry),
         measurement=Measurement(
             status=Status(deciding.status),

@@ -73,10 +73,11 @@ def profile(
         scratch = stack.enter_context(work_folder())
         stack.enter_context(nursery_process.nursery())
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
-        session = ProfileSession(problem, cases[0], context)
-        yield from session.open(solutions)
+        guard = Guard(device, cache_dir())
+        session = ProfileSession(problem=problem, case=cases[0], context=context, guard=guard)
+        opened, known = yield from session.open(solutions)
         for entry in solutions:
-            yield from session.explain(entry, tool, keep)
+            yield from session.explain(entry, opened, known, tool, keep)
 
 
 def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions: int) -> Path | None:
@@ -97,107 +98,105 @@ def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions:
     return tool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileSession:
     """One case of a problem on one device, with everything that profiles of its solutions need."""
 
-    def __init__(self, problem: Entry, case: Case, context: RunContext):
-        self._problem = problem
-        self._case = case
-        self._context = context
-        self._options, self._device = context.options, context.device
-        self._peaks: Peaks | None = None
-        self._guard = Guard(context.device, cache_dir())
-        self._opened: OpenedCase | None = None
+    problem: Entry
+    case: Case
+    context: RunContext
+    guard: Guard
 
-    def open(self, solutions: Sequence[Entry]) -> Iterator[ProfileEvent]:
+    def open(self, solutions: Sequence[Entry]) -> Generator[ProfileEvent, None, tuple[OpenedCase, Peaks | None]]:
         """Have a judge compute the bytes and operations of a call; it ends before anything is profiled."""
 
-        def ask() -> OpenedCase:
-            files = [self._problem.path, *(entry.path for entry in solutions)]
+        def ask() -> tuple[OpenedCase, Peaks | None]:
+            files = [self.problem.path, *(entry.path for entry in solutions)]
             with contextlib.closing(
-                JudgeProcess(self._context, problem=self._problem, files=files, expected=())
+                JudgeProcess(self.context, problem=self.problem, files=files, expected=())
             ) as judge:
                 try:
-                    opened = judge.open(self._problem, self._case)
+                    opened = judge.open(self.problem, self.case)
                 except ChildError as error:
                     if error.status is Status.REFERENCE_FAILED:
                         raise PluginError(error.reason) from error
                     raise MachineError(error.reason, "`--case small`, or see `kbench doctor`") from error
             with contextlib.suppress(MachineError):
-                self._peaks = peaks.known_or_measured(self._device, cache_dir())
-            return opened
+                return opened, peaks.known_or_measured(self.context.device, cache_dir())
+            return opened, None
 
-        self._opened = yield from self._staged("open", REFERENCE, ask)
+        return (yield from self._staged("open", REFERENCE, ask))
 
-    def explain(self, entry: Entry, tool: Path | None, keep: Path | None) -> Iterator[ProfileEvent]:
+    def explain(
+        self, entry: Entry, opened: OpenedCase, known: Peaks | None, tool: Path | None, keep: Path | None
+    ) -> Iterator[ProfileEvent]:
         """Build, profile and explain one solution."""
-        outcome = yield from self._profiled(entry, tool, keep)
+        outcome = yield from self._profiled(entry, opened, known, tool, keep)
         if isinstance(outcome, Failed):
-            self._guard.look(outcome.status)
-            self._guard.is_fit()  # the next run must not use a broken device
+            self.guard.look(outcome.status)
+            self.guard.is_fit()  # the next run must not use a broken device
         yield Explained(
             solution=entry.name,
-            case=self._case.name,
-            device=self._device.name,
+            case=self.case.name,
+            device=self.context.device.name,
             outcome=outcome,
             advice=None if isinstance(outcome, Failed) else advise(outcome),
         )
 
     def _profiled(
-        self, entry: Entry, tool: Path | None, keep: Path | None
+        self, entry: Entry, opened: OpenedCase, known: Peaks | None, tool: Path | None, keep: Path | None
     ) -> Generator[ProfileEvent, None, SolutionProfile | Failed]:
-        unsupported = entry.unsupported_on(self._device.kind, self._problem)
+        device, options, cost = self.context.device, self.context.options, opened.cost
+        unsupported = entry.unsupported_on(device.kind, self.problem)
         if unsupported is not None:
             return unsupported
         failed = yield from self._build(entry)
         if failed is not None:
             return failed
-        cached = built(entry, self._context)
-        profiler = Profiler(self._problem, self._context)
-        if self._options.wait_for_device and (holder := Admission(uuid=self._device.uuid).others()):
-            yield Waiting(device=self._device.name, holder=holder)
-        trace_it = functools.partial(profiler.trace, entry, cached.folder, self._case)
+        cached = built(entry, self.context)
+        profiler = Profiler(self.problem, self.context)
+        if options.wait_for_device and (holder := Admission(uuid=device.uuid).others()):
+            yield Waiting(device=device.name, holder=holder)
+        trace_it = functools.partial(profiler.trace, entry, cached.folder, self.case)
         trace = yield from self._staged("profile", entry.name, trace_it, alone=True)
         if isinstance(trace, Failed):
             return trace
         counted = Counted()
         if tool is not None:
-            count = functools.partial(profiler.count, tool, entry, cached.folder, self._case, keep)
+            count = functools.partial(profiler.count, tool, entry, cached.folder, self.case, keep)
             counted = yield from self._staged("counters", entry.name, count, alone=True)
-        assert self._opened is not None, "opened before"
-        cost, known = self._opened.cost, self._peaks
         is_limited = cost.dram_bytes or cost.flops
         return profiled(
             entry.name,
             trace,
-            names_kernels=backend(self._device.kind).names_kernels,
+            names_kernels=backend(device.kind).names_kernels,
             declares_kernels=hints.declares_kernels(entry.path, entry.builtin),
             cost=cost,
-            bound=limit(cost, known, tf32=self._options.allow_tf32) if known and is_limited else None,
+            bound=limit(cost, known, tf32=options.allow_tf32) if known and is_limited else None,
             counters=counted.kernels,
             notes=[note for note in ("" if known else NO_PEAKS, counted.reason) if note],
         )
 
     def _build(self, entry: Entry) -> Generator[ProfileEvent, None, Failed | None]:
-        job = job_of(self._problem, entry, (self._case,), (), self._context)
+        job = job_of(self.problem, entry, (self.case,), (), self.context)
         if job.is_done:
             return None
         first = dict(itertools.islice(job.rehearsals.items(), 1))
-        builder = Builder(self._problem, self._context)
+        builder = Builder(self.problem, self.context)
         return (yield from self._staged("build", entry.name, lambda: builder.build(entry, first)))
 
     def _staged(
         self, stage: str, solution: str, work: Callable[[], T], *, alone: bool = False
     ) -> Generator[ProfileEvent, None, T]:
         """Work between the events of a stage; `alone` on the device, where others would disturb the times."""
-        yield StageStarted(stage=stage, solution=solution, case=self._case.name)
+        yield StageStarted(stage=stage, solution=solution, case=self.case.name)
         began = time.monotonic()
-        locked = alone and self._options.wait_for_device
-        with Admission(uuid=self._device.uuid).exclusive() if locked else contextlib.nullcontext():
+        locked = alone and self.context.options.wait_for_device
+        with Admission(uuid=self.context.device.uuid).exclusive() if locked else contextlib.nullcontext():
             done = work()
         yield StageFinished(
             stage=stage,
-            case=self._case.name,
+            case=self.case.name,
             elapsed_s=time.monotonic() - began,
             solution=solution,
             ok=not isinstance(done, Failed),

@@ -26,16 +26,10 @@ class WatchedCase:
     """Change of the time relative to the reference, as log ratio with its 95 % interval; None if not comparable."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedSave:
-    """The results of one save."""
-
-    cases: tuple[WatchedCase, ...]
-    elapsed_s: float
-
-
-def watch(judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]) -> Generator[WatchedSave]:
-    """Judge the solution at each save; yields the results."""
+def watch(
+    judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]
+) -> Generator[tuple[Sequence[WatchedCase], float]]:
+    """Judge the solution at each save; yields the result of each case, and the seconds that they took."""
     last: dict[str, list[float]] = {}
     for _ in saves:
         began = time.monotonic()
@@ -46,7 +40,7 @@ def watch(judge: Callable[[], Sequence[EvaluationResult]], saves: Iterator[None]
             change = difference_interval(old, new) if min(len(old), len(new)) > 1 else None
             cases.append(WatchedCase(result=result, change=change))
             last[result.case] = new or old
-        yield WatchedSave(cases=tuple(cases), elapsed_s=time.monotonic() - began)
+        yield cases, time.monotonic() - began
 
 
 def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep, *, variant: str = "") -> Iterator[None]:

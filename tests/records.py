@@ -6,6 +6,9 @@ from typing import Any
 
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
 from kbench.core.timed import timed_of
+from kbench.report import run as report
+from kbench.report.summary import RunSummary
+from kbench.report.table import as_markdown, as_text
 from kbench.selftest.checks import Checked
 from kbench.storage.baselines import Acceptance
 from kbench.storage.results import Run, RunWriter, group_key, read_rows
@@ -191,3 +194,13 @@ def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Accepta
     """An accepted slow-down of solution `a`."""
     key = {"problem": "group_norm", "solution": "a", "case": "small"}
     return Acceptance(**key, up_to=up_to, until=until, reason="new layout, #12")
+
+
+def text_of(run: RunSummary, *, verbosity: int = 0, width: int | None = None) -> str:
+    """Write a run as a terminal of some width shows it."""
+    return as_text(report.blocks(run, verbosity=verbosity), width)
+
+
+def markdown_of(run: RunSummary) -> str:
+    """Write a run as `--format md` does."""
+    return as_markdown(report.blocks(run))

@@ -11,7 +11,7 @@ import httpx
 from pooling import CASES, Pool, solution
 
 from kbench.engine.task import Budgets
-from kbench.serve.server import make_server
+from kbench.serve.app import make_server
 from kbench.serve.service import ServerOptions
 from kbench.serve.store import TaskStore
 

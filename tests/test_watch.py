@@ -43,7 +43,7 @@ WRONG = EvaluationResult(
 def lines(*answers: EvaluationResult) -> list[str]:
     script = iter(answers)
     watched = watch(lambda: (next(script),), iter([None] * len(answers)))
-    return [render_save(replace(save, elapsed_s=3.0), number) for number, save in enumerate(watched, 1)]
+    return [render_save(number, cases, 3.0) for number, (cases, _) in enumerate(watched, 1)]
 
 
 def test_a_change_beyond_the_noise_is_told_with_its_interval_and_its_direction():

@@ -4,10 +4,9 @@ import asyncio
 import contextlib
 import itertools
 import os
-import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -179,25 +178,22 @@ class Judge:
         progress: ProgressCallback | None,
         asked: RunOptions,
     ) -> Iterator[EvaluationResult]:
-        ready: queue.SimpleQueue[Future[EvaluationResult]] = queue.SimpleQueue()
         numbers: dict[Future[EvaluationResult], int] = {}
         done = itertools.count(1)
 
-        def first_ready() -> EvaluationResult:
-            future = ready.get()
-            found = replace(future.result(), number=numbers.pop(future))
-            if progress is not None:
-                progress(next(done), found)
-            return found
+        def ready() -> Iterator[EvaluationResult]:
+            for future in wait(numbers, return_when=FIRST_COMPLETED).done:
+                found = replace(future.result(), number=numbers.pop(future))
+                if progress is not None:
+                    progress(next(done), found)
+                yield found
 
         for number, pair in enumerate(candidates):
-            for future in self._ask(*pair, entry, asked, alone=False):
-                numbers[future] = number
-                future.add_done_callback(ready.put)
+            numbers |= dict.fromkeys(self._ask(*pair, entry, asked, alone=False), number)
             while len(numbers) >= self.lanes * AHEAD:
-                yield first_ready()
+                yield from ready()
         while numbers:
-            yield first_ready()
+            yield from ready()
 
     def _options(self, given: Mapping[str, Any]) -> RunOptions:
         options = self._fitted(make_options(self._settings, {**self._given, **given}))

@@ -14,7 +14,7 @@ from kbench.core.printable import printable
 from kbench.devices.nvml import PACKAGES
 from kbench.report.document import render_document
 from kbench.report.prose import fit
-from kbench.report.table import Table
+from kbench.report.table import Table, as_markdown, as_text
 
 
 class Format(StrEnum):
@@ -82,12 +82,12 @@ class Output:
             self.text(shown)
 
     def rendered(self, module: Any, *subject: Any, **document: Any) -> None:
-        """Print a result by a module that has a function for each format; `document` is for JSON alone."""
+        """Print a result by a module that has its `blocks`, its JSON and its CSV; `document` is for JSON alone."""
         self.show(
-            text=lambda: module.render_text(*subject, verbosity=self.verbosity, width=self.width),
+            text=lambda: as_text(module.blocks(*subject, verbosity=self.verbosity), self.width),
             json=lambda: module.render_json(*subject, **document),
             csv=lambda: module.render_csv(*subject),
-            md=lambda: module.render_markdown(*subject),
+            md=lambda: as_markdown(module.blocks(*subject, verbosity=self.verbosity)),
         )
 
     def records(

@@ -27,7 +27,6 @@ def complete(incomplete: str) -> list[str]:
     return sorted(fixture.name for fixture in read_corpus() if fixture.name.startswith(incomplete))
 
 
-TIME_LEFT_EVERY = 20
 JOBS = 3
 ALL = "all"
 
@@ -102,10 +101,9 @@ def _follow(
                     kept = f", {count} of them kept" if flags.resume else ""
                     output.note(f"{total} fixtures on {report.device}{kept}")
                     continue
-                output.note(f"{count:>3}/{total}  {rendering.line(report.latest)}")
-                if count % TIME_LEFT_EVERY == 0 and count < total:
-                    left = units.time_left(count - report.kept, total - report.kept, time.monotonic() - began)
-                    output.note(f"         {left}")
+                left = units.time_left(count - report.kept, total - report.kept, time.monotonic() - began)
+                line = f"{count:>3}/{total}  {rendering.line(report.latest)}"
+                output.note(f"{line}  {left}" if count < total else line)
         ended = None
     except KbenchError as error:
         ended = error

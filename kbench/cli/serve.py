@@ -1,6 +1,8 @@
 """`kbench serve`: verdicts over HTTP, for training loops."""
 
+import ipaddress
 import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,8 @@ from kbench.cli import shared_flags
 from kbench.cli.options import SettingsFlags, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, MachineError, UsageError
+
+SHORTEST_TOKEN = 16
 
 
 class _ServeFlags(SettingsFlags):
@@ -27,14 +31,14 @@ class _ServeFlags(SettingsFlags):
 def main(flags: _ServeFlags) -> int:
     """Serve verdicts over HTTP, for training loops."""
     try:
-        from kbench.serve import server
+        from kbench.serve import app as server
         from kbench.serve.service import ServerOptions
     except ModuleNotFoundError as error:
         raise MachineError(f"`kbench serve` needs {error.name}", "pip install 'kbench[serve]'") from error
     from kbench.api.judge import Judge
 
     output, settings = Output(), flags.settings()
-    token, is_new = server.choose_token(_token(flags.token_file), flags.host)
+    token, is_new = choose_token(_token(flags.token_file), flags.host)
     options: dict[str, Any] = {"processes": 1, "max_processes": 1} if flags.quick else {}
     with Judge(
         devices=flags.devices,
@@ -67,3 +71,24 @@ def _token(path: Path | None) -> str | None:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"{path} cannot be read: {why}", "write the token, and nothing else, into that file") from None
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def choose_token(given: str | None, host: str) -> tuple[str, bool]:
+    """Return the token, and whether it was generated here. Raises UsageError for none off loopback, or a short one."""
+    if given is None:
+        if not is_loopback(host):
+            message = f"other machines can reach {host}, and there is no token"
+            raise UsageError(message, "give one with `--token-file FILE` or KBENCH_TOKEN")
+        return secrets.token_urlsafe(24), True
+    if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
+        message = f"the token needs {SHORTEST_TOKEN} or more printable ASCII characters"
+        raise UsageError(message, "`openssl rand -hex 24`")
+    return given, False

@@ -37,20 +37,20 @@ class _ReportFlags(DocumentFlags):
 @command(_ShowFlags)
 def show(flags: _ShowFlags) -> int:
     """Show a saved run in full."""
-    from kbench.report import run as rendering  # imports numpy, which completion does not need
+    from kbench.report import run as report  # imports numpy, which completion does not need
     from kbench.report.saved_run import recall
+    from kbench.report.table import as_markdown, as_text
 
     output, settings = flags.output(), flags.settings()
     run = find_run(flags.run, flags.results or settings.results, settings)
     summary = recall(run, flags.case or ())
-    path = "" if output.verbosity < 0 else f"{run.path}\n\n"
+    blocks = report.blocks(summary, verbosity=output.verbosity, printed=True)
+    path = str(run.path) if output.verbosity >= 0 else ""
     output.show(
-        text=lambda: (
-            path + rendering.render_text(summary, verbosity=output.verbosity, printed=True, width=output.width)
-        ),
-        json=lambda: rendering.render_json(summary, exit_code=ExitCode.OK, command="show", samples=True),
-        csv=lambda: rendering.render_csv(summary),
-        md=lambda: rendering.render_markdown(summary),
+        text=lambda: as_text([path, *blocks], output.width),
+        json=lambda: report.render_json(summary, exit_code=ExitCode.OK, command="show", samples=True),
+        csv=lambda: report.render_csv(summary),
+        md=lambda: as_markdown(blocks),
     )
     return ExitCode.OK
 

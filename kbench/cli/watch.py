@@ -20,7 +20,7 @@ from kbench.report.table import one_line
 if TYPE_CHECKING:
     from kbench.api.evaluation import EvaluationResult
     from kbench.core.stats import Interval
-    from kbench.watch import WatchedSave
+    from kbench.watch import WatchedCase
 
 PROCESSES = 3
 """The interval of two processes is too wide to use: t is 12.7."""
@@ -84,21 +84,21 @@ def main(flags: _WatchFlags) -> int:
             once = functools.partial(judge.evaluate, str(problem.path), solution, entry=flags.entry)
             output.note(f"watching {flags.file} and the files that it imports; Ctrl-C ends it")
             with closing(watch(lambda: shown.during(once), saves_of(path, variant=chosen.variant))) as judged:
-                for save in judged:
+                for cases, elapsed_s in judged:
                     saves += 1
-                    passed += all(case.result.passed for case in save.cases)
-                    output.text(render_save(save, saves))
+                    passed += all(case.result.passed for case in cases)
+                    output.text(render_save(saves, cases, elapsed_s))
     except KeyboardInterrupt:
         output.text(render_end(saves, passed))
     return ExitCode.OK
 
 
-def render_save(save: "WatchedSave", number: int) -> str:
+def render_save(number: int, cases: "Sequence[WatchedCase]", elapsed_s: float) -> str:
     """Write one line for each case: `2  small  passed  1.24× (1.22 … 1.26)  4.1 % faster (3.0 to 5.1)  3.2 s`."""
     from kbench.report.summary import summarise
 
     lines = []
-    for case in save.cases:
+    for case in cases:
         result, summary = case.result, summarise(case.result)
         if summary.passed:
             parts = ["passed", summary.level.value if summary.level is not None else ""]
@@ -107,7 +107,7 @@ def render_save(save: "WatchedSave", number: int) -> str:
         else:
             parts = [result.status.value.upper(), one_line(summary.reason)]
         shown = [part for part in parts if part not in {"", units.ABSENT}]
-        lines.append("  ".join([str(number), result.case, *shown, units.seconds(save.elapsed_s)]))
+        lines.append("  ".join([str(number), result.case, *shown, units.seconds(elapsed_s)]))
     return "\n".join(lines)
 
 

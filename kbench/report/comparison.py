@@ -9,11 +9,12 @@ from kbench.compare import ComparedCase, ComparedSide, Comparison
 from kbench.core.levels import UNKNOWN, level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
+from kbench.gate.rule import GatedCase
 from kbench.report import units
 from kbench.report.document import render_document, render_lines
 from kbench.report.shown import stack_line
 from kbench.report.summary import constants_in
-from kbench.report.table import Table, as_markdown, as_text, one_line, table
+from kbench.report.table import ReportPart, Table, one_line, table
 from kbench.storage.json_values import plain
 
 WORDS = {
@@ -31,19 +32,10 @@ APART = 1.1
 """Factor from which two ratios differ visibly (chosen)."""
 
 
-def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write a comparison for a terminal; verbosity -1 keeps the summary only."""
-    return summary_line(comparison) if verbosity < 0 else as_text(_blocks(comparison), width)
-
-
-def render_markdown(comparison: Comparison) -> str:
-    """Write a comparison for a pull request."""
-    return as_markdown(_blocks(comparison))
-
-
-def _blocks(comparison: Comparison) -> list[str | Table]:
+def blocks(comparison: Comparison, *, verbosity: int = 0) -> list[str | ReportPart]:
+    """Write a comparison as blocks; verbosity -1 keeps the summary only."""
     parts = [note_on_times(comparison), summary_line(comparison), *hints(comparison)]
-    return [heading(comparison), table_of(comparison), *parts]
+    return [heading(comparison), table_of(comparison), *parts] if verbosity >= 0 else [summary_line(comparison)]
 
 
 def render_json(comparison: Comparison) -> str:
@@ -70,7 +62,7 @@ def render_json(comparison: Comparison) -> str:
 
 def render_csv(comparison: Comparison) -> str:
     """Write a comparison as CSV, a line per case."""
-    return render_lines([_cells(case, comparison.time) for case in comparison.cases])
+    return render_lines([_line(case, comparison.time) for case in comparison.cases])
 
 
 def hints(comparison: Comparison) -> list[str]:
@@ -169,13 +161,13 @@ def worst_first(comparison: Comparison) -> Comparison:
     return replace(comparison, cases=tuple(sorted(comparison.cases, key=rank)))
 
 
-def constant_lines(sides: Iterable[ComparedSide | None]) -> list[str]:
+def constant_lines(cases: Iterable[ComparedCase | GatedCase]) -> list[str]:
     """Return a line for each case with its constants, including those of `--set`."""
-    found = {
-        side.case: constants
-        for side in sides
-        if side is not None and (constants := constants_in(side.measurement.row.overrides))
-    }
+    found = {}
+    for case in cases:
+        known = case.new or case.old
+        if known is not None and (constants := constants_in(known.measurement.row.overrides)):
+            found[case.case] = constants
     return [f"case {one_line(case)}: {one_line(constants)}" for case, constants in found.items()]
 
 
@@ -187,7 +179,7 @@ def heading(comparison: Comparison) -> str:
     here = sides[0].measurement.row
     stack = [stack_line(here), here.mode, "wall time" if comparison.time is Time.WALL else ""]
     named = f"{comparison.base} → {', '.join(_others(comparison))}"
-    return "\n".join([named, " · ".join(filter(None, stack)), *constant_lines(sides)])
+    return "\n".join([named, " · ".join(filter(None, stack)), *constant_lines(comparison.cases)])
 
 
 def _others(comparison: Comparison) -> list[str]:
@@ -229,27 +221,33 @@ def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
     return units.time_cell(side.time_ns, unit, side.shown_half_width_ns)
 
 
-def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:
-    """One line of the CSV: flat, times in nanoseconds, ratios as t_new / t_old."""
-    old, new, verdict = case.old, case.new, case.verdict
-    known = new or old
-    standing = new.measurement.standing if new else UNKNOWN
+def cells(case: ComparedCase | GatedCase, verdict: Verdict | None, time: Time) -> dict[str, Any]:
+    """Return the columns of any case that is compared; ratios are t_new / t_old, the level is the new side's."""
+    standing = case.new.measurement.standing if case.new else UNKNOWN
     return {
         "problem": case.problem,
         "solution": case.solution,
         "case": case.case,
-        "constants": constants_in(known.measurement.row.overrides) if known else "",
-        "label": case.label,
         "level": standing.level,
         "lacks": " ".join(standing.lacks),
         "verdict": verdict.status.value if verdict else "base",
         "reason": verdict.message if verdict else "",
         "time": time.value,
-        "old_time_ns": old.time_ns if old else None,
-        "new_time_ns": new.time_ns if new else None,
         "ratio": verdict.ratio if verdict else None,
         "ratio_low": verdict.low if verdict else None,
         "ratio_high": verdict.high if verdict else None,
         "processes": verdict.processes if verdict else None,
-        "percent_of_limit": new.percent_of_limit if new else None,
+    }
+
+
+def _line(case: ComparedCase, time: Time) -> dict[str, Any]:
+    """Return a line of the CSV: flat, times in nanoseconds."""
+    known = case.new or case.old
+    return {
+        **cells(case, case.verdict, time),
+        "constants": constants_in(known.measurement.row.overrides) if known else "",
+        "label": case.label,
+        "old_time_ns": case.old.time_ns if case.old else None,
+        "new_time_ns": case.new.time_ns if case.new else None,
+        "percent_of_limit": case.new.percent_of_limit if case.new else None,
     }

@@ -13,32 +13,14 @@ SCHEMA = 1
 """Version of the JSON documents: names and meanings of the keys. New keys may come without a new version."""
 
 
-def render_document(
-    command: str,
-    *,
-    status: str,
-    reason: str = "",
-    hint: str | None = None,
-    exit_code: int = 0,
-    findings: Iterable[Any] = (),
-    speedup: float | None = None,
-    results: Iterable[Any] = (),
-    **data: Any,
-) -> str:
+COMMON: Mapping[str, Any] = {"reason": "", "hint": None, "exit_code": 0, "findings": (), "speedup": None}
+"""Keys that every document has, by what they hold where a command says nothing else."""
+
+
+def render_document(command: str, *, status: str, results: Iterable[Any] = (), **data: Any) -> str:
     """Write one JSON document with all common keys; NaN and infinities become text, findings have a `message`."""
-    document = {
-        "schema": SCHEMA,
-        "command": command,
-        "kbench_version": __version__,
-        "status": status,
-        "reason": reason,
-        "hint": hint,
-        "exit_code": int(exit_code),
-        "findings": list(findings),
-        "speedup": speedup,
-        **data,
-        "results": list(results),
-    }
+    head = {"schema": SCHEMA, "command": command, "kbench_version": __version__, "status": status}
+    document = {**head, **COMMON, **data, "results": list(results)}
     return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False)
 
 

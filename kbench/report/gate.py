@@ -11,14 +11,13 @@ from xml.etree import ElementTree as Xml
 from kbench.catalog import case_selection, registry
 from kbench.catalog.constant_text import text_of
 from kbench.core.errors import ExitCode, KbenchError
-from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, evaluates
 from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
-from kbench.report.comparison import WORDS, bounds_of, change_of, constant_lines
+from kbench.report.comparison import WORDS, bounds_of, cells, change_of, constant_lines
 from kbench.report.document import render_document, render_lines
-from kbench.report.table import Table, as_markdown, as_text, one_line, table
+from kbench.report.table import ReportPart, Table, as_markdown, one_line, table
 from kbench.storage.json_values import plain
 from kbench.storage.results import constants_of
 from kbench.storage.settings import Settings
@@ -36,23 +35,14 @@ HEADLINES = {
 }
 
 
-def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write the report as text; verbosity -1 keeps the first line, 0 adds cases that are not OK, 1 every case."""
+def blocks(report: GateReport, *, verbosity: int = 0) -> list[str | ReportPart]:
+    """Write the report as blocks; verbosity -1 keeps the first line, 0 adds cases that are not OK, 1 every case."""
     if verbosity < 0:
-        return headline(report)
+        return [headline(report)]
     shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
-    return as_text(_blocks(report, shown), width)
-
-
-def render_markdown(report: GateReport) -> str:
-    """Write the report for a step summary or a comment: every case, the worst first."""
-    return as_markdown(_blocks(report, report.cases))
-
-
-def _blocks(report: GateReport, shown: Sequence[GatedCase]) -> list[str | Table]:
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
     lines += [f"hint: {text}" for text in hints(report)]
-    head = [headline(report), *constant_lines(case.new or case.old for case in shown)]
+    head = [headline(report), *constant_lines(shown)]
     return ["\n".join(head), *([_table(shown)] if shown else []), "\n".join(lines)]
 
 
@@ -83,7 +73,7 @@ def _annotation(level: str, title: str, message: str) -> str:
 
 def render_step_summary(report: GateReport) -> str:
     """Write the step summary of GitHub: the Markdown, cut where it is too long."""
-    text = render_markdown(report)
+    text = as_markdown(blocks(report, verbosity=1))
     if len(text.encode()) <= SUMMARY_BYTES:
         return text
     kept = text.encode()[: SUMMARY_BYTES - 100].decode(errors="ignore").rpartition("\n")[0]
@@ -104,13 +94,13 @@ def render_json(report: GateReport) -> str:
         confirmed=report.confirmed,
         time=report.time,
         counts={answer.value: count for answer, count in report.counts.items()},
-        results=[{**cells(case, report.time), "looks": plain(case.looks)} for case in report.cases],
+        results=[{**_line(case, report.time), "looks": plain(case.looks)} for case in report.cases],
     )
 
 
 def render_csv(report: GateReport) -> str:
     """Write the report as CSV, a line per case."""
-    return render_lines([cells(case, report.time) for case in report.cases])
+    return render_lines([_line(case, report.time) for case in report.cases])
 
 
 def headline(report: GateReport) -> str:
@@ -200,27 +190,15 @@ def word_of(case: GatedCase) -> str:
     return "CREEP" if case.deciding is case.creep else WORDS[case.verdict.status]
 
 
-def cells(case: GatedCase, time: Time) -> dict[str, Any]:
-    """One line of the CSV; ratios are t_new / t_old, `level` and `lacks` are those of the new side."""
+def _line(case: GatedCase, time: Time) -> dict[str, Any]:
+    """Return a line of the CSV."""
     verdict = case.deciding
-    new = case.new.measurement.standing if case.new else UNKNOWN
     return {
-        "problem": case.problem,
-        "solution": case.solution,
-        "case": case.case,
+        **cells(case, verdict, time),
         "outcome": case.outcome.value,
-        "level": new.level,
-        "lacks": " ".join(new.lacks),
-        "verdict": verdict.status.value,
         "reason_code": verdict.reason_code,
-        "reason": verdict.message,
-        "time": time.value,
-        "ratio": verdict.ratio,
-        "ratio_low": verdict.low,
-        "ratio_high": verdict.high,
         "margin": verdict.margin,
         "between_devices": verdict.between_devices,
-        "processes": verdict.processes,
         "looks": len(case.looks),
     }
 

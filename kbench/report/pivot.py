@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kbench.report import units
 from kbench.report.summary import ONE_PROCESS, CaseSummary, RunSummary
@@ -31,6 +30,8 @@ class Pivot:
     unit: TimeUnit
     rate: str
     """Unit of the rate that bounds every case; empty if cases differ or no limit is known."""
+    intervals: bool = False
+    """True to write the interval of each speed-up."""
 
     @property
     def baseline(self) -> str:
@@ -51,16 +52,15 @@ class Pivot:
         mark = f"; {FASTEST} is the fastest of its case" if self.wins else ""
         return f"time in {self.unit.name},{rate} and speed-up over {self.baseline}{mark}"
 
-    def table(self, names: Sequence[str], *, intervals: bool = False, mark: str = FASTEST) -> Table:
-        """Make a table of some of the solutions; cases without times that ended alike share a row."""
+    def table(self, names: Sequence[str] = ()) -> Table:
+        """Make a table of all or some of the solutions; cases without times that ended alike share a row."""
+        names = names or self.run.solutions
         rows: dict[tuple[str, ...], list[str]] = {}
-        strong: set[tuple[int, int]] = set()
-        pad = " " * len(mark) if self.wins else ""
+        pad = " " if self.wins else ""
         for case, found in self.cells.items():
             best = self.fastest.get(case)
-            texts = [self._text(found[name], intervals=intervals) if name in found else units.ABSENT for name in names]
-            marked = [text + (mark if name == best else pad) for name, text in zip(names, texts, strict=True)]
-            strong |= {(len(rows), place) for place, name in enumerate(names, 1) if name == best}
+            texts = [self._text(found[name]) if name in found else units.ABSENT for name in names]
+            marked = [text + (FASTEST if name == best else pad) for name, text in zip(names, texts, strict=True)]
             is_timed = any(name in found and found[name].time_ns is not None for name in names)
             rows.setdefault((*marked, case) if is_timed else (*marked,), []).append(case)
         lines = [[_cases(cases, len(self.cells)), *texts[: len(names)]] for texts, cases in rows.items()]
@@ -68,14 +68,14 @@ class Pivot:
         if set(means) != {units.ABSENT} and any(len(self.run.counted(name)) > 1 for name in names):
             lines.append([self.run.mean_name, *(mean + pad for mean in means)])
         columns = [Column(title="case"), *(Column(title=one_line(name) + pad, right=True) for name in names)]
-        return Table(columns=columns, rows=lines, strong=frozenset(strong))
+        return Table(columns=columns, rows=lines, title=self.title)
 
-    def _text(self, case: CaseSummary, *, intervals: bool) -> str:
+    def _text(self, case: CaseSummary) -> str:
         """Write time, rate and speed-up, `34.6  812  1.03×`, or the status of what has no time."""
         if case.time_ns is None:
             return case.status.value if case.passed else case.status.value.upper()
         time = units.time_cell(case.time_ns, self.unit, case.shown_half_width_ns)
-        between = f" ({case.shown_interval})" if intervals and case.speedup_low else ""
+        between = f" ({case.shown_interval})" if self.intervals and case.speedup_low else ""
         reached = self.rate_of(case)
         rate = f" {units.number(reached):>5}" if reached else ""
         return f"{time}{rate} {case.shown_speedup:>6}{between}"
@@ -84,36 +84,22 @@ class Pivot:
         """Return the rate that a result reaches, in the unit `rate`; None where there is none."""
         return case.work / case.time_ns / RATES[self.rate] if self.rate and case.work and case.time_ns else None
 
-    def text(self, *, intervals: bool = False, width: int | None = None) -> str:
+    def text(self, *, width: int | None = None) -> str:
         """Write the table; on a narrow terminal the solutions are spread over several ones."""
         left, blocks = [*self.run.solutions], []
         while left:
             count = len(left)
-            text = self.table(left, intervals=intervals).text()
+            text = replace(self.table(left), title="").text()
             while count > 1 and width is not None and max(map(len, text.splitlines())) > width:
                 count -= 1
-                text = self.table(left[:count], intervals=intervals).text()
+                text = replace(self.table(left[:count]), title="").text()
             blocks.append(text)
             left = left[count:]
-        return "\n".join([*([self.title] if self.title else []), "\n\n".join(blocks)])
+        return "\n".join([*filter(None, [self.title]), "\n\n".join(blocks)])
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return a record for each case and solution, for JSON."""
-        return [
-            {
-                "case": case,
-                "solution": name,
-                "status": cell.status.value,
-                "time_ns": cell.time_ns,
-                "baseline": self.run.baseline or "reference",
-                "speedup": cell.speedup,
-                "speedup_low": cell.bounds[0],
-                "speedup_high": cell.bounds[1],
-                "fastest": self.fastest.get(case) == name,
-            }
-            for case, row in self.cells.items()
-            for name, cell in row.items()
-        ]
+    def markdown(self) -> str:
+        """Write the table for Markdown."""
+        return self.table().markdown()
 
     def sentence(self) -> str:
         """Say which solution is the fastest in how many cases: the answer that a run over a grid is for."""
@@ -127,7 +113,7 @@ class Pivot:
         return f"{text} {mean} over {self.baseline}: {known}." if known else text
 
 
-def pivot_of(run: RunSummary) -> Pivot | None:
+def pivot_of(run: RunSummary, *, intervals: bool = False) -> Pivot | None:
     """Return the pivot of a run of one problem with several solutions and cases; None for any other."""
     names = list(dict.fromkeys(case.case for case in run.cases))
     if len(names) < 2 or len(run.solutions) < 2 or len(run.problems) > 1:
@@ -142,7 +128,7 @@ def pivot_of(run: RunSummary) -> Pivot | None:
         if len(times) > 1:
             fastest[name] = min(times, key=lambda solution: times[solution])
     unit = units.unit_for(case.time_ns for case in run.cases)
-    return Pivot(run=run, cells=cells, fastest=fastest, unit=unit, rate=_rate(run.timed))
+    return Pivot(run=run, cells=cells, fastest=fastest, unit=unit, rate=_rate(run.timed), intervals=intervals)
 
 
 def _rate(timed: Sequence[CaseSummary]) -> str:

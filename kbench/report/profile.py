@@ -10,7 +10,7 @@ from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfil
 from kbench.profile import Explained
 from kbench.report import units
 from kbench.report.document import render_document, render_lines
-from kbench.report.table import Table, as_markdown, as_text, one_line, table
+from kbench.report.table import ReportPart, Table, one_line, table
 from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
@@ -22,27 +22,18 @@ FIGURES = ("launches", "time_ns", "share", "blocks", "threads", "registers", "sh
 SPARE = dict.fromkeys(("blocks × threads", "registers", "shared", "stack"), 1)
 
 
-def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write profiles for a terminal; quiet: the sentences alone."""
+def blocks(problem: str, found: Sequence[Explained], *, verbosity: int = 0) -> list[str | ReportPart]:
+    """Write profiles as blocks; quiet: the sentences alone. Names of kernels are untrusted text."""
     if verbosity < 0:
-        return as_text([_sentence(each) for each in found])
-    return as_text(_blocks(problem, found), width)
-
-
-def render_markdown(problem: str, found: Sequence[Explained]) -> str:
-    """Write profiles for a comment or an issue; names of kernels are untrusted text."""
-    return as_markdown(_blocks(problem, found))
-
-
-def _blocks(problem: str, found: Sequence[Explained]) -> list[str | Table]:
-    blocks: list[str | Table] = [f"{problem} · case {found[0].case} · on {found[0].device}"]
+        return [_sentence(each) for each in found]
+    shown: list[str | ReportPart] = [f"{problem} · case {found[0].case} · on {found[0].device}"]
     for each in found:
-        blocks.append(_sentence(each))
+        shown.append(_sentence(each))
         if isinstance(each.outcome, SolutionProfile):
-            blocks += [_table(each.outcome), "\n".join(f"  {line}" for line in _details(each.outcome))]
+            shown += [_table(each.outcome), "\n".join(f"  {line}" for line in _details(each.outcome))]
     if changes := _changes(found):
-        blocks += [_changed(found), table(changes)]
-    return [*blocks, "\n".join(f"note: {note}" for note in _notes(found))]
+        shown += [_changed(found), table(changes)]
+    return [*shown, "\n".join(f"note: {note}" for note in _notes(found))]
 
 
 def render_csv(_problem: str, found: Sequence[Explained]) -> str:

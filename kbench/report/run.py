@@ -15,7 +15,7 @@ from kbench.report.document import render_document, render_records
 from kbench.report.pivot import pivot_of
 from kbench.report.shown import MOST_CONSTANTS, headline, notes_of_run, rows_of, shown, stack_line, unit_of, where
 from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
-from kbench.report.table import Table, as_markdown, one_line, table
+from kbench.report.table import ReportPart, Table, one_line, table
 from kbench.storage.json_values import plain
 
 VARYING = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?|\binf\b|\bnan\b|\b\w+(?=\(\))")
@@ -28,25 +28,24 @@ LOG_COLUMNS = 160
 NOT_LATEST = "no solution was judged, so `@latest` stays the run before"
 
 
-def render_text(run: RunSummary, *, verbosity: int = 0, printed: bool = False, width: int | None = None) -> str:
-    """Write a run as text; verbosity -1: verdicts, 1: whole logs, stages; `printed`: what solutions printed."""
+def blocks(run: RunSummary, *, verbosity: int = 0, printed: bool = False) -> list[str | ReportPart]:
+    """Write a run as blocks; verbosity -1: verdicts, 1: whole logs, stages; `printed`: what solutions printed."""
     if verbosity < 0:
-        return "\n".join([*map(_verdict_line, run.cases, run.names), *_closing(run)])
-    pivot = pivot_of(run)
-    blocks = [_heading(run, verbosity)] if run.cases else []
-    blocks += [_table(run, verbosity, width)] if run.cases and (pivot is None or verbosity > 0) else []
-    blocks += [pivot.text(intervals=verbosity > 0, width=width)] if pivot is not None else []
-    blocks += failures(run, verbosity)
-    blocks.append("\n".join(note.line for note in notes_of_run(run, verbosity)))
+        return ["\n".join([*map(_verdict_line, run.cases, run.names), *_closing(run)])]
+    pivot = pivot_of(run, intervals=verbosity > 0)
+    shown: list[str | ReportPart] = [_heading(run, verbosity)] if run.cases else []
+    shown += [_table(run, verbosity)] if run.cases and (pivot is None or verbosity > 0) else []
+    shown += [pivot] if pivot is not None else []
+    shown += failures(run, verbosity)
+    shown.append("\n".join(note.line for note in notes_of_run(run, verbosity)))
     if verbosity > 0 or printed:
         logs = [case for case in run.cases if case.passed and case.log]
-        blocks += ["\n".join([f"printed by {c.solution}, case {c.case}", *_log_lines(c, verbosity)]) for c in logs]
+        shown += ["\n".join([f"printed by {c.solution}, case {c.case}", *_log_lines(c, verbosity)]) for c in logs]
     if verbosity > 0 and run.cases:
-        blocks += [_processes(run), _where_time_went(run)]
+        shown += [_processes(run), _where_time_went(run)]
     if any(case.speedup is not None for case in run.cases):
-        blocks.append(pivot.sentence() if pivot is not None and pivot.wins else headline(run))
-    blocks.append("\n".join(_closing(run)))
-    return "\n\n".join(block for block in blocks if block)
+        shown.append(pivot.sentence() if pivot is not None and pivot.wins else headline(run))
+    return [*shown, "\n".join(_closing(run))]
 
 
 def render_json(run: RunSummary, *, exit_code: int, command: str = "run", samples: bool = False) -> str:
@@ -67,7 +66,6 @@ def render_json(run: RunSummary, *, exit_code: int, command: str = "run", sample
         problem=run.problem,
         environment=run.environment,
         csv=run.csv_path,
-        pivot=pivot.records() if (pivot := pivot_of(run)) is not None else None,
         results=[result(case, samples=samples) for case in run.cases],
     )
 
@@ -81,24 +79,6 @@ def result(case: CaseSummary, *, samples: bool = False) -> dict[str, Any]:
         for timing in case.timings
     ]
     return {**plain(dataclasses.replace(case, timings=())), "timings": timings}
-
-
-def render_markdown(run: RunSummary) -> str:
-    """Write a run as a heading, a table, the reasons of failures, and every note."""
-    lines = [
-        *(f"case {case}: {constants}" for case, constants in run.constants.items()),
-        *(
-            f"{name}, case {case.case}: {case.reason}"
-            for case, name in zip(run.cases, run.names, strict=True)
-            if not case.passed
-        ),
-        *(note.line for note in notes_of_run(run)),
-    ]
-    pivot = pivot_of(run)
-    blocks: list[str | Table] = [f"{run.problem}: {run.status}", stack_line(run.environment)]
-    blocks += [table(rows_of(run, walls_apart=True))] if run.cases else []
-    blocks += [pivot.title, pivot.table(pivot.run.solutions, mark="")] if pivot is not None else []
-    return as_markdown([*blocks, "\n".join(lines)])
 
 
 def render_csv(run: RunSummary) -> str:
@@ -140,7 +120,7 @@ def _heading(run: RunSummary, verbosity: int) -> str:
     return "\n".join(lines)
 
 
-def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
+def _table(run: RunSummary, verbosity: int) -> Table:
     unit = unit_of(run.cases)
     rows = [
         {**row, "": units.bar(case.percent_of_limit), ">worst error": shown(case, unit)["worst_error"]}
@@ -152,7 +132,7 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
             rows.append(dict.fromkeys(rows[0], "") | mean)
     first = (">reference", ">worst", ">bandwidth", ">arithmetic", ">peak")
     spare = {title.removeprefix(">"): 1 for title in rows[0] if title.startswith(first)}
-    return table(rows, wraps={"level"}, spare={"": 1, **spare, "of limit": 2, "95 % interval": 2}).text(width=width)
+    return table(rows, wraps={"level"}, spare={"": 1, **spare, "of limit": 2, "95 % interval": 2})
 
 
 def failures(run: RunSummary, verbosity: int) -> list[str]:
@@ -208,7 +188,7 @@ def _log_lines(case: CaseSummary, verbosity: int) -> list[str]:
     return [*(f"  | {printable(line.expandtabs().rstrip())}" for line in shown), *more]
 
 
-def _processes(run: RunSummary) -> str:
+def _processes(run: RunSummary) -> str | Table:
     rows = [row for row in run.rows if row.time_ns_median is not None]
     unit = units.unit_for(row.time_ns_median for row in rows)
     cells = [
@@ -228,14 +208,14 @@ def _processes(run: RunSummary) -> str:
         }
         for row in rows
     ]
-    return "processes\n" + table(cells).text() if rows else "no process was timed"
+    return table(cells, title="processes") if rows else "no process was timed"
 
 
 def _precise(time_ns: float | None, unit: units.TimeUnit) -> str:
     return units.ABSENT if time_ns is None else f"{time_ns / unit.size_ns:,.3f}"
 
 
-def _where_time_went(run: RunSummary) -> str:
+def _where_time_went(run: RunSummary) -> Table:
     took = [(case.solution, case.case, stage, spent_s) for case in run.cases for stage, spent_s in case.stage_s.items()]
     took += [("reference", case, stage, s) for case, stages in run.reference_s.items() for stage, s in stages.items()]
     known_s = sum(spent_s for *_, spent_s in took)
@@ -247,7 +227,7 @@ def _where_time_went(run: RunSummary) -> str:
         {"solution": solution, "case": case, "stage": stage, ">took": units.seconds(spent_s)}
         for solution, case, stage, spent_s in took
     ]
-    return "where the time went\n" + table(cells).text()
+    return table(cells, title="where the time went")
 
 
 def _closing(run: RunSummary) -> list[str]:

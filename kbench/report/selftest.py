@@ -5,27 +5,15 @@ from kbench.core.levels import level_in_words
 from kbench.core.model import Status
 from kbench.report import units
 from kbench.report.document import render_document, render_records
-from kbench.report.table import Table, as_markdown, as_text, one_line, table
+from kbench.report.table import ReportPart, one_line, table
 from kbench.selftest.checks import Checked, ClassFigures, SelftestReport
 
 
-def render_text(report: SelftestReport, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write a report; verbosity -1 keeps the verdict, 1 adds every fixture."""
-    return verdict(report) if verbosity < 0 else as_text(_blocks(report, every=verbosity > 0), width)
-
-
-def render_markdown(report: SelftestReport) -> str:
-    """Write a report for a step summary, with every fixture."""
-    return as_markdown(_blocks(report, every=True))
-
-
-def render_csv(report: SelftestReport) -> str:
-    """Write a line per fixture."""
-    return render_records(report.checks, Checked)
-
-
-def _blocks(report: SelftestReport, *, every: bool) -> list[str | Table]:
-    blocks: list[str | Table] = [
+def blocks(report: SelftestReport, *, verbosity: int = 0) -> list[str | ReportPart]:
+    """Write a report as blocks; verbosity -1 keeps the verdict, 1 adds every fixture."""
+    if verbosity < 0:
+        return [verdict(report)]
+    shown: list[str | ReportPart] = [
         f"selftest · {report.device_name} · torch {report.torch} · isolation {report.isolation}"
     ]
     for title, honest in (("attacks", False), ("honest look-alikes", True)):
@@ -33,10 +21,15 @@ def _blocks(report: SelftestReport, *, every: bool) -> list[str | Table]:
         if tallies:
             sums = {name: sum(getattr(tally, name) for tally in tallies) for name in ("checks", "right", "elapsed_s")}
             total = ClassFigures(category="all", honest=honest, **sums)
-            blocks += [title, table([*map(_cells, tallies), _cells(total)])]
-    if every and report.checks:
-        blocks.append(table([_fixture(check) for check in report.checks]))
-    return [*blocks, *map(_miss, report.misses), verdict(report)]
+            shown.append(table([*map(_cells, tallies), _cells(total)], title=title))
+    if verbosity > 0 and report.checks:
+        shown.append(table([_fixture(check) for check in report.checks]))
+    return [*shown, *map(_miss, report.misses), verdict(report)]
+
+
+def render_csv(report: SelftestReport) -> str:
+    """Write a line per fixture."""
+    return render_records(report.checks, Checked)
 
 
 def _fixture(check: Checked) -> dict[str, str]:

@@ -13,27 +13,32 @@ from kbench.report import units
 from kbench.report.document import render_document, render_records
 from kbench.report.shown import MOST_CONSTANTS, render_waiting, stack_line
 from kbench.report.summary import constants_text, summarise
-from kbench.report.table import Table, as_markdown, as_text, one_line, table
+from kbench.report.table import ReportPart, one_line, table
 from kbench.storage.json_values import plain
 
 MOST_SHOWN = 20
 LONGEST_REASON = 160
 
 
-def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int, width: int | None) -> str:
-    """Write a sweep as text: failures, then the figures."""
-    blocks: list[str | Table] = [*_head(summary, verdicts)]
+def blocks(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int = 0) -> list[str | ReportPart]:
+    """Write a sweep as blocks: failures, then the figures; verbosity -1 leaves out failures, 1 has all of them."""
+    stack = "\n".join(filter(None, (stack_line(summary.environment), *_constants(verdicts))))
+    shown: list[str | ReportPart] = [headline(summary), stack]
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
-        shown = failed if verbosity > 0 else failed[:MOST_SHOWN]
-        rows = [_cells(verdict) for verdict in shown]
-        names = ("problem", "solution", "status", "reason")
-        texts = [{name: one_line(row[name]) for name in names} | {"status": row["status"].upper()} for row in rows]
-        failures = table(texts, wraps={"reason"}).text(width=width)
-        more = f"\n  and {len(failed) - len(shown)} more: `-v` shows all" if len(shown) < len(failed) else ""
-        blocks.append(failures + more)
-    blocks.append("\n".join(f"  {name:<12}{text}" for name, text in figures(summary).items()))
-    return as_text([*blocks, _broken_off(summary), f"saved {summary.csv_path}" if summary.csv_path else ""])
+        rows = [
+            {
+                "problem": one_line(verdict.task.problem.name),
+                "solution": one_line(verdict.task.solution.name),
+                "status": verdict.status.value.upper(),
+                "reason": _short(_reason(verdict)),
+            }
+            for verdict in (failed if verbosity > 0 else failed[:MOST_SHOWN])
+        ]
+        more = f"and {len(failed) - len(rows)} more: `-v` shows all" if len(rows) < len(failed) else ""
+        shown += [table(rows, wraps={"reason"}), more]
+    shown.append("\n".join(f"  {name:<12}{text}" for name, text in figures(summary).items()))
+    return [*shown, _broken_off(summary), f"saved {summary.csv_path}" if summary.csv_path else ""]
 
 
 def headline(summary: SweepSummary) -> str:
@@ -65,17 +70,6 @@ def figures(summary: SweepSummary) -> dict[str, str]:
         "time went": ", ".join(f"{stage} {units.seconds(spent_s)}" for stage, spent_s in summary.stage_s.items()),
     }
     return {name: text for name, text in found.items() if text}
-
-
-def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
-    """Write a sweep for a pull request: the figures, and one line for each verdict."""
-    known = "\n".join(f"{name}: {text}" for name, text in figures(summary).items())
-    verdicts_table = [table([_cells(verdict) for verdict in verdicts])] if verdicts else []
-    return as_markdown([*_head(summary, verdicts), known, *verdicts_table, _broken_off(summary)])
-
-
-def _head(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> list[str]:
-    return [headline(summary), "\n".join(filter(None, (stack_line(summary.environment), *_constants(verdicts))))]
 
 
 def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_code: int, hint: str | None) -> str:
@@ -110,10 +104,10 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             lanes = f"{event.lanes} lane{'s' * (event.lanes > 1)} each, {event.jobs} builds at a time"
             return f"{event.run} · {event.tasks} verdict{'s' * (event.tasks != 1)}{resumed} · on {devices} · {lanes}"
         case Finished() if not event.verdict.resumed:
-            verdict, outcome = event.verdict, event.verdict.last.outcome
-            line = f"{one_line(verdict.task.name)}  {verdict.status.value}  {_cells(verdict)['>speed-up']}".rstrip()
-            reason = f"  {_short(outcome.reason)}" if isinstance(outcome, Failed) else ""
-            return f"[{done:>{len(str(tasks))}}/{tasks}] {line}{reason}  {units.seconds(event.elapsed_s)}"
+            verdict, case = event.verdict, summarise(judged_of(event.verdict))
+            line = [one_line(verdict.task.name), verdict.status.value, *([case.shown_speedup] if case.speedup else [])]
+            line += [_short(reason)] if (reason := _reason(verdict)) else []
+            return f"[{done:>{len(str(tasks))}}/{tasks}] {'  '.join(line)}  {units.seconds(event.elapsed_s)}"
         case Retried():
             return f"  again, attempt {event.attempt + 1}: {one_line(event.task.name)}: {_short(event.reason)}"
         case Waiting():
@@ -129,18 +123,8 @@ def _short(text: str) -> str:
     return shown if len(shown) <= LONGEST_REASON else shown[: LONGEST_REASON - 1] + "…"
 
 
-def _cells(verdict: TaskVerdict) -> dict[str, str]:
-    task, outcome, case = verdict.task, verdict.last.outcome, summarise(judged_of(verdict))
-    return {
-        "problem": task.problem.name,
-        "solution": task.solution.name,
-        "case": task.case.name,
-        "status": verdict.status.value,
-        "level": outcome.level or "",
-        ">speed-up": case.shown_speedup if case.speedup is not None else "",
-        ">claim": "" if task.claim is None else f"{task.claim:g}×",
-        "reason": _short(outcome.reason) if isinstance(outcome, Failed) else "",
-    }
+def _reason(verdict: TaskVerdict) -> str:
+    return verdict.last.outcome.reason if isinstance(verdict.last.outcome, Failed) else ""
 
 
 def _result(verdict: TaskVerdict) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from typing import Protocol
 
 from rich.cells import cell_len
 
@@ -30,14 +31,16 @@ class Table:
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str]]
-    strong: Collection[tuple[int, int]] = frozenset()
-    """Row and column of the cells that Markdown writes in bold."""
+    title: str = ""
+    """Line above the table."""
 
     def text(self, *, indent: str = "  ", width: int | None = None) -> str:
         """Align the cells below their headings; columns that are empty in every row are left out.
 
         To fit a terminal's `width`, spare columns are left out, texts are wrapped, and finally put below their rows.
         """
+        if not self.rows:
+            return ""
         columns, used = self.columns, self.used
         widths = {i: max(cell_len(cell) for cell in (columns[i].title, *(row[i] for row in self.rows))) for i in used}
         below: list[int] = []
@@ -49,21 +52,20 @@ class Table:
             for i in below:
                 room = (width or 0) - len(indent)
                 lines += broken(f"{columns[i].title}: {row[i]}", room, start=" " * 4, indent=" " * 6) if row[i] else []
-        return "\n".join((indent + line).rstrip() for line in lines)
+        return "\n".join([*filter(None, [self.title]), *((indent + line).rstrip() for line in lines)])
 
     def markdown(self) -> str:
         """Write the table for Markdown; cells are escaped, because names and messages are untrusted text."""
+        if not self.rows:
+            return ""
         used = self.used or range(len(self.columns))
         lines = [
             [self.columns[i].title for i in used],
             ["---:" if self.columns[i].right else "---" for i in used],
-            *([self._written(row, i) for i in used] for row in range(len(self.rows))),
+            *([escape_markdown(row[i]) for i in used] for row in self.rows),
         ]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def _written(self, row: int, column: int) -> str:
-        text = escape_markdown(self.rows[row][column])
-        return f"**{text}**" if (row, column) in self.strong else text
+        title = [escape_markdown(self.title, keep_blanks=True), ""] if self.title else []
+        return "\n".join([*title, *(f"| {' | '.join(line)} |" for line in lines)])
 
     def csv(self) -> str:
         """Write the table as CSV, with its headings."""
@@ -78,6 +80,7 @@ class Table:
 def table(
     rows: Sequence[Mapping[str, str]],
     *,
+    title: str = "",
     wraps: Collection[str] = (),
     spare: Mapping[str, int] | None = None,
 ) -> Table:
@@ -88,7 +91,7 @@ def table(
         return Column(title=title, right=name != title, wraps=title in wraps, spare=(spare or {}).get(title, 0))
 
     names = [*rows[0]] if rows else []
-    return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows])
+    return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows], title=title)
 
 
 def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]) -> list[str]:
@@ -118,17 +121,27 @@ def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[
     return {i: size for i, size in fitted.items() if i not in texts}, texts
 
 
-def as_text(blocks: Sequence[str | Table], width: int | None = None) -> str:
-    """Write texts and tables for a terminal, with a blank line between them; empty ones are left out."""
-    texts = [block.text(width=width) if isinstance(block, Table) else block for block in blocks]
+class ReportPart(Protocol):
+    """A part of a report that is no plain text."""
+
+    def text(self, *, width: int | None = None) -> str:
+        """Write it for a terminal."""
+
+    def markdown(self) -> str:
+        """Write it for Markdown."""
+
+
+def as_text(blocks: Sequence[str | ReportPart], width: int | None = None) -> str:
+    """Write the blocks of a report for a terminal, with a blank line between them; empty ones are left out."""
+    texts = [block if isinstance(block, str) else block.text(width=width) for block in blocks]
     return "\n\n".join(filter(None, texts))
 
 
-def as_markdown(blocks: Sequence[str | Table]) -> str:
+def as_markdown(blocks: Sequence[str | ReportPart]) -> str:
     """Write the same for Markdown: the first line is a heading, and a text of several lines a list."""
-    texts = []
+    texts: list[str] = []
     for block in blocks:
-        if isinstance(block, Table):
+        if not isinstance(block, str):
             texts.append(block.markdown())
         elif block:
             lines = [_escaped_line(line) for line in block.splitlines()]

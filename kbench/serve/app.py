@@ -1,4 +1,4 @@
-"""The HTTP interface: routes, authorisation and limits."""
+"""The HTTP interface: routes, authorisation and limits, and the server that has them."""
 
 import asyncio
 import hmac
@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
+import uvicorn
 from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
+from kbench.api.judge import Judge
 from kbench.core.errors import KbenchError
 from kbench.core.version import __version__
 from kbench.serve.schema import (
@@ -22,7 +24,8 @@ from kbench.serve.schema import (
     EvaluationResponse,
     TaskId,
 )
-from kbench.serve.service import STORES_AGAIN_S, ConflictError, QueueFullError, Service
+from kbench.serve.service import STORES_AGAIN_S, ConflictError, QueueFullError, ServerOptions, Service
+from kbench.serve.store import TaskStore
 
 BODY_S = 20.0
 """Chosen. Seconds that a client may take to send a body."""
@@ -179,3 +182,23 @@ def _add_state(app: FastAPI, service: Service) -> None:
         if trouble := service.trouble:
             return JSONResponse({"status": "unhealthy", "reason": trouble, **state}, 503)
         return JSONResponse({"status": "healthy", **state})
+
+
+def make_server(judge: Judge, options: ServerOptions) -> tuple[uvicorn.Server, TaskStore]:
+    """Return a server that is not running yet, and the store to close when it ends."""
+    store = TaskStore(options.state / "tasks.sqlite")
+    service = Service(judge, store, options)
+    app = make_app(service, options.token, most_bytes=options.most_bytes)
+    config = uvicorn.Config(
+        app, host=options.host, port=options.port, log_level="warning", access_log=False, timeout_graceful_shutdown=5
+    )
+    return uvicorn.Server(config), store
+
+
+def serve(judge: Judge, options: ServerOptions) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    server, store = make_server(judge, options)
+    try:
+        server.run()
+    finally:
+        store.close()

@@ -58,7 +58,7 @@ def test_machine_formats(kbench, regressed, golden):
     }
     rows = kbench("gate", "pr-42", "--format", "csv").rows
     assert [row["outcome"] for row in rows].count("failed") == 2
-    golden("gate.md", kbench("gate", "pr-42", "--format", "md").out.rstrip("\n"))
+    golden("gate.md", kbench("gate", "pr-42", "--format", "md", "-v").out.rstrip("\n"))
 
 
 def test_junit_annotations_and_summary(kbench, regressed, golden, monkeypatch, tmp_path):

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from fakes import timing
@@ -13,6 +12,7 @@ from kbench.core.model import Case, Finding, Status
 from kbench.engine.summary import Score, fast_p, mean_speedup, speedup_of, summarise, wilson
 from kbench.engine.task import SweepPlanned, TaskVerdict
 from kbench.report import swept
+from kbench.report.table import as_markdown, as_text
 
 S = Status
 RATIO = 611_000 / 524_000
@@ -125,11 +125,11 @@ def test_nothing_timed_is_no_speed_up() -> None:
 
 
 def test_text(golden) -> None:
-    golden("sweep.txt", swept.render_text(SUMMARY, VERDICTS, verbosity=0, width=None))
+    golden("sweep.txt", as_text(swept.blocks(SUMMARY, VERDICTS, verbosity=0)))
 
 
 def test_markdown(golden) -> None:
-    golden("sweep.md", swept.render_markdown(SUMMARY, VERDICTS))
+    golden("sweep.md", as_markdown(swept.blocks(SUMMARY, VERDICTS, verbosity=1)))
 
 
 def test_json_has_a_result_for_each_verdict() -> None:
@@ -145,19 +145,19 @@ def test_json_has_a_result_for_each_verdict() -> None:
 def test_a_long_list_of_failures_is_cut() -> None:
     failures = [TaskVerdict(task=task(n), results=(failed(S.RAISED, "x" * 500),)) for n in range(30)]
     found = summarise("one", failures, tasks=30, elapsed_s=1.0)
-    text = swept.render_text(found, failures, verbosity=0, width=None)
+    text = as_text(swept.blocks(found, failures, verbosity=0))
     assert "and 10 more" in text
     assert "x" * 200 not in text
-    assert "more: `-v`" not in swept.render_text(found, failures, verbosity=1, width=None)
+    assert "more: `-v`" not in as_text(swept.blocks(found, failures, verbosity=1))
 
 
 def test_constants_are_told_as_long_as_they_are_few():
     one = verdict(1, passed(case=Case(name="small", overrides={"dim1": 37})))
     found = summarise("s", [one], tasks=1, elapsed_s=1.0)
-    for render in (partial(swept.render_text, verbosity=0, width=None), swept.render_markdown):
-        assert "case small: dim1=37" in render(found, [one])
+    for write in (as_text, as_markdown):
+        assert "case small: dim1=37" in write(swept.blocks(found, [one]))
     many = [verdict(n, passed(case=Case(name=f"c{n}", overrides={"n": n}))) for n in range(4)]
-    assert "constants of 4 cases: `--json` has them" in swept.render_text(found, many, verbosity=0, width=None)
+    assert "constants of 4 cases: `--json` has them" in as_text(swept.blocks(found, many, verbosity=0))
 
 
 @pytest.mark.parametrize(("tasks", "counted"), [(1, "1 verdict ·"), (12, "12 verdicts ·")])

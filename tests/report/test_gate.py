@@ -12,6 +12,7 @@ from kbench.core.errors import ExitCode
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateOutcome, report
 from kbench.report import gate
+from kbench.report.table import as_markdown, as_text
 
 HOSTILE = "a\x00b\x1b[31m %0A::error::x\n::warning::y | <b>&amp;\ud800"
 
@@ -48,9 +49,9 @@ def test_hostile_messages_stay_data():
     assert "%250A" in annotations
     suite = Xml.fromstring(gate.render_junit(found).encode())
     assert "a" in suite.find("testcase/failure").get("message")
-    text = gate.render_text(found)
+    text = as_text(gate.blocks(found))
     assert "\x1b" not in text
-    assert "<b>" not in gate.render_markdown(found).replace("\\<b\\>", "")
+    assert "<b>" not in as_markdown(gate.blocks(found, verbosity=1)).replace("\\<b\\>", "")
 
 
 def test_a_summary_that_is_too_large_is_cut_at_a_line():
@@ -69,7 +70,7 @@ def test_creep_is_named_and_hinted():
     creep = Verdict(status=Answer.SLOWER, reason_code="creep", message="slower than release", ratio=1.03, high=1.032)
     verdict = Verdict(status=Answer.SAME, reason_code="within", message="within")
     case = GatedCase(problem="p", solution="s", case="c", outcome=GateOutcome.FAILED, verdict=verdict, creep=creep)
-    text = gate.render_text(report("new", "main", [case], confirmed=True))
+    text = as_text(gate.blocks(report("new", "main", [case], confirmed=True)))
     assert "CREEP" in text
     assert "kbench baseline accept p/s/c --run new --up-to 4%" in text
 

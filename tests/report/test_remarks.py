@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from fakes import ROW, failed, passed
+from records import markdown_of, text_of
 
 from kbench.core.model import Finding, Status
-from kbench.report import run as report
 from kbench.report.shown import notes_of_run
 from kbench.report.summary import RunSummary, summarise
 
@@ -72,7 +72,7 @@ def test_a_failure_has_the_only_hint():
     wrong = failed(Status.WRONG_VALUE, "off by one", solution="wrong")
     run = RunSummary(problem="p", cases=tuple(map(summarise, (passed(flags="throttled"), wrong))))
     assert [one.kind for one in notes_of_run(run)] == ["warning"]
-    assert report.render_text(run).count("hint: ") == 1
+    assert text_of(run).count("hint: ") == 1
 
 
 def of_a_sweep(count: int) -> RunSummary:
@@ -91,15 +91,15 @@ def test_a_sweep_names_problems_and_not_all_of_them():
         "0_ReLU · mine, 1_ReLU · mine, 2_ReLU · mine, 3_ReLU · mine and 36 more: the device lowered"
     )
     assert notes_of_run(run, verbosity=1)[0].text.count("_ReLU · mine") == 40
-    lines = report.render_text(run).splitlines()
+    lines = text_of(run).splitlines()
     assert sum(line.split()[:2] == [f"{number}_ReLU", "mine"] for number in range(40) for line in lines) == 40
-    assert report.render_text(run, verbosity=-1).startswith("passed  0_ReLU · mine  default")
-    assert "| problem | solution |" in report.render_markdown(run)
+    assert text_of(run, verbosity=-1).startswith("passed  0_ReLU · mine  default")
+    assert "| problem | solution |" in markdown_of(run)
 
 
 def test_a_run_of_one_problem_has_no_column_for_it():
-    assert "| problem |" not in report.render_markdown(of_a_sweep(1))
-    assert "ReLU · mine" not in report.render_text(of_a_sweep(1))
+    assert "| problem |" not in markdown_of(of_a_sweep(1))
+    assert "ReLU · mine" not in text_of(of_a_sweep(1))
 
 
 def test_what_failed_in_a_sweep_is_told_with_its_problem():
@@ -107,4 +107,4 @@ def test_what_failed_in_a_sweep_is_told_with_its_problem():
     cases = [replace(case, rows=(replace(ROW, problem=f"{number}_ReLU"),)) for number in range(2)]
     run = RunSummary(problem="2 problems", cases=tuple(cases))
     assert run.reason == "0_ReLU · mine, case default: off by one"
-    assert "1\\_ReLU · mine, case default: off by one" in report.render_markdown(run)
+    assert "1\\_ReLU · mine, case default: off by one" in markdown_of(run)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from fakes import failed, passed
+from records import text_of
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Finding, FindingKind, Status
-from kbench.report import run as report
 from kbench.report.prose import fit
 from kbench.report.summary import RunSummary, summarise
 
@@ -67,7 +67,7 @@ RUNS = (make_run, eager_quick, kernelbench_file, wrong_solution, grid)
 @pytest.mark.parametrize("make", RUNS)
 def test_results_come_first(make, golden):
     run = make()
-    text = report.render_text(run)
+    text = text_of(run)
     golden(f"first_{make.__name__}.txt", text)
     lines = [line for line in text.splitlines() if line]
     kinds = [line.partition(":")[0] for line in lines]
@@ -76,11 +76,11 @@ def test_results_come_first(make, golden):
     assert kinds.count("hint") <= 1
     assert kinds.count("note") == 0
     assert remarks < len(lines) / 2
-    assert "[kernels]" in report.render_text(run, verbosity=1) or make is wrong_solution
+    assert "[kernels]" in text_of(run, verbosity=1) or make is wrong_solution
 
 
 @pytest.mark.parametrize("make", RUNS)
 @pytest.mark.parametrize("width", [60, 100, 140])
 def test_a_terminal_holds_every_line_but_what_is_copied(make, width):
-    for line in fit(report.render_text(make(), width=width), width).splitlines():
+    for line in fit(text_of(make(), width=width), width).splitlines():
         assert len(line) <= width or "`" in line or "results/" in line, line

@@ -22,7 +22,8 @@ from kbench.core.model import Status
 from kbench.devices import selection
 from kbench.engine.crew import Crew
 from kbench.engine.task import Task
-from kbench.report.selftest import line, render_text, verdict
+from kbench.report.selftest import blocks, line, verdict
+from kbench.report.table import as_text
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
 from kbench.selftest.fixtures import CORPUS, TIMED_PROBLEM, Fixture, complaint_about, read_corpus, select
@@ -88,7 +89,7 @@ def test_rates_count_misses_of_each_kind() -> None:
     assert [tally.right for tally in proof.tallies] == [2, 1, 0]
     assert proof.tallies[0].seconds_per_check == pytest.approx(2.0)
     assert "FAILED" in verdict(proof)
-    text = render_text(proof)
+    text = as_text(blocks(proof))
     assert "MISS  one  passed" in text
     assert "66.7% of attacks caught" in text
 

@@ -22,11 +22,11 @@ from pooling import CASES, solution
 from serving import HEADERS, TOKEN, Running, serving
 from waiting import wait_until
 
+from kbench.cli import serve as servers
 from kbench.core.errors import MachineError, UsageError
-from kbench.serve import server as servers
 from kbench.serve import service as services
+from kbench.serve.app import make_server
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
-from kbench.serve.server import make_server
 from kbench.serve.service import ServerOptions
 from kbench.serve.store import TaskStore
 

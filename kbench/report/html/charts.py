@@ -120,23 +120,25 @@ def _decades(low: float, high: float) -> Iterator[list[float]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A point at its values; `kind` names its look in the style sheet, `title` is shown on hovering."""
-
-    x: float
-    y: float = 0.0
-    kind: str = "point"
-    title: str = ""
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """A bar between two values, not drawn if one is not known."""
 
     low: float | None
     high: float | None
     title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A point at its values; `kind` names its look in the style sheet, `title` is shown on hovering."""
+
+    x: float = 0.0
+    y: float = 0.0
+    span: Span | None = None
+    """The interval that `y` lies in."""
+    kind: str = "point"
+    title: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +205,7 @@ class Plane:
 
 
 def over(
-    series: Mapping[str, Sequence[tuple[Mark, Span | None] | None]],
+    series: Mapping[str, Sequence[Mark | None]],
     y: Scale,
     *,
     x_axis: str,
@@ -213,22 +215,22 @@ def over(
 ) -> Plane:
     """Draw series over the places 1, 2, ...: neighbours are joined, and the last point of each has the series' name.
 
-    Each place has a point and the interval that it lies in, if known. `marks` are vertical lines before places, with
-    their labels.
+    `marks` are vertical lines before places, with their labels.
     """
     places = max((len(row) for row in series.values()), default=1)
     dots, lines, bands = list[Mark](), list[Line](), list[Line]()
     half = min(0.4, 0.015 * places)
     for name, row in series.items():
-        known = [(place, *one) for place, one in enumerate(row, start=1) if one is not None]
-        for number, (place, mark, span) in enumerate(known, start=1):
-            dots.append(replace(mark, x=place, label=name if number == len(known) else ""))
-            if span is not None and span.low is not None and span.high is not None:
-                corners = (place - half, place + half), (span.low, span.high)
-                bands.append(Line(x=corners[0], y=corners[1], kind="interval"))
-        for (before, old, _), (place, new, _) in pairwise(known):
-            if place == before + 1:
-                lines.append(Line(x=(before, place), y=(old.y, new.y), kind="series"))
+        known = [replace(mark, x=place) for place, mark in enumerate(row, start=1) if mark is not None]
+        dots += [*known[:-1], *(replace(last, label=name) for last in known[-1:])]
+        for mark in known:
+            if (span := mark.span) is not None and span.low is not None and span.high is not None:
+                bands.append(Line(x=(mark.x - half, mark.x + half), y=(span.low, span.high), kind="interval"))
+        lines += [
+            Line(x=(old.x, new.x), y=(old.y, new.y), kind="series")
+            for old, new in pairwise(known)
+            if new.x == old.x + 1
+        ]
     for place, text in (marks or {}).items():
         lines.append(Line(x=(place - 0.5, place - 0.5), y=(y.low, y.high), kind="rule", label=text))
     x = Scale(low=0.5, high=places + 0.5, whole=True)

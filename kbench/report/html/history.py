@@ -11,25 +11,17 @@ from kbench.report import units
 from kbench.report.comparison import WORDS, bounds_of, change_of, heading, summary_line, table_of
 from kbench.report.html import charts, page
 from kbench.report.html.charts import Mark, Plane, Span
-from kbench.report.html.page import Part, Section
 from kbench.report.shown import Note
 from kbench.report.table import table
 
-STEPS = (
-    "A step is seen by both runs before it and both from it on, at the gate's 99 % bounds. Commit is the one that was "
-    "measured after it. A slow creep is no step: the last runs are slower than the first one since the last step by "
-    f"more than {100 * CREEP:g} %. Charts have a dashed line for each."
-)
 NEW_CONDITIONS = "new conditions"
-CHARTS = "Times as fast as the reference, run by run, the oldest first. A bar is the 95 % interval, the noise of a run."
 
 
 def render_comparison(comparison: Comparison, *, source: str) -> str:
     """Write a comparison as one HTML file. Raises MachineError without jinja2."""
     title, *lead = heading(comparison).splitlines()
-    sections = [Section(heading="All cases", parts=[("table", table_of(comparison))])]
-    headline = f"{summary_line(comparison)}."
-    return page.render("compare", title=title, headline=headline, lead=lead, sections=sections, source=source)
+    summary = f"{summary_line(comparison)}."
+    return page.render("compare", title=title, headline=summary, lead=lead, source=source, cases=table_of(comparison))
 
 
 def render_history(title: str, found: Sequence[Series], *, notes: Sequence[Note] = (), source: str) -> str:
@@ -40,20 +32,16 @@ def render_history(title: str, found: Sequence[Series], *, notes: Sequence[Note]
     rows, numbers = _changes([one for group in groups.values() for one in group])
     times = sorted(point.started_utc for one in found for point in one.points)
     slower = sum(row["verdict"] in {"SLOWER", "CREEP", "NEW FAIL"} for row in rows)
-    parts: list[Part] = []
-    for name, group in groups.items():
-        parts += [("heading", name), ("plane", _chart(group, numbers))]
     return page.render(
         "history",
         title=title,
         headline=f"Changes for the worse: {slower}, others: {len(rows) - slower}." if rows else "Nothing changed.",
         lead=[f"{times[0][:10]} to {times[-1][:10]}"] if times else [],
-        sections=[
-            Section(heading="What changed", about=STEPS, parts=[("table", table(rows, wraps={"what changed"}))]),
-            Section(heading="Run by run", about=CHARTS, parts=parts),
-            Section(heading="Warnings and notes", parts=[("notes", notes)]),
-        ],
         source=source,
+        changes=table(rows, wraps={"what changed"}),
+        creep=f"{100 * CREEP:g} %",
+        charts=[(name, _chart(group, numbers)) for name, group in groups.items()],
+        notes=notes,
     )
 
 
@@ -87,7 +75,7 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
         {(point.started_utc, point.run): None for one in group for point in one.points}, key=lambda run: run[0]
     )
     places = {run: number for number, run in enumerate(runs, start=1)}
-    series, marks = dict[str, list[tuple[Mark, Span | None] | None]](), dict[int, str]()
+    series, marks = dict[str, list[Mark | None]](), dict[int, str]()
     for one in group:
         seen = {places[point.started_utc, point.run]: _seen(point) for point in one.points}
         series[one.key.solution] = [seen.get(place) for place in places.values()]
@@ -95,7 +83,7 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
             point = one.points[step.at]
             marks.setdefault(places[point.started_utc, point.run], numbers.get((id(one), step.at), ""))
     shown = [one for row in series.values() for one in row if one is not None]
-    ends = [mark.y for mark, _ in shown] + [end for _, span in shown if span for end in (span.low, span.high) if end]
+    ends = [end for one in shown for end in (one.y, *((one.span.low, one.span.high) if one.span else ()))]
     y = charts.around(ends, log=True, unit="×", least_span=0.1)
     key = (("interval", "95 % interval of a run"),)
     return charts.over(
@@ -103,7 +91,7 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
     )
 
 
-def _seen(point: Point) -> tuple[Mark, Span | None] | None:
+def _seen(point: Point) -> Mark | None:
     """Return the speed-up of a run and its interval."""
     ratios, found = point.measurement.log_ratios, point.side.speedup
     if not ratios:
@@ -111,4 +99,4 @@ def _seen(point: Point) -> tuple[Mark, Span | None] | None:
     centre = math.exp(-statistics.fmean(ratios))
     time = units.duration(point.side.time_ns)
     title = f"{point.started_utc[:16]}, commit {point.commit or '?'}: {centre:.4g}×, {time}"
-    return Mark(x=0, y=centre, title=title), None if found is None else Span(low=found.low, high=found.high)
+    return Mark(y=centre, title=title, span=None if found is None else Span(low=found.low, high=found.high))

@@ -1,43 +1,17 @@
-"""One self-contained page from sections: everything is escaped, and no script can run."""
+"""A self-contained page from a template: everything is escaped, and no script can run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.errors import MachineError
 from kbench.core.version import __version__
 
-LOOKS = {
-    **dict.fromkeys(("problem", "solution"), "head"),
-    **dict.fromkeys(("constants", "lacks", "warnings"), "text"),
-    "verdict": "verdict",
-    "speed-up": "number strong",
-}
-"""Style of a column by its title."""
 
-Part = tuple[str, Any]
-"""The name of a macro in `templates/parts.html`, and what it draws."""
+def render(kind: str, *, title: str, headline: str, lead: Sequence[str], source: str, **values: Any) -> str:
+    """Write a page whose outline is the template `<kind>.html`; all values are escaped.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A heading with its parts; left out if no part has anything to draw."""
-
-    heading: str
-    about: str = ""
-    parts: Sequence[Part] = ()
-
-
-def render(
-    command: str,
-    *,
-    title: str,
-    headline: str,
-    lead: Sequence[str],
-    sections: Sequence[Section],
-    source: str,
-) -> str:
-    """Write the page of a command's result; all values are escaped. Raises MachineError without jinja2."""
+    A section without content is left out. Raises MachineError without jinja2.
+    """
     try:
         import jinja2
         import markupsafe
@@ -51,18 +25,5 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = lambda text: markupsafe.escape(text).replace("_", markupsafe.Markup("_<wbr>"))
-    return environment.get_template("page.html").render(
-        command=command,
-        title=title,
-        headline=headline,
-        lead=[line for line in lead if line],
-        sections=[section for section in sections if any(_has_content(part) for _, part in section.parts)],
-        source=source,
-        looks=LOOKS,
-        version=__version__,
-    )
-
-
-def _has_content(part: Any) -> bool:
-    """Return whether a macro draws anything: a chart or a table without rows is empty, as is an empty text."""
-    return bool(getattr(part, "rows", part))
+    shown = {"kind": kind, "title": title, "headline": headline, "lead": [*filter(None, lead)], "source": source}
+    return environment.get_template("page.html").render(**shown, version=__version__, **values)

@@ -8,23 +8,11 @@ from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.html import page, samples, speed
-from kbench.report.html.page import Part, Section
 from kbench.report.pivot import pivot_of
 from kbench.report.run import failures
 from kbench.report.shown import MOST_CONSTANTS, Note, headline, notes_of_run, rows_of, stack_line
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, table
-
-TWO_TIMES = (
-    "Device time is the GPU's alone; wall time includes the host's work.",
-    "On a CPU both are times of a call: device time from the samples, wall time from a plain loop.",
-)
-SAMPLES = (
-    "Every timed call, process by process, as its distance from the median of all calls; at the right edge the "
-    "distribution of the solution's calls. No call is dropped."
-)
-KEY = (("point", "solution"), ("reference", "reference"), ("point outlier", "outlier"))
-MARKED = ("marked", "marked: throttled or disturbed")
 
 
 def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "") -> str:
@@ -33,45 +21,32 @@ def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "")
     on_cpu = is_timed_by_host(first.device)
     constants = [f"case {case}: {text}" for case, text in run.constants.items()]
     few = len(constants) <= MOST_CONSTANTS
-    panels: list[Part] = [("panels", one) for one in samples.panels(run.cases)]
-    grid: list[Part] = []
-    if pivot is not None:
-        grid = [("table", pivot.table(pivot.run.solutions))]
-        rates = ["", pivot.rate] if pivot.rate else [""]
-        grid += [("plane", speed.over_cases(pivot, rate)) for rate in rates if pivot.wins]
     rows = [{name: text for name, text in row.items() if "wall" not in name} for row in rows_of(run, walls_apart=True)]
-    sections = [
-        Section(heading="Cases and solutions", about=pivot.title if pivot is not None else "", parts=grid),
-        Section(heading="Results", parts=[("table", table(rows)), ("small", _means(run))]),
-        Section(heading="What does not pass", parts=[("lines", text) for text in failures(run, 0)]),
-        Section(
-            heading="Speed-up",
-            about="Reference time over the solution's time; right of the dashed line is faster.",
-            parts=[("chart", speed.speedups(run.timed))],
-        ),
-        Section(
-            heading="Device time and wall time", about=TWO_TIMES[on_cpu], parts=[("chart", speed.times(run.timed))]
-        ),
-        Section(
-            heading="How far from the limit",
-            about="The limit is the least time for the problem's bytes and operations at the peaks measured on this "
-            "device.",
-            parts=_rooflines(run),
-        ),
-        Section(heading="Samples", about=SAMPLES, parts=[("key", (*KEY, MARKED)), *panels] if panels else []),
-        Section(heading="What is right", parts=[("table", _correctness(run)), ("pairs", _lacks(run.cases))]),
-        Section(heading="Warnings and notes", parts=[("notes", [*notes, *notes_of_run(run, 1)])]),
-        Section(heading="What solutions printed", parts=_logs(run.cases)),
-        Section(heading="Constants", parts=[] if few else [("pairs", [*run.constants.items()])]),
-        Section(heading="To repeat it", parts=[("command", _command(run)), ("pairs", _environment(run.rows))]),
-    ]
+    is_won = pivot is not None and bool(pivot.wins)
     return page.render(
         "run",
         title=run.problem,
-        headline=pivot.sentence() if pivot is not None and pivot.wins else headline(run),
+        headline=pivot.sentence() if pivot is not None and is_won else headline(run),
         lead=[stack_line(first), "Timed by the host's clock." if on_cpu else "", *(constants if few else ())],
-        sections=sections,
         source=source,
+        pivot=pivot,
+        grid=[speed.over_cases(pivot, rate) for rate in dict.fromkeys(("", pivot.rate))] if pivot and is_won else [],
+        results=table(rows),
+        means=_means(run),
+        failures=failures(run, 0),
+        speedups=speed.speedups(run.timed),
+        times=speed.times(run.timed),
+        on_cpu=on_cpu,
+        rooflines=speed.rooflines(run.timed, run.peaks),
+        peaks=run.peaks,
+        panels=samples.panels(run.cases),
+        right=_correctness(run),
+        lacks=_lacks(run.cases),
+        notes=[*notes, *notes_of_run(run, 1)],
+        cases=run.cases,
+        constants=[] if few else [*run.constants.items()],
+        repeat=re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command),  # a run of its name exists
+        environment=_environment(run.rows),
     )
 
 
@@ -80,18 +55,6 @@ def _means(run: RunSummary) -> str:
         return ""
     means = ", ".join(f"{name} {run.shown_speedup_of(name)}" for name in run.solutions)
     return f"{run.mean_name.capitalize()} over cases: {means}"
-
-
-def _rooflines(run: RunSummary) -> list[Part]:
-    planes = speed.rooflines(run.timed, run.peaks)
-    parts: list[Part] = []
-    if planes and run.peaks is None:
-        parts.append(
-            ("small", "This file does not hold the device's peaks: only the limit at this intensity is drawn.")
-        )
-    for case, plane in planes:
-        parts += [("heading", f"Roofline, case {case}" if len(planes) > 1 else "Roofline"), ("plane", plane)]
-    return parts
 
 
 def _correctness(run: RunSummary) -> Table:
@@ -115,15 +78,6 @@ def _correctness(run: RunSummary) -> Table:
 def _lacks(cases: Sequence[CaseSummary]) -> list[tuple[str, str]]:
     codes = dict.fromkeys(code for case in cases for code in case.lacks)
     return [(code, PROPERTIES[code].meaning) for code in codes if code in PROPERTIES]
-
-
-def _logs(cases: Sequence[CaseSummary]) -> list[Part]:
-    return [("folded", (f"{case.solution}, case {case.case}", case.log)) for case in cases if case.log]
-
-
-def _command(run: RunSummary) -> str:
-    """Return the command without its name: a run of that name exists, and another one would be refused."""
-    return re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command)
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:

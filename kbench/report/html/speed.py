@@ -87,11 +87,11 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
     if rate:
         y, unit = around(known, log=True, unit=f" {rate}", least_span=0.5), units.TimeUnit(rate, 1.0)
 
-    def seen(name: str, case: str, number: float | None) -> tuple[Mark, None] | None:
+    def seen(name: str, case: str, number: float | None) -> Mark | None:
         if not number:
             return None
         y = number / unit.size_ns
-        return Mark(x=0, y=y, title=f"{name}, case {case}: {units.number(y)} {unit.name}"), None
+        return Mark(y=y, title=f"{name}, case {case}: {units.number(y)} {unit.name}")
 
     series = {
         name: [seen(name, case, number) for case, number in zip(pivot.cells, row, strict=True)]

@@ -9,7 +9,6 @@ from kbench.engine.summary import TRIVIAL, Score, Share, fast_p, mean_speedup
 from kbench.report import units
 from kbench.report.html import page
 from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span
-from kbench.report.html.page import Section
 from kbench.report.html.speed import speed_chart
 from kbench.report.shown import MOST_CONSTANTS, Note, flag_text, rows_of, stack_line, warnings_of
 from kbench.report.summary import CaseSummary, RunSummary
@@ -18,20 +17,10 @@ from kbench.storage.results import CaseKey
 
 MOST_ROWS = 60
 """Speed-ups that the chart shows, the largest; the table has all."""
-LONGEST_NAME = 90
-FAST = (
-    "fast_p: the share of solutions that are right and more than p times as fast as the reference. Statuses that are "
-    "not the solution's fault are left out, and so are tasks that wrong answers pass too (trivial_passes)."
-)
 
 
 def render_sweep(
-    title: str,
-    run: RunSummary,
-    *,
-    record: Record | None = None,
-    notes: Sequence[Note] = (),
-    source: str,
+    title: str, run: RunSummary, *, record: Record | None = None, notes: Sequence[Note] = (), source: str
 ) -> str:
     """Write a sweep as one HTML file; claimed speed-ups and times are in its journal. Raises MachineError."""
     rate, stage_s, claims = None, Counter[str](), dict[CaseKey, float | None]()
@@ -47,21 +36,7 @@ def render_sweep(
         Note(kind="warning", text=f"{code}, of {count} of {len(run.cases)}: {flag_text(code)}")
         for code, count in warned.most_common()
     ]
-    spent = [(stage, units.seconds(spent_s)) for stage, spent_s in stage_s.most_common()]
     constants = list(dict.fromkeys(f"case {case.case}: {case.constants}" for case in run.cases if case.constants))
-    speeds = f"The {MOST_ROWS} largest of {len(timed)}; the table has all." if len(timed) > MOST_ROWS else ""
-    sections = [
-        Section(heading="Right, and how fast", about=FAST, parts=[("chart", _fast(fast_p(_scores(run))))]),
-        Section(heading="Speed-up, the largest first", about=speeds, parts=[("chart", _speeds(timed[:MOST_ROWS]))]),
-        Section(heading="What does not pass", parts=[("pairs", failed)]),
-        Section(heading="Warnings and notes", parts=[("notes", [*notes, *counted])]),
-        Section(
-            heading="Where the time went",
-            about="Sum of the seconds of all lanes and builders.",
-            parts=[("pairs", spent)],
-        ),
-        Section(heading="All verdicts", parts=[("table", _table(run, claims))]),
-    ]
     return page.render(
         "sweep",
         title=title,
@@ -71,8 +46,15 @@ def render_sweep(
             "" if rate is None else f"{rate:.0f} units an hour",
             *(constants if len(constants) <= MOST_CONSTANTS else ()),
         ],
-        sections=sections,
         source=source,
+        fast=_fast(fast_p(_scores(run))),
+        speedups=_speeds(timed[:MOST_ROWS]),
+        timed=len(timed),
+        most_rows=MOST_ROWS,
+        failed=failed,
+        notes=[*notes, *counted],
+        spent=[(stage, units.seconds(spent_s)) for stage, spent_s in stage_s.most_common()],
+        verdicts=_table(run, claims),
     )
 
 
@@ -127,7 +109,7 @@ def _speeds(timed: Sequence[CaseSummary]) -> Chart:
     return speed_chart(
         [
             ChartRow(
-                label=_cut(case.problem or case.solution),
+                label=case.problem or case.solution,
                 note=case.solution if several and case.problem else "",
                 value=case.shown_speedup,
                 marks=(Mark(x=case.speedup or 1.0),),
@@ -136,10 +118,6 @@ def _speeds(timed: Sequence[CaseSummary]) -> Chart:
             for case in timed
         ]
     )
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _table(run: RunSummary, claims: Mapping[CaseKey, float | None]) -> Table:
