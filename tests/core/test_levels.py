@@ -30,7 +30,7 @@ from kbench.process.layouts import layouts_of
 TASK, MODULE, GENERAL = Level
 
 BELONGS = {
-    MODULE: {"frozen_weights", "unmatched_weights", "second_model", "values", "cases"},
+    MODULE: {"frozen_weights", "unmatched_weights", "second_model", "batch_invariance", "values", "cases"},
     GENERAL: {
         *("weights_in_place", "output_reuse", "shapes", "strides", "channels_last", "alignment"),
         *("conditioning", "nonfinite", "unseen_integers"),
