@@ -29,7 +29,7 @@ def deliver(output: Any, targets: "Sequence[Tensor]", arguments: Sequence[Any]) 
         if layout := layout_of(leaf):
             described.append([path, f"{layout} tensor", str(leaf.dtype), [], leaf.device.type, False])
             continue
-        exact = type(leaf) in {torch.Tensor, torch.nn.Parameter}
+        exact = is_plain(leaf)
         aliased = leaf.numel() > 0 and exact and leaf.untyped_storage().data_ptr() in inputs
         kind = "tensor" if exact else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
         described.append([path, kind, str(leaf.dtype), list(leaf.shape), leaf.device.type, aliased])
@@ -51,16 +51,19 @@ def places_of(output: Any) -> list[list[Any]]:
 
 def bytes_of(output: Any) -> int:
     """Return the size of the plain tensors of a result."""
-    import torch
-
-    leaves = [leaf for _, leaf in flatten(output) if type(leaf) in {torch.Tensor, torch.nn.Parameter}]
+    leaves = [leaf for _, leaf in flatten(output) if is_plain(leaf)]
     return sum(leaf.numel() * leaf.element_size() for leaf in leaves)
 
 
-def _lies_in_memory(leaf: "Tensor") -> bool:
+def is_plain(leaf: Any) -> bool:
+    """Return whether a result is a plain tensor: a subclass could compute its values later."""
     import torch
 
-    if type(leaf) not in {torch.Tensor, torch.nn.Parameter} or layout_of(leaf) or backend_of(leaf).has_own_memory:
+    return type(leaf) in {torch.Tensor, torch.nn.Parameter}
+
+
+def _lies_in_memory(leaf: "Tensor") -> bool:
+    if not is_plain(leaf) or layout_of(leaf) or backend_of(leaf).has_own_memory:
         return False
     return not leaf.is_conj() and not leaf.is_neg()
 

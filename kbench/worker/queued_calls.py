@@ -14,6 +14,7 @@ from kbench.devices.cuda_driver import Driver, DriverError
 from kbench.process.channel import flatten
 from kbench.process.gate_page import DONE, OPEN, PAGE_BYTES
 from kbench.process.shared_memory import layout_of
+from kbench.worker.delivery import is_plain
 
 
 class CallQueue:
@@ -71,11 +72,7 @@ class CallQueue:
         for _, leaf in flatten(output):
             if not isinstance(leaf, torch.Tensor):
                 continue
-            dense = (
-                type(leaf) in {torch.Tensor, torch.nn.Parameter}
-                and not layout_of(leaf)
-                and backend_of(leaf).has_own_memory
-            )
+            dense = is_plain(leaf) and not layout_of(leaf) and backend_of(leaf).has_own_memory
             handle, offset = self._handle(leaf.data_ptr()) if dense and leaf.numel() else (-1, 0)
             found.append([handle, offset, list(leaf.stride()) if dense else []])
         return found
