@@ -206,14 +206,6 @@ def test_the_async_form_leaves_the_loop_free(pool) -> None:
     assert ticks >= 5
 
 
-def test_a_hang_is_a_verdict_and_the_pool_goes_on(pool) -> None:
-    with pool.judge(lanes=1) as judge:
-        (hung,) = judge.evaluate(CASES, solution("total_timeout"))
-        (after,) = judge.evaluate(CASES, solution())
-    assert hung.status is Status.TOTAL_TIMEOUT
-    assert after.passed
-
-
 def test_a_defect_reaches_who_asked_and_the_next_call_has_a_new_pool(pool) -> None:
     with pool.judge(lanes=1) as judge:
         with pytest.raises(ZeroDivisionError):

@@ -153,13 +153,6 @@ def test_the_time_left_counts_processes_that_are_due_beyond_the_budget(tmp_path:
     assert [event.left_s for event in events if isinstance(event, Estimated)] == [1.5, 1.0, 0.5]
 
 
-def test_nothing_is_told_of_cases_that_are_not_large_or_of_which_nothing_is_known(tmp_path: Path) -> None:
-    FakeJudge.sizes = {"default": 25_000_000}
-    assert told(tmp_path) == []
-    FakeJudge.sizes = {}
-    assert told(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     ("asked", "others", "told"),
     [

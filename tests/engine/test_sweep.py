@@ -104,12 +104,6 @@ def test_every_task_gets_its_verdict_whoever_fails(stage) -> None:
     assert len(journal.read(stage.folder / f"one{SUFFIX}").results) == 6
 
 
-def test_problems_stay_together_on_a_lane(stage) -> None:
-    list(stage.run(many(stage.folder, 9)))
-    (judge,) = stage.judges
-    assert judge.turned == ["p0", "p1", "p2"]
-
-
 def test_problems_with_long_sources_come_first_and_the_file_keeps_the_order_asked(stage) -> None:
     tasks = many(stage.folder, 4)
     tasks[1].problem.path.write_text(PROBLEM + "# many layers\n")

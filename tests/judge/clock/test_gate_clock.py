@@ -199,21 +199,6 @@ def test_events_are_quoted_where_they_agree_and_decide_nothing(clock_of, claim, 
     assert 0 < said.attested.half_width_ns < 700
 
 
-@pytest.mark.parametrize(
-    ("waits_us", "attestation", "reported_us"),
-    [(0, "held", 300), (85, "held", 300), (95, "weak", 350), (130, "weak", 385), (900, "weak", 1155)],
-)
-def test_calls_that_take_longer_alone_are_weak_and_have_that_time(clock_of, waits_us, attestation, reported_us):
-    """Held up to 1.1 times what 300 us with a half-width of 15 may be, and 45 us."""
-    candidate = Arm(ns=300_000)
-    candidate.waits_ns = 1e3 * waits_us
-    clock = clock_of(candidate)
-    paired(clock)
-    said = concluded(clock, 300_000)
-    assert (said.attestation, said.attested.ns) == (attestation, pytest.approx(1e3 * reported_us, rel=1e-3))
-    assert (said.clock == "judge") is (attestation == "weak")
-
-
 @pytest.mark.parametrize(("late_singles", "attestation"), [(0, "held"), (12, "held"), (40, "weak")])
 def test_one_quick_single_call_is_enough(clock_of, late_singles, attestation):
     """Builds beside it delayed three of three by 2 ms, and a right kernel was refused (H200)."""
