@@ -46,6 +46,7 @@ class Options(TypedDict, total=False):
     level: Literal["task", "module", "general"]
     accept: str | Sequence[str]
     backward: bool
+    batch_invariant: bool
     require_custom: bool
     sanitize: bool | None
     allow_tf32: bool
