@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kbench.api.evaluation import EvaluationResult
     from kbench.report.summary import CaseSummary
 
 MARKER = "kbench"
@@ -76,21 +75,16 @@ def _judge(
     if misspelt := difflib.get_close_matches("max_slowdown", options, n=1):
         pytest.fail(f"there is no option `{misspelt[0]}`; did you mean `max_slowdown`?", pytrace=False)
     asked = {"verify_only": max_slowdown is None, **options}
-    judged: tuple[EvaluationResult, ...] = ()
-    refused = lacking = ""
     try:
         judged = kbench.evaluate(_place(request, problem), _place(request, solution), **asked)
     except NoGpuError as error:
-        lacking = error.message
+        raise pytest.skip.Exception(error.message) from None
     except KbenchError as error:
         refused = f"{error.message}\nhint: {error.hint}" if error.hint else error.message
         files = [_place(request, given) for given in (problem, solution) if str(given).endswith(".py")]
         if not all(Path(file).exists() for file in files):
             refused += f"\nnote: a relative path is looked for in the test's folder, then in {request.config.rootpath}"
-    if lacking:  # out here, so that pytest shows no chain of exceptions
-        pytest.skip(lacking)
-    if refused:
-        pytest.fail(refused, pytrace=False)
+        raise pytest.fail.Exception(refused, pytrace=False) from None
     if len(judged) != 1:
         named = ", ".join(one.case for one in judged)
         pytest.fail(f"{len(judged)} cases were judged ({named}); `cases=` of the marker selects one", pytrace=False)

@@ -120,8 +120,6 @@ class SweepProgress:
     def __init__(self) -> None:
         self.tasks = self.done = 0
         self.failures: Counter[str] = Counter()
-        self.devices: dict[str, str] = {}
-        self.waiting: Waiting | None = None
         self._fresh = 0
         self._began = time.monotonic()
 
@@ -130,24 +128,18 @@ class SweepProgress:
         if isinstance(event, SweepPlanned):
             self.tasks = event.tasks
             self._began = time.monotonic()
-        elif isinstance(event, Waiting):
-            self.waiting = event
-        elif isinstance(event, StageFinished) and event.stage == "wait":
-            self.waiting = None
         elif isinstance(event, Finished):
             self.done += 1
             self._fresh += not event.verdict.resumed
             if event.verdict.status is not Status.PASSED:
                 self.failures[event.verdict.status.value] += 1
-        elif isinstance(event, DeviceState):
-            self.devices[event.device] = event.state
         return swept.describe(event, self.done, self.tasks)
 
     def stays(self, event: SweepEvent) -> bool:
-        """Keep failures, retries and devices in trouble."""
+        """Keep failures, retries, and devices in trouble or in use by others."""
         if isinstance(event, Finished):
             return not event.verdict.resumed and event.verdict.status is not Status.PASSED
-        return isinstance(event, SweepPlanned | Retried | DeviceState)
+        return isinstance(event, SweepPlanned | Retried | DeviceState | Waiting)
 
     @property
     def live(self) -> dict[Any, str]:
@@ -158,8 +150,6 @@ class SweepProgress:
             left_s = elapsed_s / self._fresh * (self.tasks - self.done)
             parts += [f"{3600 * self._fresh / elapsed_s:.0f} an hour", f"{units.seconds(left_s)} left"]
         parts += [f"{count} {status}" for status, count in self.failures.most_common(3)]
-        parts += [f"{device} {state}" for device, state in self.devices.items() if state != "back in service"]
-        parts += [render_waiting(self.waiting)] if self.waiting is not None else []
         return {"": " · ".join(parts)}
 
 
