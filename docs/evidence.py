@@ -154,7 +154,7 @@ def panel(run: Run, solutions: Sequence[str], stale: Iterable[SourceKey]) -> Pan
     found = {key[1]: each for key, each in measured(run, (CASE,)).items()}
     rows = {name: [row for row in run.rows if (row.solution, row.case) == (name, CASE)] for name in found}
     changed = {solution for problem, solution, _ in stale if problem == run.rows[0].problem}
-    lines = [_line(each, rows[name], name in changed) for name, each in found.items()]
+    lines = [_line(name, each, rows[name], name in changed) for name, each in found.items()]
     lines += [Line(solution=name, remark="not measured") for name in solutions if name not in found]
     lines.sort(key=lambda line: (line.time_ns is None, line.time_ns or 0.0, line.remark == "not measured"))
     costs = next((row for row in run.rows if row.case == CASE and row.limit_ns), None)
@@ -165,7 +165,7 @@ def panel(run: Run, solutions: Sequence[str], stale: Iterable[SourceKey]) -> Pan
     )
 
 
-def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
+def _line(solution: str, each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     failed = [row.status for row in rows if row.status != Status.PASSED]
     remarks = [f"failed: {failed[0]} ({len(failed)} of {len(rows)} processes)"] if failed else []
     remarks += ["source has changed since"] if changed else []
@@ -173,7 +173,7 @@ def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     weak = sum(row.attestation == "weak" for row in rows)
     remarks += [f"not confirmed by the judge's clock in {weak} of {len(rows)} processes"] if weak else []
     return Line(
-        solution=each.solution,
+        solution=solution,
         time_ns=each.time_ns,
         half_width_ns=each.shown_half_width_ns,
         speedup=each.speedup,

@@ -17,8 +17,6 @@ from kbench.core.student_t import bisect, t_cdf, t_quantile
 
 OUTLIER_Z = 10.0
 """Robust standard deviations from the median beyond which a sample is labelled."""
-BIMODAL_SEPARATION = 6.0
-"""Distance of two modes in units of their spread; splitting a normal mode gives 2.7, a uniform one 3.5."""
 STEADY_SHARE = 0.8
 """Share of marked pairs from which all pairs count: the calls themselves bring the device to its power cap."""
 CONFIDENCE, POWER = 0.99, 0.99
@@ -249,24 +247,6 @@ def outliers(values: Sequence[float]) -> list[bool]:
     return [bool(far) for far in distance / spread > OUTLIER_Z]
 
 
-def is_bimodal(values: Sequence[float]) -> bool:
-    """Return whether the values fall into two groups, each at least 15 % of them, clear of each other."""
-    data = np.sort(np.asarray(values, dtype=np.float64))
-    count = len(data)
-    smallest = max(5, math.ceil(0.15 * count))
-    if count < 2 * smallest:
-        return False
-    sizes = np.arange(smallest, count - smallest + 1)
-    sums, squares = np.cumsum(data - data.mean()), np.cumsum((data - data.mean()) ** 2)
-    left, right = sums[sizes - 1], sums[-1] - sums[sizes - 1]
-    within = squares[-1] - left**2 / sizes - right**2 / (count - sizes)
-    best = int(np.argmin(within))
-    size = int(sizes[best])
-    gap = float(data[size:].mean() - data[:size].mean())
-    spread = math.sqrt(max(float(within[best]), 0.0) / (count - 2))
-    return gap > BIMODAL_SEPARATION * spread
-
-
 def has_drift(values: Sequence[float]) -> bool:
     """Return whether values in order of time move steadily, and end `DRIFT_SHARE` or more from their start."""
     data = np.asarray(values, dtype=np.float64)
@@ -283,7 +263,7 @@ def has_drift(values: Sequence[float]) -> bool:
 
 
 def timing_flags(samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Return the flags that either arm's times show: `outliers`, `bimodal`, `drift`."""
+    """Return the flags that either arm's times show: `outliers`, `drift`."""
     ordered = sorted(samples, key=lambda s: s.sequence)
     arms = [
         [float(s.t_event_ns) for s in counted(s for s in ordered if s.arm == arm)]
@@ -291,7 +271,6 @@ def timing_flags(samples: Sequence[Sample]) -> tuple[str, ...]:
     ]
     found = {
         "outliers": any(any(outliers(times)) for times in arms),
-        "bimodal": any(is_bimodal(times) for times in arms),
         "drift": any(has_drift(times) for times in arms),
     }
     return tuple(flag for flag, present in found.items() if present)

@@ -24,7 +24,7 @@ dim2 = 512
 
 CASES = {
     "default": {},
-    "cpu": {"batch_size": 8, "dim1": 128, "dim2": 128},
+    "cpu": {"batch_size": 4, "dim1": 256, "dim2": 256},
     "small": {"batch_size": 2, "dim1": 64, "dim2": 64},
     "ragged": {"batch_size": 3, "features": 15, "num_groups": 5, "dim1": 37, "dim2": 29},
 }

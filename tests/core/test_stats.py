@@ -308,17 +308,6 @@ def test_outliers_are_labelled_not_dropped() -> None:
     assert stats.outliers([]) == []
 
 
-def test_two_modes_are_seen_and_one_is_not() -> None:
-    rng = np.random.default_rng(3)
-    one = [rng.normal(100, 1, 40) for _ in range(300)]
-    two = [np.concatenate([rng.normal(100, 1, 28), rng.normal(110, 1, 12)]) for _ in range(300)]
-    assert sum(stats.is_bimodal(values) for values in one) == 0
-    assert sum(stats.is_bimodal(values) for values in two) >= 298
-    assert not stats.is_bimodal([100.0] * 40)
-    assert not stats.is_bimodal([100.0] * 39 + [200.0])
-    assert stats.is_bimodal([100.0] * 30 + [200.0] * 10)
-
-
 def test_drift_is_seen_and_noise_is_not() -> None:
     rng = np.random.default_rng(4)
     noise = [rng.normal(100, 1, 60) for _ in range(300)]
@@ -335,5 +324,3 @@ def test_flags_name_what_is_there() -> None:
     assert stats.timing_flags(spiked) == ("outliers",)
     rising = [replace(s, t_event_ns=round(s.t_event_ns * (1 + s.sequence / 1000))) for s in make_samples(pairs=30)]
     assert "drift" in stats.timing_flags(rising)
-    split = [replace(s, t_event_ns=s.t_event_ns * (2 if s.block % 3 else 1)) for s in make_samples(pairs=30)]
-    assert "bimodal" in stats.timing_flags(split)

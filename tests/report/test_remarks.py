@@ -9,7 +9,7 @@ from kbench.core.model import Finding, Status
 from kbench.report.shown import notes_of_run
 from kbench.report.summary import RunSummary, summarise
 
-NOISY = "attestation_weak bimodal drift outliers"
+NOISY = "attestation_weak drift outliers"
 
 
 def lines(*judged, verbosity=0, **fields) -> list[str]:
@@ -21,17 +21,16 @@ def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
     warning, hint = lines(passed(flags=NOISY), csv_path="results/one.csv")
     assert warning == (
         "warning: online: the judge's clock cannot confirm the time, so the speed-up is printed with two digits "
-        "at most and a `~` [attestation_weak]; also bimodal, drift, outliers"
+        "at most and a `~` [attestation_weak]; also drift, outliers"
     )
     assert hint == (
-        "hint: bimodal, drift, outliers: Close other programs and run again; `kbench report @latest` shows every time."
+        "hint: drift, outliers: Close other programs and run again; `kbench report @latest` shows every time."
     )
 
 
 def test_verbose_output_has_a_line_for_each_code_with_its_cases():
-    weak, two, _, far, hint = lines(passed(flags=NOISY), verbosity=1)
+    weak, _, far, hint = lines(passed(flags=NOISY), verbosity=1)
     assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
-    assert two == "warning: online, case default: times fall into two groups, by clocks or placement [bimodal]"
     assert far == "warning: online, case default: some times are far from the rest, and are kept [outliers]"
     assert hint.startswith("hint: ")
 
