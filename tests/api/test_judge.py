@@ -137,20 +137,23 @@ def test_a_question_that_is_wrong_raises_and_a_solution_that_is_wrong_does_not(p
     assert pool.judged == [], "what cannot be read meets no judge"
 
 
+EARLY = 4
+
+
 def test_many_come_in_any_order_and_know_their_places(pool) -> None:
     wanted = ["waits", *["passed", "wrong_value", "crashed", "passed"] * 8]
     told = []
 
     def progress(done: int, one: EvaluationResult) -> None:
         told.append((done, one.number))
-        if done == len(wanted) - 1:
+        if done == EARLY:
             pool.released.set()
 
     with pool.judge() as judge:
         candidates = ((CASES, solution(says, number)) for number, says in enumerate(wanted))
         found = list(judge.evaluate_many(candidates, progress=progress))
     assert sorted(one.number for one in found) == list(range(len(wanted)))
-    assert found[-1].number == 0, "a slow one does not hold up the others"
+    assert 0 not in [one.number for one in found[:EARLY]], "a slow one holds up no more than the batch that it is in"
     assert told == [(done, one.number) for done, one in enumerate(found, start=1)]
     for one in found:
         said = wanted[one.number]
