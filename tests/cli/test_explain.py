@@ -1,6 +1,7 @@
 """Every code that kbench can print is explained; `explain` finds it however it is written."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import kbench as package
 from kbench.core.bottleneck import Bottleneck
 from kbench.core.explain import EXPLANATIONS, explain
+from kbench.core.levels import PROPERTIES, TEXTS
 from kbench.core.model import Status
 from kbench.core.verdict import Answer
 from kbench.selftest.fixtures import CORPUS
@@ -80,6 +82,13 @@ def test_spelling_and_parameters_do_not_matter(kbench, text):
 def test_without_a_code_all_are_listed(kbench):
     assert len(kbench("explain", "--json").document["results"]) == len(EXPLANATIONS)
     assert len(kbench("explain").out.splitlines()) == len(EXPLANATIONS) + 1
+
+
+def test_no_word_has_the_name_of_a_code() -> None:
+    words = [one.code for one in EXPLANATIONS.values() if one.kind == "word"]
+    assert len(words) == len(json.loads((SOURCES / "core" / "words.json").read_text()))
+    codes = {code.lower() for kind, known in TEXTS.items() if kind != "property" for code in known} | {*PROPERTIES}
+    assert not codes & {re.sub("[ -]", "_", word.lower()) for word in words}
 
 
 def heads() -> set[str]:

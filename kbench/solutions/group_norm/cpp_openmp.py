@@ -58,7 +58,7 @@ struct Moments {
   }
 };
 
-// The moments of a block in one sweep, from deviations from `centre`, a value of the block's size.
+// The moments of a block in one sweep, from deviations from `centre`, which lies near the block's mean.
 Moments block_moments(const float* x, int64_t count, float centre) {
   float sums[LANES] = {}, squares[LANES] = {};
   for (int64_t begin = 0; begin < count; begin += LANES) {
