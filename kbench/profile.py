@@ -178,12 +178,13 @@ class ProfileSession:
         )
 
     def _build(self, entry: Entry) -> Generator[ProfileEvent, None, Failed | None]:
+        """Build what the cache lacks: only a call shows what a solution compiles."""
         job = job_of(self.problem, entry, (self.case,), (), self.context)
-        if job.is_done:
-            return None
         first = dict(itertools.islice(job.rehearsals.items(), 1))
+        if not first:
+            return None
         builder = Builder(self.problem, self.context)
-        return (yield from self._staged("build", entry.name, lambda: builder.build(entry, first)))
+        return (yield from self._staged("build", entry.name, lambda: builder.build(entry, first, calls=True)))
 
     def _staged(
         self, stage: str, solution: str, work: Callable[[], T], *, alone: bool = False

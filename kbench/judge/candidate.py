@@ -275,7 +275,8 @@ class Candidate(WorkerLink):
     def revive(self, worker: WorkerProcess) -> None:
         """Continue in a fresh worker, which has to be prepared."""
         self.kill()
-        self._worker, self._arena, self.calls = worker, None, 0
+        self._use(worker)
+        self._arena, self.calls = None, 0
 
 
 def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:

@@ -44,9 +44,9 @@ class WorkerLink:
     def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: WorkerProcess):
         self.spec = spec
         self._config = config
-        self._worker = worker
         self.observed = Observed()
         """Files and programs that all workers of the solution reported."""
+        self._use(worker)
         self._paused: contextlib.ExitStack | None = None
         self.worked_until_ns = 0
         """Time on the judge's clock until which its tree worked before the last stop."""
@@ -80,6 +80,11 @@ class WorkerLink:
     def message_ns(self) -> int:
         """Time of the last message on the judge's clock."""
         return self._worker.channel.received_ns
+
+    def _use(self, worker: WorkerProcess) -> None:
+        """Ask this worker from now on; what it reports is added to what earlier ones did."""
+        self._worker = worker
+        worker.observed = self.observed
 
     @contextlib.contextmanager
     def understood(self) -> Iterator[None]:
@@ -162,6 +167,5 @@ class WorkerLink:
 
     def _require_built(self) -> None:
         """Raise UnbuiltError if the solution needs rights of a build, and its present files were not built."""
-        self.observed.join(self._worker.observed)
         if self.observed.needs and not self.spec.rehearsed:
             raise UnbuiltError(self.observed.needs[0])

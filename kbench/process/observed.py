@@ -8,33 +8,27 @@ from kbench.process.channel import Message, WireError
 from kbench.process.channel import field as wire_field
 
 MAX_OBSERVED = 2 * MAX_PATHS
-"""Texts of one kind that a process may report in all."""
+"""Texts of one kind that are kept of all reports."""
 KINDS = ("files", "folders", "needs")
 
 
 @dataclass(slots=True, kw_only=True)
 class Observed:
-    """Files and folders that a process reported as read, and what it needs a build for, in words."""
+    """Files and folders that processes of one solution or problem read, and what it needs a build for, in words."""
 
     files: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     needs: list[str] = field(default_factory=list)
 
     def add(self, report: Any) -> None:
-        """Add what a message reports. Raises WireError for what no process of kbench sends."""
+        """Add what a message reports, each text once. Raises WireError for what no process of kbench sends."""
         if not isinstance(report, dict):
             raise WireError("the observation is not a JSON object")
         for name in KINDS:
             own, values = getattr(self, name), wire_field(report, name, list)
-            if len(own) + len(values) > MAX_OBSERVED or not all(_is_text(value) for value in values):
+            if len(values) > MAX_OBSERVED or not all(_is_text(value) for value in values):
                 raise WireError(f"observed `{name}` has more than {MAX_OBSERVED} texts, or a value that is not a text")
-            own.extend(values)
-
-    def join(self, other: "Observed") -> None:
-        """Add what another process of the same solution reported."""
-        for name in KINDS:
-            own = getattr(self, name)
-            own.extend(value for value in getattr(other, name) if value not in own)
+            own[:] = [*dict.fromkeys([*own, *values])][:MAX_OBSERVED]
 
     def to_json(self) -> Message:
         """Return it as part of a message."""

@@ -41,7 +41,7 @@ try:
 except RuntimeError:
     NATIVE = None
 """
-NATIVE = '''import ctypes
+NATIVE = '''import ctypes, functools
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = """
@@ -51,11 +51,15 @@ extern "C" int doubled(const float* x, float* y, long n) {
   return 0;
 }
 """
-LIBRARY = ctypes.CDLL(
-    load_inline("kbench_test_doubled", [SOURCE], no_implicit_headers=True, is_python_module=False)
-)
-LIBRARY.doubled.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+
+@functools.cache
+def library():
+    path = load_inline("kbench_test_doubled", [SOURCE], no_implicit_headers=True, is_python_module=False)
+    found = ctypes.CDLL(path)
+    found.doubled.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+    return found
 '''
+DOUBLES = "y = torch.zeros_like(x); LIBRARY.doubled(x.data_ptr(), y.data_ptr(), x.numel()); return y"
 OPTIONS = RunOptions(device="cpu", save=False)
 TRACE = CallTrace(
     call_ns=5,
@@ -71,7 +75,9 @@ def entries(folder: Path, body: str, head: str = ""):
 
 SOLUTIONS = {
     "torch_alone": ("return 2 * torch.tanh(x @ x)", ""),
-    "extension": ("y = torch.zeros_like(x); LIBRARY.doubled(x.data_ptr(), y.data_ptr(), x.numel()); return y", NATIVE),
+    "in_its_file": (DOUBLES, f"{NATIVE}\nLIBRARY = library()"),
+    "in_another_file": (DOUBLES, "from kernels_of_a_test import library\nLIBRARY = library()"),
+    "in_its_first_call": (DOUBLES.replace("LIBRARY", "library()"), "from kernels_of_a_test import library"),
     "falls_back": ("return 2 * torch.tanh(x @ x)", FALLS_BACK),
     "raises": ("raise ValueError('not today')", ""),
     "exits": ("import os; os._exit(3)", ""),
@@ -92,6 +98,7 @@ def explained(tmp_path_factory, outside: Path) -> dict[str, Explained]:
         name: tiny_corpus.solution(body.replace("OUTSIDE", repr(str(outside))), head=head)
         for name, (body, head) in SOLUTIONS.items()
     }
+    (folder / "kernels_of_a_test.py").write_text(NATIVE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KBENCH_CACHE", str(folder / "cache"))
         patch.setattr("kbench.profile.MOST_SOLUTIONS", len(sources))
@@ -115,8 +122,9 @@ def test_torch_alone_is_called_so(explained):
     assert sum(kernel.share for kernel in profile_of(found).kernels) == pytest.approx(1.0)
 
 
-def test_an_extension_is_what_no_operator_accounts_for(explained):
-    found = profile_of(explained["extension"])
+@pytest.mark.parametrize("name", ["in_its_file", "in_another_file", "in_its_first_call"])
+def test_an_extension_is_what_no_operator_accounts_for(explained, name):
+    found = profile_of(explained[name])
     assert found.built_libraries == 1
     assert not found.is_fallback
     assert found.own_share > 0.5
