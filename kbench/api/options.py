@@ -11,8 +11,6 @@ from kbench.core.levels import require_codes
 from kbench.engine.options import options_from
 from kbench.storage.settings import Settings
 
-NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})
-"""Options of `kbench run`, which holds the device from start to end."""
 AS_COMMAND_LINE = {
     "quick": "`max_processes=1`",
     "set": "`overrides={...}`",
@@ -64,10 +62,8 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
     """
     from pydantic import TypeAdapter, ValidationError
 
-    known = [field.name for field in fields(RunOptions) if field.name not in NOT_FOR_A_POOL]
+    known = [field.name for field in fields(RunOptions)]
     for name in given:
-        if name in NOT_FOR_A_POOL:
-            raise UsageError(f"`{name}` is an option of `kbench run` only", "leave it out")
         if name not in known:
             here = AS_COMMAND_LINE.get(name)
             raise UsageError(f"there is no option `{name}`", f"write {here}" if here else did_you_mean(name, known))
@@ -79,9 +75,7 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
         values["processes"] = min(values["max_processes"], settings.run.processes)
     options = options_from(settings, **values)
     try:
-        checked = TypeAdapter(RunOptions).validate_python(
-            {name: getattr(options, name) for name in (*known, *NOT_FOR_A_POOL)}
-        )
+        checked = TypeAdapter(RunOptions).validate_python({name: getattr(options, name) for name in known})
     except ValidationError as error:
         first = error.errors()[0]
         named = ".".join(map(str, first["loc"]))

@@ -19,7 +19,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("level", "backward"),
         ("accept", "batch_invariant", "require_custom", "sanitize", "allow_tf32", "eval_mode"),
     ),
-    "How fast": (("quick", "precision", "budget"), ("baseline", "processes", "max_processes", "mode", "lock_clocks")),
+    "How fast": (("quick", "precision", "budget"), ("baseline", "processes", "max_processes", "mode")),
     "Limits": ((), ("import_timeout", "build_timeout", "call_timeout", "timeout", "trusted")),
     "Output": (
         ("name", "json", "verbose"),

@@ -103,7 +103,6 @@ class RunFlags(TimingFlags):
     baseline: str | None = shared_flags.baseline(
         "Solution that the table of cases and solutions compares with (default the reference)"
     )
-    lock_clocks: int | None = option("--lock-clocks MHZ", "Lock the SM clock while measuring (needs privileges)", min=1)
 
 
 @command(RunFlags)
@@ -233,7 +232,6 @@ def _timing(flags: TimingFlags, settings: Settings) -> dict[str, Any]:
         "precision": flags.precision,
         "budget_s": flags.budget,
         "mode": flags.mode,
-        "lock_clocks_mhz": flags.lock_clocks if isinstance(flags, RunFlags) else None,
     }
 
 

@@ -54,8 +54,6 @@ class RunOptions(MeasuringOptions):
     """`--set NAME=VALUE`: module constants of the problem."""
     verify_only: bool = False
     """Verify, and time nothing."""
-    lock_clocks_mhz: int | None = None
-    """SM clock to lock while measuring; absent: clocks are left alone."""
     trusted: bool = False
     """Trust the solution: run it with a lighter sandbox."""
     require_sandbox: bool = False

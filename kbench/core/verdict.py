@@ -25,8 +25,6 @@ UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the solution."""
 
-CLOCKS_LOCKED = "clocks_locked"
-"""Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
 EVAL_MODE = "eval_mode"
 """Code of the finding that both sides ran in eval mode."""
 
@@ -113,11 +111,6 @@ class Verdict:
     processes_to_decide: int | None = None
 
 
-def clocks_locked(row: ResultRow) -> str:
-    """Return that code of a row; empty where its clocks were not locked."""
-    return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
-
-
 def evaluates(row: ResultRow) -> bool:
     """Return whether both sides ran in eval mode."""
     return EVAL_MODE in row.findings.split()
@@ -137,7 +130,6 @@ CONDITIONS: dict[str, tuple[str, Callable[[ResultRow], object]]] = {
     "other_mode": ("mode", attrgetter("mode")),
     "other_timer": ("timer", timed_by),
     "other_l2": ("L2 treatment", attrgetter("l2")),
-    "other_clocks": ("lock of the clocks", lambda row: clocks_locked(row) or "none"),
     "other_tf32": ("TF32 setting", attrgetter("tf32")),
     "other_eval": ("eval mode", evaluates),
     "other_tolerance": ("oracle factor", attrgetter("oracle_factor")),

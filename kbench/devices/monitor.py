@@ -1,13 +1,10 @@
-"""Disturbances of a device while it is measured: clocks, which can be locked, heat, and other processes."""
+"""Disturbances of a device while it is measured: clocks, heat, and other processes."""
 
-import contextlib
 import statistics
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from kbench.core.errors import MachineError, UsageError
 from kbench.devices.backend import backend
 from kbench.devices.nvml import NvmlDevice, ask
 from kbench.devices.selection import DeviceChoice
@@ -90,44 +87,3 @@ def foreign_processes(device: DeviceChoice) -> tuple[str, ...] | None:
 
 def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
-
-
-@contextlib.contextmanager
-def locked_clocks(device: DeviceChoice, mhz: int) -> Iterator[None]:
-    """Lock the SM clock at `mhz` inside a `with` block; an earlier lock is lost, because NVML does not report it.
-
-    Raises UsageError on a CPU or for an unknown clock, MachineError if NVML refuses to lock or to unlock.
-    """
-    if not backend(device.kind).has_own_memory:
-        raise UsageError("`--lock-clocks` is for GPUs", "leave it out")
-    gpu = NvmlDevice(device.uuid)
-    held = True  # set before the lock is taken: an interrupt in between must not keep it
-    try:
-        try:
-            gpu.call("nvmlDeviceSetGpuLockedClocks", mhz, mhz)
-        except gpu.nvml.NVMLError as error:
-            held = False
-            raise _refused(gpu.nvml, error, device, mhz) from error
-        yield
-    finally:
-        if held:
-            _reset(gpu, device)
-
-
-def _refused(nvml: Any, error: Exception, device: DeviceChoice, mhz: int) -> UsageError | MachineError:
-    if isinstance(error, nvml.NVMLError_InvalidArgument):
-        known = f"nvidia-smi -i {device.uuid} --query-supported-clocks=graphics --format=csv"
-        return UsageError(f"{device.name} has no SM clock of {mhz} MHz", f"`{known}` lists them")
-    return MachineError(
-        f"the clocks of {device.name} cannot be locked: {error}", "run kbench as root, or leave out `--lock-clocks`"
-    )
-
-
-def _reset(gpu: NvmlDevice, device: DeviceChoice) -> None:
-    try:
-        gpu.call("nvmlDeviceResetGpuLockedClocks")
-    except gpu.nvml.NVMLError as error:
-        raise MachineError(
-            f"the clocks of {device.name} may still be locked: {error}",
-            f"sudo nvidia-smi -i {device.uuid} --reset-gpu-clocks",
-        ) from error

@@ -29,7 +29,6 @@ from kbench.core.events import (
 from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Peaks, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
-from kbench.core.verdict import CLOCKS_LOCKED
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
@@ -105,7 +104,7 @@ def run(
             jobs=max(1, default_jobs() // PROCESSORS_EACH),
             budgets=NO_LIMITS,
         )
-        crew = Crew(asked, scratch, files.write, opening=Opening(context, other_processes(context), stack))
+        crew = Crew(asked, scratch, files.write, opening=Opening(context, other_processes(context)))
         with contextlib.closing(judged(crew, left, known)) as events:
             for event in events:
                 if isinstance(event, Finished):
@@ -232,8 +231,8 @@ class RunFiles:
 class Opening:
     """The work of a run's lane before its first unit: open the judge, report large cases, build, measure the device."""
 
-    def __init__(self, context: RunContext, notes: tuple[Finding, ...], stack: contextlib.ExitStack):
-        self._context, self._notes, self._stack = context, notes, stack
+    def __init__(self, context: RunContext, notes: tuple[Finding, ...]):
+        self._notes = notes
         self._options, self._device = context.options, context.device
 
     def __call__(self, lane: Lane, builds: Builds, tasks: Sequence[Task]) -> Iterator[SweepEvent]:
@@ -277,13 +276,10 @@ class Opening:
         )
 
     def _prepare_device(self, evaluator: Evaluator) -> Iterator[Finding]:
-        """Measure missing peaks, and lock the clocks if requested; yield what rows note about that."""
+        """Measure missing peaks; yield what rows note about that."""
         if not self._options.wait_for_device or self._options.verify_only:
             return
         try:
             evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
         except MachineError as error:
             yield Finding.note("no_peaks", error.message)
-        if (mhz := self._options.lock_clocks_mhz) is not None:
-            self._stack.enter_context(monitor.locked_clocks(self._device, mhz))
-            yield Finding.note(f"{CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz")

@@ -1,6 +1,5 @@
 """A second measurement of flagged cases: the same solutions, measured again under the conditions of a saved run."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ from kbench.core.errors import MachineError
 from kbench.core.events import Event
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
-from kbench.core.verdict import Measurement, clocks_locked, evaluates
+from kbench.core.verdict import Measurement, evaluates
 from kbench.engine import run as session
 from kbench.engine.options import options_from
 from kbench.gate.rule import Confirm
@@ -52,7 +51,6 @@ def _measure(
         processes=processes,
         max_processes=processes,
         mode=first.mode,
-        lock_clocks_mhz=locked_clock_mhz(first),
         trusted=first.isolation == "none",
         level=Level(first.required_level or Level.MODULE),
         accept=tuple(first.accepted.split()),
@@ -66,9 +64,3 @@ def _measure(
             "confirm where the run was measured, or gate without `--confirm`",
         )
     return measurements(fresh, time)
-
-
-def locked_clock_mhz(row: ResultRow) -> int | None:
-    """Return the clock that was locked while a row was measured; the second measurement locks it again."""
-    mhz = clocks_locked(row).rpartition("_")[2]
-    return int(mhz) if re.fullmatch(r"[0-9]{1,6}", mhz) else None

@@ -75,7 +75,6 @@ WRONG = [
     ({"mode": "hot"}, "`mode` is 'hot': input should be 'cold'", None),
     ({"mode": "graph"}, "graph", "leave it out"),
     ({"accept": "nonsense"}, "nonsense", None),
-    ({"lock_clocks_mhz": 1000}, "lock_clocks_mhz", "leave it out"),
 ]
 
 

@@ -4,14 +4,14 @@ from dataclasses import fields
 
 import pytest
 
-from kbench.api.options import NOT_FOR_A_POOL, Options, make_options
+from kbench.api.options import Options, make_options
 from kbench.core.errors import UsageError
 from kbench.core.events import RunOptions
 from kbench.storage.settings import Settings
 
 
 def test_every_option_of_a_run_is_a_keyword() -> None:
-    assert set(Options.__annotations__) == {field.name for field in fields(RunOptions)} - NOT_FOR_A_POOL
+    assert set(Options.__annotations__) == {field.name for field in fields(RunOptions)}
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,6 @@ EXAMPLES = [
         "GPU differs (NVIDIA H200, NVIDIA A100)",
     ),
     (BASE, around(0.0, mode="warm"), "not_comparable", "other_mode", "mode differs (cold, warm)"),
-    (BASE, around(0.0, findings="clocks_locked_1500"), "not_comparable", "other_clocks", "(none, clocks_locked_1500)"),
     (BASE, around(0.0, timer="graph"), "not_comparable", "other_timer", "timer differs"),
     (BASE, replace(around(0.0, timer="", l2=""), log_ratios=()), "not_comparable", "no_timing", "the new run has no"),
     (BASE, around(0.0, l2="warm"), "not_comparable", "other_l2", "L2 treatment differs"),

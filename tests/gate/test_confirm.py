@@ -76,13 +76,12 @@ def test_the_conditions_are_those_of_the_rows(files, asked, tmp_path):
         "required_level": "task",
         "accepted": "frozen_weights",
         "tf32": True,
-        "findings": "clocks_locked_1500",
     }
     look_again(tmp_path, problem_path="mine/scale.py", solution_path="elsewhere/fast.py", **conditions)
     ((_, _, options),) = asked
     assert options.overrides == {"SIZE": 16}
     assert (options.mode, options.trusted, options.level) == ("warm", True, Level.TASK)
-    assert (options.accept, options.allow_tf32, options.lock_clocks_mhz) == (("frozen_weights",), True, 1500)
+    assert (options.accept, options.allow_tf32) == (("frozen_weights",), True)
 
 
 def test_constants_of_the_case_are_not_given_twice(files, asked, tmp_path):
