@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from kbench.core.model import Sample, Timing
 from kbench.core.student_t import bisect, t_cdf, t_quantile
 
-OUTLIER_Z = 10.0
-"""Robust standard deviations from the median beyond which a sample is labelled."""
 STEADY_SHARE = 0.8
 """Share of marked pairs from which all pairs count: the calls themselves bring the device to its power cap."""
 CONFIDENCE, POWER = 0.99, 0.99
@@ -31,9 +29,6 @@ BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued":
 """Half-widths by flag, where the host decides how long a GPU takes. KernelBench 1/71 (1,890 launches a call) read
 0.94x to 1.07x against itself in six verdicts; references that wait for the device (2/83, 2/93, 3/30) 0.71x to 1.05x, a
 standard deviation of 13 % (`reference_unqueued` in results/calibration/sweep_{h100,h200}.csv and an earlier sweep)."""
-DRIFT_Z = 4.0
-DRIFT_SHARE = 0.005
-"""A drift is reported if ranks follow time with z > 4 and the ends differ by more than this share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,50 +227,6 @@ def detectable_effect(spread: float, processes: int) -> float:
     return math.expm1(detection_factor(processes) * spread)
 
 
-def outliers(values: Sequence[float]) -> list[bool]:
-    """Label values more than `OUTLIER_Z` robust standard deviations from the median. Nothing is dropped."""
-    data = np.asarray(values, dtype=np.float64)
-    if len(data) == 0:
-        return []
-    distance = np.abs(data - np.median(data))
-    spread = 1.4826 * float(np.median(distance))
-    if spread == 0:
-        # More than half of the values are equal, as with a coarse timer: take the mean distance instead.
-        spread = 1.2533 * float(np.mean(distance))
-    if spread == 0:
-        return [False] * len(data)
-    return [bool(far) for far in distance / spread > OUTLIER_Z]
-
-
-def has_drift(values: Sequence[float]) -> bool:
-    """Return whether values in order of time move steadily, and end `DRIFT_SHARE` or more from their start."""
-    data = np.asarray(values, dtype=np.float64)
-    count = len(data)
-    if count < 12:
-        return False
-    ranks = _ranks(data)
-    if ranks.std() == 0:
-        return False
-    correlation = float(np.corrcoef(ranks, np.arange(count))[0, 1])
-    third = count // 3
-    first, last = float(np.median(data[:third])), float(np.median(data[-third:]))
-    return abs(correlation) * math.sqrt(count - 1) > DRIFT_Z and abs(last - first) > DRIFT_SHARE * abs(first)
-
-
-def timing_flags(samples: Sequence[Sample]) -> tuple[str, ...]:
-    """Return the flags that either arm's times show: `outliers`, `drift`."""
-    ordered = sorted(samples, key=lambda s: s.sequence)
-    arms = [
-        [float(s.t_event_ns) for s in counted(s for s in ordered if s.arm == arm)]
-        for arm in sorted({s.arm for s in ordered})
-    ]
-    found = {
-        "outliers": any(any(outliers(times)) for times in arms),
-        "drift": any(has_drift(times) for times in arms),
-    }
-    return tuple(flag for flag, present in found.items() if present)
-
-
 @lru_cache(maxsize=1024)
 def _order_statistic_rank(count: int) -> int | None:
     """Largest k such that the k-th smallest and the k-th largest value enclose the median at 95 %."""
@@ -286,13 +237,6 @@ def _order_statistic_rank(count: int) -> int | None:
             break
         rank = k
     return rank
-
-
-def _ranks(data: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from 0, equal values sharing the mean of theirs."""
-    _, inverse, counts = np.unique(data, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return ((ends - counts + ends - 1) / 2)[inverse]
 
 
 def weighted_mean(ratios: Sequence[float], weights: Sequence[float]) -> float:

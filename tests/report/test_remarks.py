@@ -9,7 +9,7 @@ from kbench.core.model import Finding, Status
 from kbench.report.shown import notes_of_run
 from kbench.report.summary import RunSummary, summarise
 
-NOISY = "attestation_weak drift outliers"
+NOISY = "attestation_weak unstable drift"
 
 
 def lines(*judged, verbosity=0, **fields) -> list[str]:
@@ -21,17 +21,17 @@ def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
     warning, hint = lines(passed(flags=NOISY), csv_path="results/one.csv")
     assert warning == (
         "warning: online: the judge's clock cannot confirm the time, so the speed-up is printed with two digits "
-        "at most and a `~` [attestation_weak]; also drift, outliers"
+        "at most and a `~` [attestation_weak]; also unstable, drift"
     )
     assert hint == (
-        "hint: drift, outliers: Close other programs and run again; `kbench report @latest` shows every time."
+        "hint: unstable, drift: Close other programs and run again; `kbench report @latest` shows every time."
     )
 
 
 def test_verbose_output_has_a_line_for_each_code_with_its_cases():
-    weak, _, far, hint = lines(passed(flags=NOISY), verbosity=1)
+    weak, _, unsettled, hint = lines(passed(flags=NOISY), verbosity=1)
     assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
-    assert far == "warning: online, case default: some times are far from the rest, and are kept [outliers]"
+    assert unsettled.endswith("have not settled when timing begins, by clocks, heat or memory [drift]")
     assert hint.startswith("hint: ")
 
 
@@ -49,13 +49,13 @@ def test_a_weak_time_without_a_known_cause_has_its_own_advice():
 
 def test_solutions_with_the_same_worst_warning_share_a_line_that_counts():
     cases = [passed(solution, case, flags="throttled") for case in ("small", "full") for solution in ("a", "b")]
-    cases[0] = passed("a", "small", flags="throttled outliers")
-    cases += [passed("c", "small", flags="outliers"), passed("c", "full")]
-    throttled, outliers, hint = lines(*cases)
+    cases[0] = passed("a", "small", flags="throttled unstable")
+    cases += [passed("c", "small", flags="unstable"), passed("c", "full")]
+    throttled, unstable, hint = lines(*cases)
     assert throttled == (
-        "warning: a and b: the device lowered its clocks while timing [throttled, 4 of 4 results]; also outliers (1)"
+        "warning: a and b: the device lowered its clocks while timing [throttled, 4 of 4 results]; also unstable (1)"
     )
-    assert outliers == "warning: c: some times are far from the rest, and are kept [outliers, 1 of 2 results]"
+    assert unstable == "warning: c: too many pairs were throttled or disturbed [unstable, 1 of 2 results]"
     assert hint.startswith("hint: throttled: ")
 
 

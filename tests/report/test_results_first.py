@@ -11,7 +11,7 @@ from kbench.core.model import Finding, FindingKind, Status
 from kbench.report.prose import fit
 from kbench.report.summary import RunSummary, summarise
 
-NOISY = "attestation_weak drift outliers"
+NOISY = "attestation_weak unstable drift"
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
 ON_CPU = {"device": "cpu", "timer": "host", "gpu_name": "AMD EPYC", "l2": "none"}
 NOTES = (

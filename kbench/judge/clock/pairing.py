@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Sample, Timing
-from kbench.core.stats import between_processes, counted, median_interval, pair_log_ratios, timing_flags
+from kbench.core.stats import between_processes, counted, median_interval, pair_log_ratios
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.clock.gate_clock import DeviceClock
 from kbench.judge.clock.host_clock import HostClock
@@ -89,7 +89,7 @@ class Pairing:
             attestation=attestation,
             wall_ns=conclusion.wall_ns.get("candidate"),
             ref_wall_ns=conclusion.wall_ns.get("reference"),
-            flags=tuple(sorted({*self._flags, *conclusion.flags, *timing_flags(samples)})),
+            flags=tuple(sorted({*self._flags, *conclusion.flags})),
         )
 
     def _attestation(self, conclusion: Conclusion) -> str:

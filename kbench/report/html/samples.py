@@ -47,29 +47,23 @@ def _case(title: str, timings: Sequence[Timing]) -> dict[str, Any]:
 
 def _panel(timing: Timing, middles: dict[str, float], y: Scale) -> dict[str, Any]:
     ordered = sorted((s for s in timing.samples if s.arm in ARMS), key=lambda sample: sample.sequence)
-    far = set()
-    for arm in ARMS:
-        mine = [sample for sample in ordered if sample.arm == arm]
-        outliers = stats.outliers([float(sample.t_event_ns) for sample in mine])
-        far |= {id(sample) for sample, is_far in zip(mine, outliers, strict=True) if is_far}
     first, span = ordered[0].sequence, max(ordered[-1].sequence - ordered[0].sequence, 1)
     deviations = [_deviation(sample, middles) for sample in ordered]
     dots = [
         Mark(
             x=sample.sequence,
             y=deviation,
-            kind=ARMS[sample.arm] + (" marked" if sample.marked else " outlier" if id(sample) in far else ""),
+            kind=ARMS[sample.arm] + (" marked" if sample.marked else ""),
         )
         for sample, deviation in zip(ordered, deviations, strict=True)
     ]
     own = [sample for sample in ordered if sample.arm == "candidate"]
     bars = _bars([_deviation(sample, middles) for sample in own], y, begin=first + 1.05 * span, width=STRIP * span)
     x = Scale(low=first - 0.03 * span, high=first + (1.05 + STRIP) * span)
-    names = dict.fromkeys((*timing.flags, *stats.timing_flags(ordered)))
     return {
         "process": ordered[0].process,
         "median": units.duration(_median(own)),
-        "names": [(name.replace("_", " "), flag_text(name)) for name in names],
+        "names": [(name.replace("_", " "), flag_text(name)) for name in timing.flags],
         "marked": sum(sample.marked for sample in ordered),
         "beyond": sum(not y.low <= deviation <= y.high for deviation in deviations),
         "plot": Plane(dots=dots, bands=bars, x=x, y=y),
