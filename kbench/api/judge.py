@@ -221,8 +221,8 @@ class Judge:
                     registry.find_problem(reference, self._settings)
                 except KbenchError as error:
                     raise type(error)(error.message.replace(self._sources, ""), error.hint) from error
-            pair = SolutionPair(problem=reference, solution=candidate)
-            tasks, _ = make_tasks([pair], options, self.device, self._settings, entry=entry)
+            pair = SolutionPair(problem=reference, solution=candidate, entry=entry)
+            tasks, _ = make_tasks([pair], options, self.device, self._settings)
             new = [task for task in tasks if task.key not in self._waiting]
             started_utc = datetime.now(UTC).isoformat(timespec="seconds")
             self._waiting |= {task.key: _Waiting(task, started_utc) for task in new}

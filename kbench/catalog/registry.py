@@ -118,7 +118,7 @@ def problems_in(folder: Path) -> tuple[Entry, ...]:
 def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
     """List every solution of a problem: one in its own file first, other files, the built-in ones last."""
     found = solution_files(problem.path, settings)
-    listed = (_listed(path, "solution", origin, settings.entry) for path, origin in found)
+    listed = (_listed(path, "solution", origin) for path, origin in found)
     files = [entry for entry in listed if entry is not None]
     return (*_own(problem), *files, *(builtin(problem, name) for name in BUILTINS))
 
@@ -148,23 +148,23 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
     """Find the solution of that name, or in that file. Raises what `find_problem` does.
 
-    Judged is `entry`, else the settings' entry if defined, else `ModelNew`.
+    Judged is `entry`, else `ModelNew`, or `Model` where that is the only class.
     """
     name = str(name_or_path)
     place, attribute = provider_of(name)
     if attribute:
-        return _provider(place, attribute, problem, settings)
+        return _provider(place, attribute, problem)
     path = as_path(name_or_path)
     if path is not None:
-        return _read_solution(path, "path", problem, settings, entry)
+        return _read_solution(path, "path", problem, entry)
     if name in BUILTINS:
         return builtin(problem, name)
     if (found := _only(name, "solution", solution_files(problem.path, settings))) is not None:
-        return _read_solution(*found, problem, settings, entry)
+        return _read_solution(*found, problem, entry)
     known = solutions(problem, settings)
     for one in known:
         if one.name == name:
-            return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
+            return one if entry is None else _read_solution(one.path, one.origin, problem, entry)
     message = f"`{problem.name}` has no solution named `{name}`"
     listing = f"`kbench list {problem.typed}` shows its solutions"
     if "." in name and module_file(name) is not None:
@@ -174,7 +174,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     raise _unknown(message, "solution", name, places, known, listing)
 
 
-def _provider(place: str, attribute: str, problem: Entry, settings: Settings) -> Entry:
+def _provider(place: str, attribute: str, problem: Entry) -> Entry:
     """Return the solution `file.py:function`, or `package.module:function`, under the name of the function."""
     path = as_path(place)
     target = attribute if path is not None else f"{place}:{attribute}"
@@ -182,7 +182,7 @@ def _provider(place: str, attribute: str, problem: Entry, settings: Settings) ->
     if path is None:
         hint = "modules are looked for in the current folder and in installed packages; a path ends in `.py`"
         raise UsageError(f"no module `{place}`", hint)
-    found = _read_solution(path, "path", problem, settings, target)
+    found = _read_solution(path, "path", problem, target)
     if attribute in {DEFAULT_ENTRY, *OTHER_ENTRIES}:
         attribute = found.name if attribute == DEFAULT_ENTRY else f"{found.name}.{attribute}"
     return replace(found, name=attribute)
@@ -251,9 +251,9 @@ def _parse(path: Path, kind: EntryKind) -> Source:
     return source.parse(path)
 
 
-def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Settings, asked: str | None) -> Entry:
+def _read_solution(path: Path, origin: Origin, problem: Entry, asked: str | None) -> Entry:
     parsed = _parse(path, "solution")
-    target = asked or _attribute(parsed, settings.entry)
+    target = asked or _attribute(parsed)
     attribute = target.rpartition(":")[2]
     if attribute in parsed.names or (asked and parsed.imports_all):
         if (value := parsed.constants().get(attribute)) is not None:
@@ -281,10 +281,8 @@ def _swapped(parsed: Source, other: EntryKind) -> str:
     return f"; it looks like a {other}" if _REQUIRED[other] in parsed.names else ""
 
 
-def _attribute(parsed: Source, wanted: str | None) -> str:
-    """Return the judged entry of a file, if the command line names none."""
-    if wanted is not None and wanted in parsed.names:
-        return wanted
+def _attribute(parsed: Source) -> str:
+    """Return the judged entry of a file, if it is named without one."""
     is_model = parsed.classes == ["Model"] and not parsed.names & {DEFAULT_ENTRY, "kernel_function", "get_inputs"}
     return "Model" if is_model else DEFAULT_ENTRY
 
@@ -321,11 +319,11 @@ def name_of(path: Path) -> str:
     return printable(" ".join(stem.split()))
 
 
-def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = None) -> Entry | None:
+def _listed(path: Path, kind: EntryKind, origin: Origin) -> Entry | None:
     """Make an entry for a listing: files of other kinds are left out, broken ones say so in their summary."""
     try:
         parsed = source.parse(path)
-        required = _attribute(parsed, wanted) if kind == "solution" else _REQUIRED[kind]
+        required = _attribute(parsed) if kind == "solution" else _REQUIRED[kind]
         return _entry(parsed, kind, origin, required) if required in parsed.names else None
     except PluginError as error:
         broken = f"unusable: {error.message.removeprefix(str(path)).lstrip(',: ')}"

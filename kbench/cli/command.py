@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 
 SHOWS_ALL = "kbench.help_all"
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "What to judge": (("self_", "pair", "case", "set_", "grid", "device"), ("entry",)),
+    "What to judge": (("self_", "pair", "case", "set_", "grid", "device"), ()),
     "What to do again": (("resume", "retry"), ()),
     "How far to go": (
         ("until", "max_failures"),

@@ -17,7 +17,6 @@ class _ProfileFlags(OutputFlags):
         "SOLUTION", "One solution, or two to compare: names or paths", autocompletion=completion.solutions
     )
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
-    entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
     device: str | None = shared_flags.device()
     ncu: bool = switch("--ncu", "Read hardware counters with Nsight Compute")
@@ -45,9 +44,7 @@ def main(flags: _ProfileFlags) -> int:
         save=False,
     )
     problem = registry.find_problem(flags.problem, settings)
-    chosen = registry.with_unique_names(
-        choose_solutions(problem, flags.solutions, options.device, settings, flags.entry)
-    )
+    chosen = registry.with_unique_names(choose_solutions(problem, flags.solutions, options.device, settings))
     found: list[verb.Explained] = []
     stream = verb.profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep)
     with progress_for(output) as show, closing(stream) as events:

@@ -45,7 +45,6 @@ class VerifyFlags(OutputFlags):
         autocompletion=completion.solutions,
     )
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
-    entry: str | None = shared_flags.entry()
     set_: list[str] | None = shared_flags.set_()
     grid: list[str] | None = shared_flags.grid()
     device: str | None = shared_flags.device()
@@ -125,7 +124,7 @@ def _judge(name: str, flags: VerifyFlags) -> int:
     timing = flags if isinstance(flags, RunFlags) else None
     options = make_options(flags, timing, settings)
     problem = _problem(name, flags, settings)
-    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
+    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings)
     baseline = (timing.baseline if timing is not None else None) or ""
     names = [entry.name for entry in registry.with_unique_names(chosen)]
     if baseline and baseline not in names:

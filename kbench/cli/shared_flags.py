@@ -63,7 +63,6 @@ run = functools.partial(
     autocompletion=completion.runs,
 )
 cases = functools.partial(option, "--case GLOB", text="Only cases whose name matches; repeatable")
-entry = functools.partial(option, "--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
 set_ = functools.partial(option, "--set NAME=VALUE", "Override a constant of the problem; repeatable")
 grid = functools.partial(option, "--grid NAME=V1,V2", "Judge a case for each value of a constant; repeatable")
 device = functools.partial(option, "--device DEVICE", text="auto, cpu, cuda or cuda:INDEX")

@@ -95,7 +95,7 @@ def main(flags: SweepFlags) -> int:
                 devices, make = choose_devices(asked), Crew
             options = _options(flags, settings, results, devices)
             chosen, notes = _pairs(flags, header.run, journal, settings)
-            tasks, more = make_tasks(chosen, options.run, devices[0], settings, entry=flags.entry)
+            tasks, more = make_tasks(chosen, options.run, devices[0], settings)
             kept = record.results if record is not None else {}
             left, known = unfinished(tasks, kept, _retried(flags.retry or ()))
             sweep = Sweep(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record)

@@ -33,7 +33,6 @@ class _WatchFlags(SettingsFlags):
     file: Path = argument("FILE", "Solution to watch: a file, or one of its functions")
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     device: str | None = shared_flags.device()
-    entry: str | None = shared_flags.entry()
     verify_only: bool = shared_flags.verify_only()
     budget: float | None = shared_flags.seconds("--budget SECONDS", "Time to measure (default 6s)")
 
@@ -71,7 +70,7 @@ def main(flags: _WatchFlags) -> int:
     if named and not flags.file.exists():
         message = f"`{flags.file}` is a name, and a file is watched"
         raise UsageError(message, f"its file is `{os.path.relpath(named[0])}`")
-    chosen = registry.find_solution(problem, flags.file, settings, entry=flags.entry)  # refuses what is no solution
+    chosen = registry.find_solution(problem, flags.file, settings)  # refuses what is no solution
     is_file = flags.file.suffix == ".py"  # not `file.py:function`, nor `package.module:function`
     solution, path = (flags.file, flags.file) if is_file else (str(flags.file), chosen.path)
     options: dict[str, Any] = {"device": flags.device or settings.run.device, "verify_only": flags.verify_only}
@@ -81,7 +80,7 @@ def main(flags: _WatchFlags) -> int:
     shown = Shown(output)
     try:
         with Judge(lanes=1, config=flags.config, on_stage=shown.show, **options) as judge:
-            once = functools.partial(judge.evaluate, str(problem.path), solution, entry=flags.entry)
+            once = functools.partial(judge.evaluate, str(problem.path), solution)
             output.note(f"watching {flags.file} and the files that it imports; Ctrl-C ends it")
             with closing(watch(lambda: shown.during(once), saves_of(path, variant=chosen.variant))) as judged:
                 for cases, elapsed_s in judged:

@@ -37,16 +37,10 @@ def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
     return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S)
 
 
-def choose_solutions(
-    problem: Entry, names: Sequence[str], device: str, settings: Settings, entry: str | None = None
-) -> tuple[Entry, ...]:
+def choose_solutions(problem: Entry, names: Sequence[str], device: str, settings: Settings) -> tuple[Entry, ...]:
     """Find the named solutions, or all files that run on the device; then `eager`, if there is no file."""
-    if entry is not None and not entry.isidentifier():
-        raise UsageError(f"`--entry {entry}` is not a name", "write for example `--entry Model`")
     if names:
-        return tuple(registry.find_solution(problem, name, settings, entry=entry) for name in dict.fromkeys(names))
-    if entry is not None:
-        raise UsageError("`--entry` needs a solution", "name its file after the problem")
+        return tuple(registry.find_solution(problem, name, settings) for name in dict.fromkeys(names))
     known = registry.solutions(problem, settings)
     kind = selection.choose(device).kind
     files = tuple(entry for entry in known if entry.builtin is None and kind in entry.devices)

@@ -37,8 +37,6 @@ def make_tasks(
     options: RunOptions,
     device: DeviceChoice,
     settings: Settings,
-    *,
-    entry: str | None = None,
 ) -> tuple[list[Task], list[str]]:
     """Return one task for each pair and case, equal sources once, and notes on what is left out or shared.
 
@@ -48,7 +46,7 @@ def make_tasks(
     problems = _problems(pairs, settings)
     cases = {name: _cases(found, options, device.kind, len(problems)) for name, found in problems.items()}
     tasks: dict[str, Task] = {}
-    solutions = [_solution(*problems[pair.problem], pair, settings, pair.entry or entry) for pair in pairs]
+    solutions = [_solution(*problems[pair.problem], pair, settings) for pair in pairs]
     together: dict[Path, list[Entry]] = defaultdict(list)
     for pair, (solution, _) in zip(pairs, solutions, strict=True):
         together[problems[pair.problem][0].path].append(solution)
@@ -127,10 +125,10 @@ def _located(error: KbenchError, pair: SolutionPair) -> KbenchError:
 
 
 def _solution(
-    problem: Entry, failed: Failed | None, pair: SolutionPair, settings: Settings, entry: str | None
+    problem: Entry, failed: Failed | None, pair: SolutionPair, settings: Settings
 ) -> tuple[Entry, Failed | None]:
     try:
-        return registry.find_solution(problem, pair.solution, settings, entry=entry), failed
+        return registry.find_solution(problem, pair.solution, settings, entry=pair.entry), failed
     except KbenchError as error:
         broken = _broken(pair.solution)
         if broken is None:

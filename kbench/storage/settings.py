@@ -54,8 +54,6 @@ class Settings:
     """Files and folders with problems and solutions, relative to the settings file."""
     results: Path = Path("results")
     """Folder of results and baselines, relative to the settings file."""
-    entry: str | None = None
-    """Class or function of a solution's file to judge instead of `ModelNew`, if the file defines it."""
     level: Literal["task", "module", "general"] = "module"
     """Level that a solution must hold."""
     accept: tuple[str, ...] = ()

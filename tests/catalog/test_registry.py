@@ -190,7 +190,6 @@ def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_
     assert f"mine.py:{name}`" in str(caught.value.hint)
     assert registry.find_solution(problem, f"{path}:{name}", NO_PATHS).attribute == name
     assert registry.find_solution(problem, path, NO_PATHS, entry=name).attribute == name
-    assert registry.find_solution(problem, path, Settings(entry=name)).attribute == name
 
 
 def test_the_problem_itself_is_not_offered_as_its_solution(tmp_path):
@@ -225,23 +224,6 @@ def test_model_is_the_solution_where_it_is_the_only_class(tmp_path, problem):
     assert (found.name, found.attribute) == ("mine", "Model")
     with pytest.raises(PluginError, match="defines no class `ModelNew`"):
         registry.find_solution(problem, write(tmp_path / "two.py", ALONE + "class Other: pass\n"), NO_PATHS)
-
-
-def test_who_names_the_entry_wins_over_the_settings(tmp_path, problem):
-    path = write(tmp_path / "mine.py", f"{ALONE}class ModelNew: pass\n{FUNCTION}")
-    wanted = Settings(entry="kernel_function")
-    assert registry.find_solution(problem, path, wanted).attribute == "kernel_function"
-    assert registry.find_solution(problem, path, wanted, entry="ModelNew").attribute == "ModelNew"
-    plain = write(tmp_path / "plain.py", SOLUTION)
-    assert registry.find_solution(problem, plain, wanted).attribute == "ModelNew", "it defines nothing else"
-    with pytest.raises(PluginError, match="defines no `Nope`"):
-        registry.find_solution(problem, plain, NO_PATHS, entry="Nope")
-
-
-def test_a_solution_by_the_name_in_the_settings_is_listed(tmp_path, problem):
-    write(tmp_path / "plus" / "alone.py", FUNCTION)
-    assert "alone" not in [one.name for one in registry.solutions(problem, NO_PATHS)]
-    assert "alone" in [one.name for one in registry.solutions(problem, Settings(entry="kernel_function"))]
 
 
 def test_what_runs_as_a_script_alone_is_no_constant(tmp_path):
