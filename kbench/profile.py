@@ -34,7 +34,6 @@ from kbench.process.child_error import ChildError
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 
-MOST_SOLUTIONS = 2
 NO_PEAKS = "the device's peaks are not known, so there is no limit: `kbench doctor` measures them"
 
 
@@ -56,10 +55,10 @@ ProfileEvent = Waiting | StageStarted | StageFinished | Explained
 def profile(
     problem: Entry, solutions: Sequence[Entry], options: RunOptions, *, counters: bool = False, keep: Path | None = None
 ) -> Generator[ProfileEvent]:
-    """Profile one or two solutions at one case, with hardware counters if `counters` is set.
+    """Profile solutions at one case, with hardware counters if `counters` is set.
 
-    `keep` is where the report of Nsight Compute goes, of one solution. Raises UsageError for more cases or solutions,
-    or what the device does not have, MachineError for no device, `ncu` or room, PluginError for a problem that fails.
+    `keep` is where the report of Nsight Compute goes, of one solution. Raises UsageError for several cases or for what
+    the device does not have, MachineError for no device, `ncu` or room, PluginError for a problem that fails.
     """
     device = selection.choose(options.device)
     tool = _tool(device, counters=counters, keep=keep, solutions=len(solutions))
@@ -82,12 +81,10 @@ def profile(
 
 def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions: int) -> Path | None:
     """Find `ncu` if counters are requested. Raises UsageError or MachineError."""
-    if not 1 <= solutions <= MOST_SOLUTIONS:
-        raise UsageError(f"a profile covers one or two solutions, not {solutions}", "name one, or two to compare")
     if keep is not None and not counters:
         raise UsageError("`--keep` saves the report of Nsight Compute", "add `--ncu`")
     if keep is not None and solutions > 1:
-        raise UsageError("`--keep` saves one report, and there are two solutions", "profile them one by one")
+        raise UsageError("`--keep` saves one report, and there are several solutions", "profile them one by one")
     if not counters:
         return None
     if not backend(device.kind).names_kernels:

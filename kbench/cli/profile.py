@@ -13,9 +13,7 @@ from kbench.core.model import Failed, Status
 
 class _ProfileFlags(OutputFlags):
     problem: str = shared_flags.problem()
-    solutions: list[str] = argument(
-        "SOLUTION", "One solution, or two to compare: names or paths", autocompletion=completion.solutions
-    )
+    solutions: list[str] = argument("SOLUTION", "Solutions: names or paths", autocompletion=completion.solutions)
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     set_: list[str] | None = shared_flags.set_()
     device: str | None = shared_flags.device()

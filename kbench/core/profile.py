@@ -136,36 +136,6 @@ def profiled(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelDifference:
-    """Times of one kernel in two solutions, and its part of the difference between them."""
-
-    name: str
-    first_ns: float
-    second_ns: float
-
-    @property
-    def change_ns(self) -> float:
-        """Further time of the second solution."""
-        return self.second_ns - self.first_ns
-
-
-def differences(first: SolutionProfile, second: SolutionProfile) -> tuple[KernelDifference, ...]:
-    """Return every kernel of either, the largest change first; time in which a device idles is one of them."""
-    times: list[dict[str, float]] = []
-    for each in (first, second):
-        found: dict[str, float] = defaultdict(float)
-        for kernel in each.kernels:
-            found[kernel.name] += kernel.time_ns
-        found["device idle"] += max(0.0, each.call_ns - each.busy_ns)
-        times.append(found)
-    rows = [
-        KernelDifference(name=name, first_ns=times[0].get(name, 0.0), second_ns=times[1].get(name, 0.0))
-        for name in dict.fromkeys((*times[0], *times[1]))
-    ]
-    return tuple(sorted((row for row in rows if row.change_ns), key=lambda row: -abs(row.change_ns)))
-
-
 def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
     whole = max(1, sum(each.duration_ns for each in trace.launches))
     stacks = {each.name: each.stack_bytes for each in trace.resources}

@@ -1,4 +1,4 @@
-"""Profiles of one or two solutions: the sentence first, then the figures behind it."""
+"""Profiles of solutions: the sentence first, then the figures behind it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from kbench.core.bottleneck import shortened
 from kbench.core.counters import Counters
 from kbench.core.model import Failed
-from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfile, differences
+from kbench.core.profile import ProfiledKernel, SolutionProfile
 from kbench.profile import Explained
 from kbench.report import units
 from kbench.report.document import render_document, render_lines
@@ -31,8 +31,6 @@ def blocks(problem: str, found: Sequence[Explained], *, verbosity: int = 0) -> l
         shown.append(_sentence(each))
         if isinstance(each.outcome, SolutionProfile):
             shown += [_table(each.outcome), "\n".join(f"  {line}" for line in _details(each.outcome))]
-    if changes := _changes(found):
-        shown += [_changed(found), table(changes)]
     return [*shown, "\n".join(f"note: {note}" for note in _notes(found))]
 
 
@@ -66,7 +64,6 @@ def render_json(problem: str, found: Sequence[Explained], *, exit_code: int) -> 
         findings=[{"message": note} for note in _notes(found)],
         results=[_result(each) for each in found],
         problem=problem,
-        differences=[{**plain(row), "change_ns": row.change_ns} for row in _differences(found)[:LISTED]],
     )
 
 
@@ -182,37 +179,8 @@ def _counted(seen: Counters) -> str:
     return f"{_name(seen.name)}: {', '.join(known) or 'no counter could be read'}"
 
 
-def _changes(found: Sequence[Explained]) -> list[dict[str, str]]:
-    return [
-        {
-            "kernel": _name(row.name),
-            ">first": units.duration(row.first_ns or None),
-            ">second": units.duration(row.second_ns or None),
-            ">change": signed(row.change_ns),
-        }
-        for row in _differences(found)[:SHOWN]
-    ]
-
-
 def _profiles(found: Sequence[Explained]) -> list[SolutionProfile]:
     return [each.outcome for each in found if isinstance(each.outcome, SolutionProfile)]
-
-
-def _differences(found: Sequence[Explained]) -> tuple[KernelDifference, ...]:
-    profiles = _profiles(found)
-    return differences(profiles[0], profiles[1]) if len(profiles) == 2 else ()
-
-
-def _changed(found: Sequence[Explained]) -> str:
-    first, second = _profiles(found)
-    change = signed(second.call_ns - first.call_ns)
-    return f"{second.solution} against {first.solution}: {change} a call, from the largest change down"
-
-
-def signed(time_ns: float) -> str:
-    """Write a change of a time with its sign: `+1.2 ms`."""
-    sign = "−" if time_ns < 0 else "+"
-    return f"{sign}{units.duration(abs(time_ns) or None)}"
 
 
 def _notes(found: Sequence[Explained]) -> list[str]:

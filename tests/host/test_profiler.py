@@ -101,7 +101,6 @@ def explained(tmp_path_factory, outside: Path) -> dict[str, Explained]:
     (folder / "kernels_of_a_test.py").write_text(NATIVE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KBENCH_CACHE", str(folder / "cache"))
-        patch.setattr("kbench.profile.MOST_SOLUTIONS", len(sources))
         patch.setattr("kbench.profile.Admission.others", lambda _: "")
         events = list(profile(*written(folder, PROBLEM, sources, "doubles"), OPTIONS))
     assert not [event for event in events if isinstance(event, Waiting)]
@@ -179,8 +178,6 @@ def test_what_a_profile_is_not_is_refused_with_what_to_type(tmp_path, monkeypatc
     with pytest.raises(UsageError) as caught:
         list(profile(problem, [entry], OPTIONS, keep=tmp_path / "x.ncu-rep"))
     assert caught.value.hint == "add `--ncu`"
-    with pytest.raises(UsageError, match="not 3"):
-        list(profile(problem, [entry] * 3, OPTIONS))
     with pytest.raises(UsageError) as caught:
         list(profile(problem, [entry], dataclasses.replace(OPTIONS, cases=("*",))))
     assert caught.value.hint == "`--case default`"
@@ -188,7 +185,7 @@ def test_what_a_profile_is_not_is_refused_with_what_to_type(tmp_path, monkeypatc
     monkeypatch.setattr("kbench.profile.toolkit.find", lambda _: None)
     with pytest.raises(MachineError, match="ncu"):
         list(profile(problem, [entry], OPTIONS, counters=True))
-    with pytest.raises(UsageError, match="two solutions"):
+    with pytest.raises(UsageError, match="several solutions"):
         list(profile(problem, [entry] * 2, OPTIONS, counters=True, keep=tmp_path / "x.ncu-rep"))
 
 
