@@ -10,12 +10,12 @@ import pytest
 
 from kbench import doctor
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.health import ProbeAnswer
 from kbench.core.model import Peaks
 from kbench.devices import admission, peaks, selection
 from kbench.devices import monitor as devices
 from kbench.doctor import Check, Gpu, Health, Torch
 from kbench.host import health
+from kbench.host.health import ProbeAnswer
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine

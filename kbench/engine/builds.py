@@ -13,13 +13,13 @@ from kbench.build import hints
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
 from kbench.core.events import StageEvent, StageFinished, StageStarted
-from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Failed
 from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher
 from kbench.engine.task import Task
 from kbench.host.builder import MAYBE_THE_PROBLEM, Builder, built, job_of, turn_of
 from kbench.host.context import RunContext
+from kbench.host.health import PROBED_AFTER
 
 BuildKey = tuple[Path, Path, str]
 """Problem, solution and variant: built once for all cases."""

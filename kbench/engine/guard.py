@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Status
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.task import DeviceState
@@ -22,7 +21,6 @@ class Guard:
 
     def __init__(self, device: DeviceChoice, cache_dir: Path, report: Callable[[DeviceState], None] | None = None):
         self.device, self._cache_dir = device, cache_dir
-        self._before = health.vitals(device)
         self.quarantine: Quarantine | None = None
         self.interrupts: list[Callable[[], None]] = []
         """Kills of the judges of its lanes."""
@@ -35,11 +33,11 @@ class Guard:
 
     def look(self, status: Status) -> None:
         """Probe the device after a status that may have damaged it."""
-        if status not in PROBED_AFTER or self.quarantine is not None:
+        if status not in health.PROBED_AFTER or self.quarantine is not None:
             return
         with self._looking:
             if not self.suspect:
-                self.suspect = health.examine(self.device, self._before) or ""
+                self.suspect = health.examine(self.device) or ""
 
     def is_fit(self) -> bool:
         """Return whether the device may be used, after a second probe if it is suspect."""
@@ -62,7 +60,7 @@ class Guard:
         self.interrupt()
         for wait_s in WAITS_S:
             time.sleep(wait_s)
-            found = health.examine(self.device, self._before)
+            found = health.examine(self.device)
             if found is None:
                 self.suspect = ""
                 self._say("back in service", reason)

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Failed, Status
 from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import UnitResult, is_of
+from kbench.host.health import PROBED_AFTER
 from kbench.host.judge_process import TOO_LARGE
 from kbench.process.child_error import KILLED, STARVED
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
-from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Environment, Failed, Finding, Outcome, Passed, Status
 from kbench.devices.backend import backend
 from kbench.engine.derived_shapes import DerivedShapes
@@ -21,6 +20,7 @@ from kbench.engine.ladder import does_not_fit, may_retry
 from kbench.engine.task import Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
 from kbench.engine.unit import TimeLeft, UnitResult, time_left
 from kbench.host.builder import MAYBE_THE_PROBLEM
+from kbench.host.health import PROBED_AFTER
 from kbench.storage.settings import cache_dir
 
 MIN_FREE_BYTES = 64 << 20

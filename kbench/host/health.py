@@ -1,26 +1,54 @@
-"""Health of a device: a small process, `python -m kbench.host.health DEVICE`, computes there; NVML reports errors."""
+"""Health of a device: a small process, `python -m kbench.host.health DEVICE`, computes there."""
 
 import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 
 from kbench.build import interpreter
-from kbench.core.health import ProbeAnswer, Vitals, diagnose
+from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import DriverError
-from kbench.devices.nvml import NvmlDevice
 from kbench.devices.selection import DeviceChoice
 from kbench.sandbox import rung_probe
 
 PROBE_LIMIT_S = 30.0
+PROBED_AFTER = frozenset(
+    {
+        *(Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED, Status.CRASHED, Status.HARNESS_ERROR, Status.REFERENCE_FAILED),
+        *(Status.IMPORT_TIMEOUT, Status.CALL_TIMEOUT, Status.TOTAL_TIMEOUT),
+    }
+)
+"""Statuses after which a device may be broken: crashes, hangs, and a failure of the judge."""
 
 
-def examine(device: DeviceChoice, before: Vitals | None = None) -> str | None:
-    """Probe a device; return why it must not be used, or None. Without `before`, only its present state counts."""
+class ProbeAnswer(StrEnum):
+    """Result of a fresh process that allocates memory on the device, fills it by a kernel and reads it back."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    FAILED = "failed"
+    """CUDA returned an error, or the process died."""
+    SILENT = "silent"
+    FULL = "full"
+    """No memory was left; this says nothing about the device."""
+
+
+UNFIT = {
+    ProbeAnswer.WRONG: "a kernel of one line computed a wrong result",
+    ProbeAnswer.FAILED: "a fresh process could not use it",
+    ProbeAnswer.SILENT: "a fresh process got no answer from it",
+}
+"""Answers after which a device must not be used, in words."""
+
+
+def examine(device: DeviceChoice) -> str | None:
+    """Probe a device; return why it must not be used, or None."""
     answer, detail = probe(device)
-    now = vitals(device)
-    return diagnose(answer, detail, now if before is None else before, now)
+    if answer not in UNFIT:
+        return None
+    return f"{UNFIT[answer]}: {detail}" if detail else UNFIT[answer]
 
 
 def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
@@ -54,35 +82,6 @@ def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> 
     if process.returncode == 0 and word in {*ProbeAnswer}:
         return ProbeAnswer(word), detail.strip()[:200]
     return ProbeAnswer.FAILED, (lines[-1] if lines else f"exit code {process.returncode}")[-200:]
-
-
-def vitals(device: DeviceChoice) -> Vitals:
-    """Read ECC errors, row remapping and the driver's recovery advice through NVML, as far as available."""
-    gpu = NvmlDevice.find(device.uuid) if backend(device.kind).can_break else None
-    if gpu is None:
-        return Vitals()
-    nvml, known = gpu.nvml, gpu.ask
-    errors = known("nvmlDeviceGetTotalEccErrors", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC)
-    rows = known("nvmlDeviceGetRemappedRows")
-    return Vitals(
-        uncorrected_errors=errors,
-        remap_pending=bool(rows[2]) if rows is not None else None,
-        remap_failed=bool(rows[3]) if rows is not None else None,
-        recovery=_recovery(gpu),
-    )
-
-
-def _recovery(gpu: NvmlDevice) -> str | None:
-    """Return the recovery action that the driver asks for; drivers before 570 report none."""
-    nvml = gpu.nvml
-    field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
-    values = gpu.ask("nvmlDeviceGetFieldValues", [field]) if field is not None else None
-    if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
-        return None
-    action = int(values[0].value.uiVal)
-    prefix = "NVML_GPU_RECOVERY_ACTION_"
-    names = {getattr(nvml, name): name.removeprefix(prefix).lower() for name in dir(nvml) if name.startswith(prefix)}
-    return "" if action == 0 else names.get(action, f"recovery action {action}")
 
 
 def compute(device: str) -> tuple[ProbeAnswer, str]:
