@@ -19,7 +19,6 @@ from kbench.report.run import blocks
 from kbench.report.saved_run import recall
 from kbench.report.table import as_text
 from kbench.storage.results import read_run
-from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -58,7 +57,7 @@ class Picture:
 
 def pictures() -> list[Picture]:
     """List what is shown."""
-    run, sweep = page_of(RUN, Settings()), page_of(SWEEP, Settings())
+    run, sweep = page_of(RUN), page_of(SWEEP)
     return [
         Picture(name="report", html=run, width=1280, height=1750),
         Picture(name="report-phone-dark", html=run, width=390, height=2450, dark=True),

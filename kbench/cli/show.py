@@ -1,6 +1,5 @@
 """`kbench show` and `report`: a saved run again, in any format, or as a page."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from kbench.cli import shared_flags
@@ -11,7 +10,6 @@ from kbench.core.model import Time
 from kbench.storage import csvfile, journal_file, saved_runs
 from kbench.storage.results import read_run
 from kbench.storage.runfiles import LATEST, shown_path
-from kbench.storage.settings import Settings
 
 MOST_RUNS = 200
 """Chosen. Runs of a history, the newest ones: each takes about 40 ms to read."""
@@ -27,7 +25,6 @@ class _ShowFlags(OutputFlags):
 class _ReportFlags(DocumentFlags):
     run: str = shared_flags.run()
     file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
-    baseline: str | None = shared_flags.baseline("Compare with this run, or baseline, instead")
     history: bool = switch("--history", "All runs of a folder (RUN; default results), or all commits of a file")
     time: Time | None = shared_flags.time()
     slower: float | None = shared_flags.slower()
@@ -63,16 +60,13 @@ def report(flags: _ReportFlags) -> int:
     to_stdout = flags.file is not None and str(flags.file) == "-"
     if output.wants_json and to_stdout:
         raise UsageError("`--json` contradicts `-o -`: stdout has one document", "write the page to a file")
-    if flags.baseline is not None and flags.history:
-        raise UsageError("`--baseline` compares two runs, and `--history` shows all", "leave out one of them")
-    if flags.baseline is None and not flags.history and (flags.time is not None or flags.slower is not None):
-        raise UsageError("`--time` and `--slower` need a comparison", "name what to compare with: `--baseline RUN`")
+    if not flags.history and (flags.time is not None or flags.slower is not None):
+        raise UsageError("`--time` and `--slower` are about changes", "add `--history`, or see `kbench compare`")
     if flags.history and (flags.run == LATEST or Path(flags.run).is_dir()):
         source = (folder if flags.run == LATEST else Path(flags.run)) / "history"
     else:
         source = find_path(flags.run, folder, settings)
-    make = _history if flags.history else page_of if flags.baseline is None else _comparison
-    text = make(source, settings, flags)
+    text = _history(source, flags) if flags.history else page_of(source)
     if to_stdout:
         output.data(text)
         return ExitCode.OK
@@ -82,7 +76,7 @@ def report(flags: _ReportFlags) -> int:
     return ExitCode.OK
 
 
-def page_of(path: Path, _settings: Settings, _flags: _ReportFlags | None = None) -> str:
+def page_of(path: Path) -> str:
     """Write the page of a results file."""
     from kbench.engine import journal
     from kbench.report.html.run import render_run
@@ -108,25 +102,7 @@ def page_of(path: Path, _settings: Settings, _flags: _ReportFlags | None = None)
     return render_run(summary, notes=notes, source=source)
 
 
-def _comparison(path: Path, settings: Settings, flags: _ReportFlags) -> str:
-    from kbench import compare
-    from kbench.core.verdict import Thresholds
-    from kbench.report.comparison import worst_first
-    from kbench.report.html.history import render_comparison
-    from kbench.storage import baselines
-
-    new, name, folder = read_run(path), str(flags.baseline), flags.results or settings.results
-    try:
-        old = saved_runs.find_run(name, folder)
-    except UsageError:
-        old = baselines.load_baseline(new, name, folder / "baselines")
-        old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
-    thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
-    found = compare.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
-    return render_comparison(worst_first(found), source=shown_path(path))
-
-
-def _history(path: Path, _settings: Settings, flags: _ReportFlags) -> str:
+def _history(path: Path, flags: _ReportFlags) -> str:
     """Write the history of the runs beside `path`, or if that is a results file, of its commits and of itself."""
     from kbench import history as verb
     from kbench.core.verdict import Thresholds

@@ -1,27 +1,19 @@
-"""The history of cases as a page: what changed, and a chart for each case; and a comparison of two runs as one."""
+"""The history of cases as a page: what changed, and a chart for each case."""
 
 import math
 import statistics
 from collections.abc import Sequence
 
-from kbench.compare import Comparison
 from kbench.core.verdict import Answer, Verdict
 from kbench.history import CREEP, Point, Series
 from kbench.report import units
-from kbench.report.comparison import WORDS, bounds_of, change_of, heading, summary_line, table_of
+from kbench.report.comparison import WORDS, bounds_of, change_of
 from kbench.report.html import charts, page
 from kbench.report.html.charts import Mark, Plane, Span
 from kbench.report.shown import Note
 from kbench.report.table import table
 
 NEW_CONDITIONS = "new conditions"
-
-
-def render_comparison(comparison: Comparison, *, source: str) -> str:
-    """Write a comparison as one HTML file. Raises MachineError without jinja2."""
-    title, *lead = heading(comparison).splitlines()
-    summary = f"{summary_line(comparison)}."
-    return page.render("compare", title=title, headline=summary, lead=lead, source=source, cases=table_of(comparison))
 
 
 def render_history(title: str, found: Sequence[Series], *, notes: Sequence[Note] = (), source: str) -> str:

@@ -6,7 +6,6 @@ import pytest
 from browser import CHROMIUM, first_pixel, measure, screenshot
 
 from kbench.cli.show import page_of
-from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 PAGES = {
@@ -34,7 +33,7 @@ def page():
 
     def of(name: str) -> str:
         if name not in pages:
-            pages[name] = page_of(ROOT / name, Settings())
+            pages[name] = page_of(ROOT / name)
         return pages[name]
 
     return of
