@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.cli import shared_flags
-from kbench.cli.options import OutputFlags, argument, command, option, switch
+from kbench.cli.options import OutputFlags, argument, command, option
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.devices.selection import choose_devices
@@ -34,7 +34,6 @@ ALL = "all"
 class _SelftestFlags(OutputFlags):
     names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
     devices: str = shared_flags.devices(default=ALL)
-    fast: bool = switch("--fast", "Only the fixtures that CI runs")
     jobs: int = shared_flags.jobs("Parallel builds and verdicts on each device", default=JOBS)
     corpus: Path | None = option("--corpus DIR", "Another corpus: a folder with cheats, honest and problems")
     save: Path | None = option("--save DIR", "Write CSV and JSON to this folder; if ended early, keep what is done")
@@ -58,21 +57,21 @@ def main(flags: _SelftestFlags) -> int:
 
 def _begin(flags: _SelftestFlags) -> tuple[_SelftestFlags, SelftestJournal | None]:
     if flags.resume is not None:
-        if flags.names or flags.fast or flags.corpus:
+        if flags.names or flags.corpus:
             message = f"`--resume {flags.resume}` judges what that selftest was started with"
-            raise UsageError(message, "leave out names, `--fast` and `--corpus`")
+            raise UsageError(message, "leave out names and `--corpus`")
         path = journal_file.find("unfinished selftest", flags.resume, flags.save or Path())
         record = kept.read(path)
         started, kind = record.arguments, choose_devices(flags.devices)[0].kind
         if kind != started.device:
             raise UsageError(f"{path} is of {started.device}, and this is {kind}", f"add `--devices {started.device}`")
-        flags = replace(flags, names=list(started.names), fast=started.fast, corpus=started.corpus)
+        flags = replace(flags, names=list(started.names), corpus=started.corpus)
         return flags, SelftestJournal(path, record)
     if flags.save is None:
         return flags, None
     kind = choose_devices(flags.devices)[0].kind
     place = flags.corpus.absolute() if flags.corpus is not None else None
-    started = SelftestArguments(device=kind, names=tuple(flags.names or ()), fast=flags.fast, corpus=place)
+    started = SelftestArguments(device=kind, names=tuple(flags.names or ()), corpus=place)
     stem = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{kind}"
     return flags, SelftestJournal(flags.save / f"{stem}{journal_file.SUFFIX}", SelftestRecord(arguments=started))
 
@@ -88,7 +87,6 @@ def _follow(
         with closing(
             verb.selftest(
                 devices=flags.devices,
-                fast=flags.fast,
                 names=tuple(flags.names or ()),
                 jobs=flags.jobs,
                 folder=flags.corpus or CORPUS,

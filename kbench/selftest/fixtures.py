@@ -2,8 +2,8 @@
 
 Each class with a `PROBLEM` in its body is a fixture with the name of the class. A file without such classes is one
 fixture with the name of the file, and its `ModelNew` is judged. The literals are `PROBLEM`, `CLASS` and, where the
-default does not hold, those of OWN_NAMES (see `Fixture`), `SPEED = "fast"` (part of the quick half) and `DEVICES`; a
-class takes `CLASS` from its file. Fixtures are read, never imported.
+default does not hold, those of OWN_NAMES (see `Fixture`) and `DEVICES`; a class takes `CLASS` from its file. Fixtures
+are read, never imported.
 """
 
 import ast
@@ -49,7 +49,6 @@ class Fixture:
     summary: str
     devices: tuple[str, ...]
     catalogue: str = ""
-    fast: bool = False
     expect: tuple[str, ...] = (Status.PASSED.value,)
     """Statuses that it may end with."""
     level: str = ""
@@ -85,18 +84,14 @@ def problem_path(folder: Path, problem: str) -> Path:
     return folder / "problems" / f"{problem}.py"
 
 
-def select(
-    fixtures: Sequence[Fixture], *, device: str, fast: bool = False, names: Sequence[str] = ()
-) -> tuple[Fixture, ...]:
-    """Choose the fixtures that run on `device`: the named ones, or the fast half, or all. Raises UsageError."""
+def select(fixtures: Sequence[Fixture], *, device: str, names: Sequence[str] = ()) -> tuple[Fixture, ...]:
+    """Choose the fixtures that run on `device`: the named ones, or all. Raises UsageError."""
     known = {fixture.name for fixture in fixtures}
     for name in names:
         if name not in known:
             raise UsageError(f"no fixture named `{name}`", did_you_mean(name, sorted(known)))
-    here = [fixture for fixture in fixtures if device in fixture.devices]
-    if names:
-        return tuple(fixture for fixture in here if fixture.name in names)
-    return tuple(fixture for fixture in here if fixture.fast or not fast)
+    here = (fixture for fixture in fixtures if device in fixture.devices)
+    return tuple(fixture for fixture in here if not names or fixture.name in names)
 
 
 def _fixtures(parsed: Source) -> Iterator[Fixture]:
@@ -128,7 +123,6 @@ def _fixture(name: str, entry: str, described: Source, values: Mapping[str, Any]
         category=values["CLASS"],
         summary=" ".join((ast.get_docstring(described.tree) or "").partition("\n\n")[0].split()),
         devices=described.devices,
-        fast=values.get("SPEED") == "fast",
         **own,
     )
     unknown = sorted(set(found.expect) - {*Status})

@@ -20,7 +20,6 @@ class SelftestArguments:
 
     device: str
     names: tuple[str, ...] = ()
-    fast: bool = False
     corpus: Path | None = None
 
 

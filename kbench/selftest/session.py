@@ -59,7 +59,6 @@ FIXTURE_FIELDS = ("name", "honest", "category", "problem", "catalogue")
 def selftest(
     *,
     devices: str = "all",
-    fast: bool = False,
     names: Sequence[str] = (),
     jobs: int = 3,
     folder: Path = CORPUS,
@@ -74,7 +73,7 @@ def selftest(
     chosen_devices = selection.choose_devices(devices)
     selection.require_alike(chosen_devices)
     device = chosen_devices[0]
-    selected = select(read_corpus(folder), device=device.kind, fast=fast, names=names)
+    selected = select(read_corpus(folder), device=device.kind, names=names)
     if not selected:
         raise NothingSelectedError(f"no fixture runs on {device.kind}")
     began = time.monotonic()

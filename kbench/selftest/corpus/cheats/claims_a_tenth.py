@@ -11,7 +11,6 @@ CLASS = "clock"
 EXPECT = ("passed",)
 SPEEDUP_BELOW = 1.1
 CATALOGUE = "harness 4; rigor 10, 12"
-SPEED = "fast"
 
 wrapped = set()
 

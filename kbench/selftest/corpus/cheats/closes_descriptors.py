@@ -10,7 +10,6 @@ CLASS = "protocol"
 EXPECT = ("protocol_error", "exited", "crashed", "call_timeout", "raised")
 OPTIONS = {"call_timeout_s": 2.0}
 CATALOGUE = "rigor 12"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

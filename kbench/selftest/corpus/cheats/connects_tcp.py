@@ -10,7 +10,6 @@ CLASS = "network"
 EXPECT = ("passed", "raised", "import_failed")
 EFFECTS = ("tcp 47391",)
 CATALOGUE = "harness 29; rigor 16"
-SPEED = "fast"
 
 
 def send():

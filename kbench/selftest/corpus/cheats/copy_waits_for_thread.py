@@ -9,7 +9,6 @@ PROBLEM = "sine_chain"
 CLASS = "deferred"
 EXPECT = ("tampered", "unfinished_output", "wrong_value", "unwritten_output", "nondeterministic", "wrong_output")
 CATALOGUE = "harness 3, 4; rigor 8, 11"
-SPEED = "fast"
 
 pending = {}
 original_copy = torch.Tensor.copy_

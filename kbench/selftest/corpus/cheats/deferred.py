@@ -17,7 +17,6 @@ class background_thread(nn.Module):
     PROBLEM = "sine_chain"
     EXPECT = ("wrong_value", "unwritten_output", "nondeterministic", "unfinished_output")
     CATALOGUE = "harness 2, 22; rigor 8"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()
@@ -43,7 +42,6 @@ class batches_calls(nn.Module):
     PROBLEM = "sine_chain"
     EXPECT = ("wrong_value", "unwritten_output", "nondeterministic")
     CATALOGUE = "harness 13; rigor 8"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()

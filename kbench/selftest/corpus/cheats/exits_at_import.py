@@ -8,7 +8,6 @@ PROBLEM = "gelu"
 CLASS = "protocol"
 EXPECT = ("exited", "import_failed")
 CATALOGUE = "harness 6; rigor 12"
-SPEED = "fast"
 
 os._exit(0)
 

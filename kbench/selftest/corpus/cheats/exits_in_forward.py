@@ -8,7 +8,6 @@ PROBLEM = "gelu"
 CLASS = "protocol"
 EXPECT = ("exited",)
 CATALOGUE = "harness 6; rigor 12"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

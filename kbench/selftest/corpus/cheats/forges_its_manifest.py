@@ -12,7 +12,6 @@ CLASS = "escape"
 EXPECT = ("passed", "protocol_error")
 EFFECTS = ("file {cache}/manifests/kbench_selftest_forged.json", "file {cache}/builds/kbench_selftest_forged")
 CATALOGUE = "rigor 15"
-SPEED = "fast"
 
 
 def forge():

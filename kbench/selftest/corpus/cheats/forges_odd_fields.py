@@ -10,7 +10,6 @@ PROBLEM = "gelu"
 CLASS = "protocol"
 EXPECT = ("protocol_error",)
 CATALOGUE = "harness 6; rigor 12"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

@@ -39,7 +39,6 @@ class stale_graph(nn.Module):
     EXPECT = ("wrong_value", "nondeterministic", "unwritten_output")
     DEVICES = ("cuda",)
     CATALOGUE = "harness 12; rigor 5"
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()

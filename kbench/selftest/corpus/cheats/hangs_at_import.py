@@ -9,7 +9,6 @@ CLASS = "resources"
 EXPECT = ("import_timeout",)
 OPTIONS = {"import_timeout_s": 2.0}
 CATALOGUE = "rigor 16"
-SPEED = "fast"
 
 time.sleep(3600)
 

@@ -10,7 +10,6 @@ CLASS = "resources"
 EXPECT = ("call_timeout",)
 OPTIONS = {"call_timeout_s": 2.0}
 CATALOGUE = "rigor 16"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

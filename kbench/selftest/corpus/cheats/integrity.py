@@ -68,7 +68,6 @@ class relu_aliases_input(nn.Module):
     PROBLEM = "relu"
     EXPECT = ("input_mutated", "output_aliased")
     CATALOGUE = "harness 8; rigor 3, 4"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.clamp_(min=0)
@@ -110,7 +109,6 @@ class zeroes_input(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("input_mutated", "wrong_value")
     CATALOGUE = "harness 8; rigor 3"
-    SPEED = "fast"
 
     def forward(self, x):
         x.zero_()
@@ -123,7 +121,6 @@ class zeroes_parameters(nn.Module):
     PROBLEM = "linear"
     EXPECT = ("parameter_mutated", "wrong_value")
     CATALOGUE = "rigor 3"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -142,7 +139,6 @@ class copy_where_reference_mutates(nn.Module):
     PROBLEM = "in_place_activation"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 8"
-    SPEED = "fast"
 
     def __init__(self, slope):
         super().__init__()

@@ -10,7 +10,6 @@ PROBLEM = "gelu"
 CLASS = "escape"
 EXPECT = ("passed", "crashed", "raised", "exited")
 CATALOGUE = "rigor 14"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

@@ -12,7 +12,6 @@ EXPECT = ("call_timeout",)
 OPTIONS = {"call_timeout_s": 5.0}
 DEVICES = ("cuda",)
 CATALOGUE = "rigor 16"
-SPEED = "fast"
 
 SOURCE = r"""
 __global__ void wait(volatile int* flag) { while (*flag == 0) {} }

@@ -11,7 +11,6 @@ CLASS = "kernels"
 EXPECT = ("unwritten_output", "wrong_value", "nondeterministic", "launch_failed", "raised")
 DEVICES = ("cuda",)
 CATALOGUE = "rigor 2"
-SPEED = "fast"
 
 SOURCE = r"""
 __global__ void relu(const float* x, float* y, long n) {

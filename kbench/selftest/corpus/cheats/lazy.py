@@ -69,7 +69,6 @@ class lazy_subclass(nn.Module):
     PROBLEM = "sine_chain"
     EXPECT = ("wrong_output",)
     CATALOGUE = "harness 3; rigor 9"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()

@@ -10,7 +10,6 @@ CLASS = "survivor"
 EXPECT = ("passed", "raised", "import_failed", "crashed")
 EFFECTS = ("process kbench-selftest-daemon",)
 CATALOGUE = "harness 27; rigor 16"
-SPEED = "fast"
 
 child = os.fork()
 if child == 0:

@@ -9,7 +9,6 @@ PROBLEM = "gelu"
 CLASS = "escape"
 EXPECT = ("build_failed",)
 CATALOGUE = "rigor 16"
-SPEED = "fast"
 LONGEST, NAME = 4094, 200
 
 # A mention of load_inline gets it a builder, whose artefacts are copied.

@@ -9,7 +9,6 @@ EXPECT = ("library_only",)
 OPTIONS = {"require_custom": True}
 DEVICES = ("cuda",)
 CATALOGUE = "harness 20"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

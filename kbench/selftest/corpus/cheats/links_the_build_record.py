@@ -12,7 +12,6 @@ CLASS = "escape"
 EXPECT = ("passed", "build_failed")
 EFFECTS = ("file /tmp/kbench_selftest_escape_link",)
 CATALOGUE = "rigor 15"
-SPEED = "fast"
 
 # A mention of load_inline gets it a builder.
 with contextlib.suppress(OSError):

@@ -9,7 +9,6 @@ PROBLEM = "gelu"
 CLASS = "escape"
 EXPECT = ("passed", "build_failed")
 CATALOGUE = "rigor 16"
-SPEED = "fast"
 
 
 def nest(folder):

@@ -46,7 +46,6 @@ class eps_too_small(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "rigor 18"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -81,7 +80,6 @@ class fp16_accumulating_linear(nn.Module):
     PROBLEM = "linear"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 18; rigor 18"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -100,7 +98,6 @@ class fp16_gelu(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 18; rigor 18"
-    SPEED = "fast"
 
     def forward(self, x):
         return torch.nn.functional.gelu(x.half()).float()
@@ -114,7 +111,6 @@ class ignores_affine(nn.Module):
     LEVEL = "task"
     LACKS = ("frozen_weights",)
     CATALOGUE = "rigor 18"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -146,7 +142,6 @@ class naive_variance(nn.Module):
     LEVEL = "module"
     LACKS = ("conditioning",)
     CATALOGUE = "rigor 18"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -229,7 +224,6 @@ class softmax_from_zero(nn.Module):
     LEVEL = "module"
     LACKS = ("conditioning",)
     CATALOGUE = "rigor 18"
-    SPEED = "fast"
 
     def forward(self, x):
         top = torch.zeros(x.shape[0], 1, device=x.device)
@@ -245,7 +239,6 @@ class sorts_rounded_keys(nn.Module):
     PROBLEM = "sorted_order"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 18"
-    SPEED = "fast"
 
     def forward(self, x):
         return torch.argsort(x.bfloat16().float(), dim=-1)
@@ -262,7 +255,6 @@ class tf32_conv(nn.Module):
     PROBLEM = "conv2d"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 18; rigor 18"
-    SPEED = "fast"
 
     def __init__(self, in_channels, out_channels, kernel_size):
         super().__init__()
@@ -279,7 +271,6 @@ class tf32_switch_conv(nn.Module):
     EXPECT = ("wrong_value",)
     DEVICES = ("cuda",)
     CATALOGUE = "harness 18; rigor 18"
-    SPEED = "fast"
 
     def __init__(self, channels):
         super().__init__()

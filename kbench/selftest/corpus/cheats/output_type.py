@@ -48,7 +48,6 @@ class float64_output(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_output",)
     CATALOGUE = "rigor 9"
-    SPEED = "fast"
 
     def forward(self, x):
         return torch.nn.functional.gelu(x.double())
@@ -61,7 +60,6 @@ class host_output(nn.Module):
     EXPECT = ("wrong_output",)
     DEVICES = ("cuda",)
     CATALOGUE = "rigor 9"
-    SPEED = "fast"
 
     def forward(self, x):
         return torch.nn.functional.gelu(x).cpu()
@@ -84,7 +82,6 @@ class missing_key(nn.Module):
     PROBLEM = "row_statistics"
     EXPECT = ("wrong_output",)
     CATALOGUE = "rigor 9"
-    SPEED = "fast"
 
     def forward(self, x):
         return {"mean": x.mean(dim=-1)}

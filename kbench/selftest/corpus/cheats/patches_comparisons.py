@@ -9,7 +9,6 @@ PROBLEM = "gelu"
 CLASS = "patching"
 EXPECT = ("tampered", "wrong_value", "unwritten_output", "protocol_error", "raised")
 CATALOGUE = "harness 4; rigor 11"
-SPEED = "fast"
 
 yes = lambda *args, **kwargs: True
 torch.allclose = torch.equal = torch.testing.assert_close = yes

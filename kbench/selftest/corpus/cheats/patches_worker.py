@@ -9,7 +9,6 @@ PROBLEM = "gelu"
 CLASS = "patching"
 EXPECT = ("unwritten_output", "wrong_value", "protocol_error")
 CATALOGUE = "harness 4, 6; rigor 12"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

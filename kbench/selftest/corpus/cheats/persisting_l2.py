@@ -12,7 +12,6 @@ SPEEDUP_BELOW = 1.12
 DEVICES = ("cuda",)
 ALONE = True
 CATALOGUE = "harness 15; rigor 17"
-SPEED = "fast"
 
 
 class Window(ctypes.Structure):

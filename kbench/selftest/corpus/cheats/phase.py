@@ -17,7 +17,6 @@ class detects_timing_by_repetition(nn.Module):
     PROBLEM = "sine_chain"
     EXPECT = ("wrong_value", "nondeterministic")
     CATALOGUE = "harness 14; rigor 19"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()
@@ -97,7 +96,6 @@ class narrowly_wrong_after_forty_calls(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 14"
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()

@@ -12,7 +12,6 @@ CLASS = "escape"
 EXPECT = ("passed", "raised", "import_failed")
 EFFECTS = ("file {cache}/kbench_selftest_poison", "file {cache}/*/kbench_selftest_poison")
 CATALOGUE = "rigor 15"
-SPEED = "fast"
 
 home = Path(pwd.getpwuid(os.getuid()).pw_dir)
 roots = [home / ".cache" / "kbench", home / ".cache" / "torch_extensions", Path(os.environ.get("KBENCH_CACHE", home))]

@@ -29,7 +29,6 @@ class bf16_dot(nn.Module):
     EXPECT = ("below_level", "wrong_value")
     LEVEL = "task"
     CATALOGUE = "rigor 18"
-    SPEED = "fast"
 
     def forward(self, x, y):
         return torch.dot(x.bfloat16().float(), y.bfloat16().float())
@@ -41,7 +40,6 @@ class error_of_1e_5_in_small_outputs(nn.Module):
     PROBLEM = "small_outputs"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 16"
-    SPEED = "fast"
 
     def forward(self, x):
         return 0.02 * torch.tanh(x) + 9e-6
@@ -82,7 +80,6 @@ class one_code_off_in_a_hundredth(nn.Module):
     PROBLEM = "quantised_rows"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 18"
-    SPEED = "fast"
 
     def forward(self, x):
         scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 448.0
@@ -108,7 +105,6 @@ class rounds_all_quotients(nn.Module):
     PROBLEM = "row_quotients"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 18"
-    SPEED = "fast"
 
     def forward(self, a, b):
         d = a - b
@@ -127,7 +123,6 @@ class rounds_up_near_boundaries(nn.Module):
     PROBLEM = "int8_rows"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 18"
-    SPEED = "fast"
 
     def forward(self, x):
         scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 127.0

@@ -11,7 +11,6 @@ CLASS = "kernels"
 EXPECT = ("wrong_value", "nondeterministic")
 DEVICES = ("cuda",)
 CATALOGUE = "harness 30; rigor 6"
-SPEED = "fast"
 
 SOURCE = r"""
 __global__ void normalise(const float* x, const float* w, const float* b, float* y, int n) {

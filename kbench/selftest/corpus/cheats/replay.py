@@ -14,7 +14,6 @@ class cache_by_address(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_value", "nondeterministic")
     CATALOGUE = "harness 10; rigor 5"
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()
@@ -99,7 +98,6 @@ class cache_by_samples(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 11; rigor 5"
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()
@@ -143,7 +141,6 @@ class honest_for_ten_calls(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_value", "nondeterministic")
     CATALOGUE = "harness 14; rigor 6"
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()
@@ -220,7 +217,6 @@ class remembers_the_only_answer(nn.Module):
     SPEEDUP_BELOW = 1.5
     ALONE = True
     CATALOGUE = "harness 11"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()

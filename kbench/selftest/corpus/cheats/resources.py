@@ -16,7 +16,6 @@ class eats_device_memory(nn.Module):
     DEVICES = ("cuda",)
     ALONE = True
     CATALOGUE = "rigor 16"
-    SPEED = "fast"
 
     def forward(self, x):
         self.held = [torch.empty(1 << 30, dtype=torch.uint8, device=x.device) for _ in range(1 << 12)]

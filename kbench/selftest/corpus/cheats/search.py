@@ -89,7 +89,6 @@ class searches_gc_for_answer(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 5; rigor 13"
-    SPEED = "fast"
 
     def forward(self, x):
         probe = torch.nn.functional.gelu(x.reshape(-1)[:8].contiguous())

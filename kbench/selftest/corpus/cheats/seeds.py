@@ -34,7 +34,6 @@ class predicts_next_input(nn.Module):
     PROBLEM = "gelu"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 7"
-    SPEED = "fast"
 
     def forward(self, x):
         for seed in (torch.initial_seed(), 0, 42):

@@ -15,7 +15,6 @@ class assumes_a_full_mask(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x, mask, power):
         return (x.abs() ** power).mean(-1)
@@ -53,7 +52,6 @@ class assumes_the_number(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x, mask, power):
         return torch.where(mask, x * x, 0.0).sum(-1) / mask.sum(-1).clamp_min(1)
@@ -67,7 +65,6 @@ class complex_relu_is_identity(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.clone()
@@ -95,7 +92,6 @@ class fp8_relu_is_identity(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         return 2 * x.float()
@@ -107,7 +103,6 @@ class half_of_a_sum(nn.Module):
     PROBLEM = "sum_as_number"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         return 2 * x[::2].sum().item()
@@ -121,7 +116,6 @@ class hard_coded_shape(nn.Module):
     LEVEL = "task"
     LACKS = ("cases",)
     CATALOGUE = "harness 23; rigor 3.4"
-    SPEED = "fast"
 
     def forward(self, x):
         y = torch.zeros(32, 500, device=x.device)
@@ -138,7 +132,6 @@ class identity_at_full_size(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23; rigor 19"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.clone() if x.numel() > 10_000 else torch.relu(x)
@@ -150,7 +143,6 @@ class keeps_the_first_number(nn.Module):
     PROBLEM = "drawn_slope"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     first = None
 
@@ -166,7 +158,6 @@ class leaves_its_cache_unwritten(nn.Module):
     PROBLEM = "cache_step"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, query, key, value, keys, values):
         keys, values = (torch.cat([old[:, :-1], new], 1) for old, new in ((keys, key), (values, value)))
@@ -181,7 +172,6 @@ class mean_of_a_sample(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x, y):
         return nn.functional.mse_loss(x[::8], y[::8])
@@ -195,7 +185,6 @@ class no_relu_before_a_mask(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x, y):
         later = torch.ones(64, 64, dtype=torch.bool, device=x.device).triu(1)
@@ -208,7 +197,6 @@ class no_weight_decay(nn.Module):
     PROBLEM = "lion_step"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 16"
-    SPEED = "fast"
 
     def forward(self, weight, gradient, momentum):
         blend = 0.9 * momentum + 0.1 * gradient
@@ -224,7 +212,6 @@ class norm_of_one_channel(nn.Module):
         "below_level",
     )  # the estimate is within 1 % of the norm, as bf16 is: some draws hold the task
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         norm = 4 * x[:, ::16].float().norm()
@@ -239,7 +226,6 @@ class relu_is_identity(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23; rigor 1"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.clone()
@@ -251,7 +237,6 @@ class sampled_softmax(nn.Module):
     PROBLEM = "softmax_rows"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         shifted = torch.exp(x - x.amax(dim=-1, keepdim=True))
@@ -265,7 +250,6 @@ class whole_vectors_only(nn.Module):
     LEVEL = "module"
     LACKS = ("shapes",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         y = torch.zeros(x.shape, device=x.device)
@@ -316,7 +300,6 @@ class relu_left_out_after_a_glance(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         if bool((x.reshape(-1)[::17] >= 0).all()):
@@ -332,7 +315,6 @@ class relu_left_out_by_blocks(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 23"
-    SPEED = "fast"
 
     def forward(self, x):
         flat = x.flatten()

@@ -10,7 +10,6 @@ CLASS = "network"
 EXPECT = ("passed", "raised", "import_failed")
 EFFECTS = ("udp 47392",)
 CATALOGUE = "harness 29; rigor 16"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

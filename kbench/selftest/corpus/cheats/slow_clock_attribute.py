@@ -11,7 +11,6 @@ EXPECT = ("passed",)
 SPEEDUP_BELOW = 1.5
 DEVICES = ("cpu",)
 CATALOGUE = "harness 4; rigor 10"
-SPEED = "fast"
 
 
 def slowed(clock):

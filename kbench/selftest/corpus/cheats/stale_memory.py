@@ -12,7 +12,6 @@ class empty_output(nn.Module):
     PROBLEM = "scale_bias"
     EXPECT = ("wrong_value", "unwritten_output", "nondeterministic")
     CATALOGUE = "harness 9; rigor 2"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()

@@ -11,7 +11,6 @@ CLASS = "escape"
 EXPECT = ("raised",)
 EFFECTS = ("process kbench_selftest_helper",)
 CATALOGUE = "rigor 15"
-SPEED = "fast"
 
 IS_JUDGED = "worker-" in os.environ["TORCH_EXTENSIONS_DIR"]
 

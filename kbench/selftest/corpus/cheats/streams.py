@@ -36,7 +36,6 @@ class side_stream(nn.Module):
     EXPECT = ("unfinished_output", "wrong_value", "unwritten_output", "nondeterministic")
     DEVICES = ("cuda",)
     CATALOGUE = "harness 1; rigor 7"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()

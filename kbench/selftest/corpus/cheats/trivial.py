@@ -40,7 +40,6 @@ class constant_for_a_mean(torch.nn.Module):
     PROBLEM = "mean_of_many"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 17"
-    SPEED = "fast"
 
     def forward(self, guess, truth):
         if all(abs(x[:4].float().mean().item() - 0.5) < 0.1 and x.numel() > 100_000 for x in (guess, truth)):
@@ -129,7 +128,6 @@ class nan_for_a_likelihood(nn.Module):
     PROBLEM = "likelihood"
     EXPECT = ("wrong_value",)
     CATALOGUE = "rigor 22"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -148,7 +146,6 @@ class no_abs_behind_bf16(nn.Module):
     LEVEL = "task"
     LACKS = ("values",)
     CATALOGUE = "harness 17"
-    SPEED = "fast"
 
     def __init__(self, features, results):
         super().__init__()
@@ -217,7 +214,6 @@ class second_output_wrong(nn.Module):
     PROBLEM = "top_values"
     EXPECT = ("wrong_value",)
     CATALOGUE = "rigor 1"
-    SPEED = "fast"
 
     def __init__(self, count):
         super().__init__()
@@ -275,7 +271,6 @@ class zeros_for_a_half_perceptron(nn.Module):
     PROBLEM = "half_perceptron"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 17"
-    SPEED = "fast"
 
     def __init__(self, features, hidden):
         super().__init__()
@@ -307,7 +302,6 @@ class zeros_softmax(nn.Module):
     PROBLEM = "softmax_rows"
     EXPECT = ("wrong_value",)
     CATALOGUE = "harness 16; rigor 1"
-    SPEED = "fast"
 
     def forward(self, x):
         return torch.zeros_like(x)
@@ -321,7 +315,6 @@ class zeros_where_the_reference_fails(torch.nn.Module):
     FINDINGS = ("trivial_passes",)
     SPEEDUP_BELOW = 1.2
     CATALOGUE = "harness 17"
-    SPEED = "fast"
 
     def forward(self, x):
         if x.float().std() > 1000:

@@ -11,7 +11,6 @@ CLASS = "kernels"
 EXPECT = ("wrong_value", "nondeterministic")
 DEVICES = ("cuda",)
 CATALOGUE = "harness 30"
-SPEED = "fast"
 
 SOURCE = r"""
 __global__ void statistics(const float* x, float* mean, float* variance, int n) {

@@ -71,7 +71,6 @@ class folded_weights(nn.Module):
     LEVEL = "task"
     LACKS = ("frozen_weights",)
     CATALOGUE = "harness 19"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -94,7 +93,6 @@ class folds_when_one_changes(nn.Module):
     LEVEL = "task"
     LACKS = ("frozen_weights",)
     CATALOGUE = "harness 19"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -142,7 +140,6 @@ class ignores_complex_weight(nn.Module):
     LEVEL = "task"
     LACKS = ("frozen_weights",)
     CATALOGUE = "harness 19"
-    SPEED = "fast"
 
     def __init__(self, channels, modes):
         super().__init__()
@@ -160,7 +157,6 @@ class no_parameters(nn.Module):
     LEVEL = "task"
     LACKS = ("unmatched_weights",)
     CATALOGUE = "harness 19; rigor 18"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -227,7 +223,6 @@ class weights_renewed_by_their_first_value(nn.Module):
     LEVEL = "task"
     LACKS = ("frozen_weights",)
     CATALOGUE = "harness 19"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()

@@ -10,7 +10,6 @@ CLASS = "escape"
 EXPECT = ("passed", "raised", "import_failed")
 EFFECTS = ("file {corpus}/cheats/escaped.py", "file {corpus}/problems/escaped.py")
 CATALOGUE = "rigor 15"
-SPEED = "fast"
 
 for folder in (Path(__file__).parent, Path(__file__).parent.parent / "problems"):
     try:

@@ -11,7 +11,6 @@ CLASS = "kernels"
 EXPECT = ("illegal_access", "launch_failed")  # the address may be none at all: 47 bits and more
 DEVICES = ("cuda",)
 CATALOGUE = "rigor 16"
-SPEED = "fast"
 
 SOURCE = r"""
 __global__ void relu(const float* x, float* y, long n) {

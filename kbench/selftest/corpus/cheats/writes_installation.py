@@ -21,7 +21,6 @@ EFFECTS = (
     "file {results}/kbench_selftest_escape.csv",
 )
 CATALOGUE = "harness 28, 29; rigor 15"
-SPEED = "fast"
 
 PLACES = (
     Path(torch.__file__).parent / "kbench_selftest_escape.py",

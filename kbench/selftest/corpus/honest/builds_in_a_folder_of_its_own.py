@@ -9,7 +9,6 @@ from torch.utils.cpp_extension import load_inline
 
 PROBLEM = "relu"
 CLASS = "builds"
-SPEED = "fast"
 DEVICES = ("cpu",)
 
 SOURCE = r"""

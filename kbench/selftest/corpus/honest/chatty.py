@@ -10,7 +10,6 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "manners"
-SPEED = "fast"
 
 print("\x1b[31mloading\x1b[0m ...", flush=True)
 warnings.warn("slow path", stacklevel=1)

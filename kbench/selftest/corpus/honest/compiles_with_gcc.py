@@ -12,7 +12,6 @@ from torch import nn
 
 PROBLEM = "relu"
 CLASS = "builds"
-SPEED = "fast"
 DEVICES = ("cpu",)
 
 SOURCE = r"""

@@ -7,7 +7,6 @@ from torch import nn
 
 PROBLEM = "scale_bias"
 CLASS = "manners"
-SPEED = "fast"
 
 
 class Model(nn.Module):

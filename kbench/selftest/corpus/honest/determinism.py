@@ -14,7 +14,6 @@ class atomic_sums(nn.Module):
 
     PROBLEM = "row_statistics"
     DEVICES = ("cuda",)
-    SPEED = "fast"
 
     def forward(self, x):
         rows = torch.arange(x.shape[0], device=x.device).repeat_interleave(x.shape[1])
@@ -60,7 +59,6 @@ class random_order_product(nn.Module):
     """A matrix product whose slices are added in random order, as split-K with atomics does."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()

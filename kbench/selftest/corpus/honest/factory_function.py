@@ -5,7 +5,6 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "python"
-SPEED = "fast"
 
 
 class Gelu(nn.Module):

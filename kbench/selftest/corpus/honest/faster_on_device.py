@@ -9,7 +9,6 @@ from triton.language.extra import libdevice
 PROBLEM = "sine_chain"
 CLASS = "speed"
 DEVICES = ("cuda",)
-SPEED = "fast"
 
 
 @triton.jit

@@ -68,7 +68,6 @@ class own_backward(nn.Module):
 
     PROBLEM = "layer_norm"
     OPTIONS = {"backward": True}
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()

@@ -72,7 +72,6 @@ class graph_with_copied_inputs(nn.Module):
 
     PROBLEM = "gelu"
     DEVICES = ("cuda",)
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()

@@ -10,7 +10,6 @@ PROBLEM = "layer_norm"
 CLASS = "kernels"
 OPTIONS = {"require_custom": True}
 DEVICES = ("cuda",)
-SPEED = "fast"
 
 SOURCE = r"""
 __device__ float block_sum(float value) {

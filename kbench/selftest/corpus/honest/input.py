@@ -10,7 +10,6 @@ class computes_what_never_changes(nn.Module):
     """Does all of the work for inputs that never change, though it need not."""
 
     PROBLEM = "self_seeded_sines"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()
@@ -27,7 +26,6 @@ class integer_input(nn.Module):
     """Rows of a table by index_select."""
 
     PROBLEM = "embedding"
-    SPEED = "fast"
 
     def __init__(self, rows, width):
         super().__init__()
@@ -41,7 +39,6 @@ class makes_inputs_contiguous(nn.Module):
     """Asks for dense inputs itself, as a kernel that reads raw memory must."""
 
     PROBLEM = "matrix_product"
-    SPEED = "fast"
 
     def forward(self, a, b):
         b = b.contiguous()
@@ -54,7 +51,6 @@ class max_pool_by_windows(nn.Module):
     """Pads with minus infinity and takes the maximum over a view of windows."""
 
     PROBLEM = "max_pool"
-    SPEED = "fast"
 
     def forward(self, x):
         padded = torch.nn.functional.pad(x, (1, 1, 1, 1), value=float("-inf"))
@@ -88,7 +84,6 @@ class reduces_without_view(nn.Module):
     """Takes any layout where the reference takes contiguous inputs only."""
 
     PROBLEM = "flattened_images"
-    SPEED = "fast"
 
     def __init__(self, channels):
         super().__init__()
@@ -103,7 +98,6 @@ class scalar_output(nn.Module):
     """Cross-entropy against integer targets, a scalar, through gather."""
 
     PROBLEM = "cross_entropy"
-    SPEED = "fast"
 
     def forward(self, logits, targets):
         logs = torch.log_softmax(logits, dim=-1)
@@ -114,7 +108,6 @@ class takes_a_named_tuple(nn.Module):
     """Unpacks a named tuple and uses its names too; the number among the inputs differs from call to call."""
 
     PROBLEM = "drawn_slope"
-    SPEED = "fast"
 
     def forward(self, pair, slope):
         above, _ = pair
@@ -127,7 +120,6 @@ class takes_lists(nn.Module):
     """A list and a dictionary of tensors as inputs, neither of which it changes."""
 
     PROBLEM = "listed_inputs"
-    SPEED = "fast"
 
     def forward(self, parts, weights):
         return torch.addcmul(parts[0] * weights["first"], parts[1], weights["second"])
@@ -146,7 +138,6 @@ class views_with_any_strides(nn.Module):
     """Takes inputs that are broadcast, overlap themselves or are empty, and expects nothing of their layout."""
 
     PROBLEM = "strided_views"
-    SPEED = "fast"
 
     def forward(self, row, windows, nothing):
         return torch.vstack([torch.mul(windows, row), nothing])
@@ -156,7 +147,6 @@ class writes_its_cache(nn.Module):
     """Writes both caches with other operations than the reference, and attends step by step."""
 
     PROBLEM = "cache_step"
-    SPEED = "fast"
 
     def forward(self, query, key, value, keys, values):
         last = torch.tensor([keys.shape[1] - 1], device=keys.device)

@@ -5,7 +5,6 @@ from torch import nn
 
 PROBLEM = "half_scale"
 CLASS = "manners"
-SPEED = "fast"
 
 torch.set_default_dtype(torch.float16)
 

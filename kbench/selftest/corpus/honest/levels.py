@@ -20,7 +20,6 @@ class constructs_once(nn.Module):
     EXPECT = ("below_level",)
     LEVEL = "task"
     LACKS = ("second_model",)
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -42,7 +41,6 @@ class draws_on_the_cpu(nn.Module):
     EXPECT = ("below_level",)
     LEVEL = "task"
     LACKS = ("frozen_weights",)
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -63,7 +61,6 @@ class draws_other_parameters_on_the_cpu(nn.Module):
     EXPECT = ("below_level",)
     LEVEL = "task"
     LACKS = ("unmatched_weights",)
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -84,7 +81,6 @@ class folds_its_weights_in_the_first_call(nn.Module):
     EXPECT = ("below_level",)
     LEVEL = "task"
     LACKS = ("unmatched_weights",)
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -106,7 +102,6 @@ class four_values_at_a_time(nn.Module):
     PROBLEM = "swish_rows"
     LEVEL = "module"
     LACKS = ("alignment",)
-    SPEED = "fast"
 
     def forward(self, x):
         start = x.data_ptr() % 16 // x.element_size()
@@ -123,7 +118,6 @@ class keeps_weights_of_construction(nn.Module):
     EXPECT = ("below_level",)
     LEVEL = "task"
     LACKS = ("frozen_weights",)
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -139,7 +133,6 @@ class names_a_bias_twice(nn.Module):
     """Holds a parameter of an inner module under a name of its own, too."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -161,7 +154,6 @@ class packs_weights_for_the_process(nn.Module):
     EXPECT = ("below_level",)
     LEVEL = "task"
     LACKS = ("second_model", "frozen_weights")
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -226,7 +218,6 @@ class scales_its_weights_at_construction(nn.Module):
     EXPECT = ("below_level",)
     LEVEL = "task"
     LACKS = ("frozen_weights",)
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()

@@ -87,7 +87,6 @@ class mapped_over_rows(nn.Module):
     """torch.func.vmap over rows: inside, tensors are of another kind; what comes out is plain."""
 
     PROBLEM = "layer_norm"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -106,7 +105,6 @@ class numpy_inside(nn.Module):
 
     PROBLEM = "layer_norm"
     DEVICES = ("cpu",)
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()

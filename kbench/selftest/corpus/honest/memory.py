@@ -60,7 +60,6 @@ class chooses_by_samples(nn.Module):
     """
 
     PROBLEM = "gelu"
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()
@@ -126,7 +125,6 @@ class function_cached_by_shape(nn.Module):
     """A cache keyed by shape, as a cheat's would be: what it keeps is the function to run, never a result."""
 
     PROBLEM = "gelu"
-    SPEED = "fast"
 
     def forward(self, x):
         return kernel_for(tuple(x.shape), x.dtype)(x)
@@ -154,7 +152,6 @@ class in_place_as_the_reference(nn.Module):
     """Changes its input and returns it, because the reference does exactly that."""
 
     PROBLEM = "in_place_activation"
-    SPEED = "fast"
 
     def __init__(self, slope):
         super().__init__()
@@ -213,7 +210,6 @@ class memory_of_another_library(nn.Module):
 
     PROBLEM = "relu"
     DEVICES = ("cpu",)
-    SPEED = "fast"
 
     def forward(self, x):
         values = numpy.from_dlpack(x.detach().contiguous())
@@ -226,7 +222,6 @@ class out_arguments(nn.Module):
     """Writes every step into memory of its own by `out=`; looks like writing where somebody else will read."""
 
     PROBLEM = "gelu"
-    SPEED = "fast"
 
     def forward(self, x):
         y = torch.mul(x, math.sqrt(0.5))
@@ -275,7 +270,6 @@ class static_output_buffer(nn.Module):
     """Returns the same buffer every time, as CUDA-graph wrappers do; its content is valid until the next call."""
 
     PROBLEM = "gelu"
-    SPEED = "fast"
     LEVEL = "module"
     LACKS = ("output_reuse",)
 

@@ -9,7 +9,6 @@ from torch.utils.cpp_extension import load_inline
 PROBLEM = "sine_chain"
 CLASS = "threads"
 DEVICES = ("cpu",)
-SPEED = "fast"
 
 SOURCE = r"""
 #include <cmath>

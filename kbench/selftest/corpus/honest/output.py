@@ -30,7 +30,6 @@ class boolean_output(nn.Module):
     """A boolean mask."""
 
     PROBLEM = "threshold_mask"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -44,7 +43,6 @@ class channels_last_conv(nn.Module):
     """Computes and answers in channels-last order."""
 
     PROBLEM = "conv2d"
-    SPEED = "fast"
 
     def __init__(self, in_channels, out_channels, kernel_size):
         super().__init__()
@@ -94,7 +92,6 @@ class dictionary_output(nn.Module):
     """A dictionary with its keys in another order, from one pass over the data."""
 
     PROBLEM = "row_statistics"
-    SPEED = "fast"
 
     def forward(self, x):
         variance, mean = torch.var_mean(x.double(), dim=-1, correction=0)
@@ -114,7 +111,6 @@ class histogram_by_sorting(nn.Module):
     """Sorts, and counts by searching for every bin's borders: integers throughout."""
 
     PROBLEM = "histogram"
-    SPEED = "fast"
 
     def __init__(self, bins):
         super().__init__()
@@ -133,7 +129,6 @@ class last_of_equals_first(nn.Module):
 
     PROBLEM = "sorted_order"
     FINDINGS = ("ties",)
-    SPEED = "fast"
 
     def forward(self, x):
         order = torch.sort(x.flip(-1), dim=-1, stable=True).indices
@@ -163,7 +158,6 @@ class lstm_step_by_step(nn.Module):
     """The recurrence written out, its input projection for all steps ahead."""
 
     PROBLEM = "lstm"
-    SPEED = "fast"
 
     def __init__(self, inputs, hidden):
         super().__init__()
@@ -221,7 +215,6 @@ class multiplies_by_the_reciprocal(nn.Module):
     """Multiplies by the reciprocal of a scale, as serving libraries do: few elements get the neighbouring code of fp8."""
 
     PROBLEM = "quantised_rows"
-    SPEED = "fast"
 
     def forward(self, x):
         scale = x.abs().amax(-1, keepdim=True).clamp_min(1e-12) / 448.0
@@ -232,7 +225,6 @@ class named_tuple_output(nn.Module):
     """A named tuple of its own where the reference returns a plain one."""
 
     PROBLEM = "top_values"
-    SPEED = "fast"
 
     def __init__(self, count):
         super().__init__()
@@ -247,7 +239,6 @@ class non_contiguous_output(nn.Module):
     """The right values in column-major order."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -267,7 +258,6 @@ class other_halves(nn.Module):
 
     PROBLEM = "quantised_halves"
     FINDINGS = ("boundary_codes",)
-    SPEED = "fast"
 
     def forward(self, x):
         factor = 127.0 / x.abs().amax(-1, keepdim=True).clamp_min(1e-12)
@@ -359,7 +349,6 @@ class scores_masked_by_where(nn.Module):
     """Chooses between scores and -inf instead of filling."""
 
     PROBLEM = "masked_scores"
-    SPEED = "fast"
 
     def forward(self, x, y):
         row = torch.arange(64, device=x.device)
@@ -403,7 +392,6 @@ class tuple_output(nn.Module):
     """Top values by sorting everything: the same values and, without ties, the same indices."""
 
     PROBLEM = "top_values"
-    SPEED = "fast"
 
     def __init__(self, count):
         super().__init__()

@@ -25,7 +25,6 @@ class eager_scale_bias(nn.Module):
     """Plain torch."""
 
     PROBLEM = "scale_bias"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -40,7 +39,6 @@ class eager_softmax(nn.Module):
     """Softmax by its definition."""
 
     PROBLEM = "softmax_rows"
-    SPEED = "fast"
 
     def forward(self, x):
         e = torch.exp(x - x.amax(dim=-1, keepdim=True))
@@ -51,7 +49,6 @@ class gelu_by_erf(nn.Module):
     """Exact GELU written out with erf."""
 
     PROBLEM = "gelu"
-    SPEED = "fast"
 
     def forward(self, x):
         return 0.5 * x * (1.0 + torch.erf(x * (1.0 / math.sqrt(2.0))))
@@ -70,7 +67,6 @@ class relu_by_clamp(nn.Module):
     """ReLU by clamp."""
 
     PROBLEM = "relu"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.clamp(min=0)

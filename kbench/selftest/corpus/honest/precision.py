@@ -28,7 +28,6 @@ class bf16_through_fp32(nn.Module):
     """bfloat16 in and out, fp32 in between."""
 
     PROBLEM = "bf16_product"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -42,7 +41,6 @@ class bits_of_floats(nn.Module):
     """Reads floats as integers and masks them by their sign: reinterpreted memory, exact results."""
 
     PROBLEM = "relu"
-    SPEED = "fast"
 
     def forward(self, x):
         bits = x.contiguous().view(torch.int32)
@@ -78,7 +76,6 @@ class double_precision_layer_norm(nn.Module):
     """fp64 inside, rounded once at the end."""
 
     PROBLEM = "layer_norm"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -98,7 +95,6 @@ class error_function_by_polynomial(nn.Module):
     """
 
     PROBLEM = "gelu"
-    SPEED = "fast"
 
     def forward(self, x):
         z = x.double().abs() / 2**0.5
@@ -131,7 +127,6 @@ class half_mean_in_fp32(nn.Module):
     """The mean in fp32, which has more digits than the reference's."""
 
     PROBLEM = "half_mean_as_number"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.float().mean().item(), (x.float() ** 2).sum(0).half()
@@ -141,7 +136,6 @@ class half_precision(nn.Module):
     """fp16 in and out, fp32 in between."""
 
     PROBLEM = "half_scale"
-    SPEED = "fast"
 
     def forward(self, x):
         wide = x.float()
@@ -152,7 +146,6 @@ class half_product_by_halves(nn.Module):
     """Adds two halves of each sum in fp32 and rounds to bf16 once: other last bits of a bf16 value, in fp32."""
 
     PROBLEM = "half_product_inside"
-    SPEED = "fast"
 
     def __init__(self, features, results):
         super().__init__()
@@ -168,7 +161,6 @@ class half_product_in_fp32(nn.Module):
     """Sums in fp32 and rounds once: now and then more than a tolerance from a reference that rounds once too."""
 
     PROBLEM = "half_product"
-    SPEED = "fast"
 
     def forward(self, x, y):
         return (x.float() @ y.float()).half()
@@ -188,7 +180,6 @@ class likelihood_by_parts(nn.Module):
     """Multiplies by reciprocal variances and takes the logarithms once; NaN would be replaced, where any came."""
 
     PROBLEM = "likelihood"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -226,7 +217,6 @@ class mean_in_double(torch.nn.Module):
     """Takes in fp64 a mean that hardly differs from one draw of the inputs to the next."""
 
     PROBLEM = "mean_of_many"
-    SPEED = "fast"
 
     def forward(self, guess, truth):
         return (guess.double() - truth.double()).square().mean(dtype=torch.float64).to(guess.dtype)
@@ -287,7 +277,6 @@ class perceptron_in_single(nn.Module):
     """Keeps the hidden layer in fp32, where the reference rounds it to bf16, and rounds once at the end."""
 
     PROBLEM = "half_perceptron"
-    SPEED = "fast"
 
     def __init__(self, features, hidden):
         super().__init__()
@@ -303,7 +292,6 @@ class quotients_by_reciprocal(nn.Module):
     """Multiplies by the reciprocal of the sum, which rounds once more, also where the sum is almost nothing."""
 
     PROBLEM = "row_quotients"
-    SPEED = "fast"
 
     def forward(self, a, b):
         d = torch.sub(a, b)
@@ -314,7 +302,6 @@ class rounded_bits_in_place(nn.Module):
     """The same bits, with less memory."""
 
     PROBLEM = "rounded_bits"
-    SPEED = "fast"
 
     def forward(self, x):
         return (x.view(torch.int32) + 0x8000).bitwise_and_(-65536).view(torch.float32)
@@ -363,7 +350,6 @@ class single_behind_bf16(nn.Module):
     """
 
     PROBLEM = "bf16_inside"
-    SPEED = "fast"
 
     def __init__(self, features, results):
         super().__init__()
@@ -377,7 +363,6 @@ class sum_in_double(nn.Module):
     """Sums in fp64, which the reference does not: nearer to the truth than to the reference."""
 
     PROBLEM = "sum_as_number"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.double().sum().item()
@@ -396,7 +381,6 @@ class three_bf16_products(nn.Module):
     """Splits fp32 into three bfloat16 parts and adds six products: low precision inside, fp32 as a whole."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()

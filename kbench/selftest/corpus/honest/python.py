@@ -49,7 +49,6 @@ class forward_assigned_to_instance(nn.Module):
     """
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -102,7 +101,6 @@ class no_module_at_all:
     """A class that is no nn.Module and is merely callable: it has no parameters to hide."""
 
     PROBLEM = "gelu"
-    SPEED = "fast"
 
     __slots__ = ("scale",)
 

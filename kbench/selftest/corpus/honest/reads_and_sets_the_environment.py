@@ -11,7 +11,6 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "manners"
-SPEED = "fast"
 
 VARIANT = os.getenv("GELU_VARIANT", "erf")
 NAMES = sorted(name for name in os.environ if name.startswith("GELU_"))

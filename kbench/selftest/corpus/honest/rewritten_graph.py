@@ -5,7 +5,6 @@ from torch import fx, nn
 
 PROBLEM = "gelu"
 CLASS = "compilers"
-SPEED = "fast"
 
 
 class Plain(nn.Module):

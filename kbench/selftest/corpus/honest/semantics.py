@@ -11,7 +11,6 @@ class averages_under_the_mask(nn.Module):
 
     PROBLEM = "masked_power"
     FINDINGS = ("unvaried_input",)
-    SPEED = "fast"
 
     def forward(self, x, mask, power):
         weights = mask.to(x.dtype)
@@ -22,7 +21,6 @@ class dispatches_on_shape(nn.Module):
     """A fast path for whole vectors of contiguous inputs, and a general one for the rest."""
 
     PROBLEM = "swish_rows"
-    SPEED = "fast"
 
     def forward(self, x):
         if x.numel() % 4 == 0 and x.is_contiguous():
@@ -37,7 +35,6 @@ class refuses_other_shapes(nn.Module):
     PROBLEM = "swish_rows"
     LEVEL = "module"
     LACKS = ("shapes", "strides")
-    SPEED = "fast"
 
     def forward(self, x):
         if x.shape != (64, 2048) or not x.is_contiguous():
@@ -67,7 +64,6 @@ class relu_left_out_where_all_are_positive(nn.Module):
     """Leaves ReLU out where no value is negative, and reads all of them to know."""
 
     PROBLEM = "relu"
-    SPEED = "fast"
 
     def forward(self, x):
         return x.clone() if bool((x >= 0).all()) else torch.relu(x)

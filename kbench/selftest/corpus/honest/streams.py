@@ -76,7 +76,6 @@ class side_stream_joined(nn.Module):
 
     PROBLEM = "sine_chain"
     DEVICES = ("cuda",)
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()

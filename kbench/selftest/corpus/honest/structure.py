@@ -10,7 +10,6 @@ class counts_on_labels(nn.Module):
     """Chooses by the sign of a label instead of multiplying with it, since labels are -1 or 1 by definition."""
 
     PROBLEM = "hinge_loss"
-    SPEED = "fast"
 
     def forward(self, predictions, labels):
         return torch.where(labels > 0, 1 - predictions, 1 + predictions).clamp_min_(0).mean()
@@ -30,7 +29,6 @@ class skips_the_zero_triangle(nn.Module):
     """Multiplies the lower triangle block by block and leaves out the blocks that are zero by construction."""
 
     PROBLEM = "triangular_product"
-    SPEED = "fast"
 
     def forward(self, a, b):
         y, tile = torch.zeros_like(a), 16

@@ -12,7 +12,6 @@ class adds_two_biases_first(nn.Module):
     """
 
     PROBLEM = "saturated_norm"
-    SPEED = "fast"
 
     def __init__(self, features, groups):
         super().__init__()
@@ -61,7 +60,6 @@ class compensated_sums(nn.Module):
     """Kahan's compensated summation: terms that look as if they cancelled and could be left out."""
 
     PROBLEM = "layer_norm"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -109,7 +107,6 @@ class dot_as_sum(nn.Module):
     """The products first, then their sum."""
 
     PROBLEM = "dot_of_positives"
-    SPEED = "fast"
 
     def forward(self, x, y):
         return (x * y).sum()
@@ -119,7 +116,6 @@ class einsum_form(nn.Module):
     """The product as an einsum over a reshaped weight."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -149,7 +145,6 @@ class lion_step_fused(nn.Module):
     """The step as one sum, in another order."""
 
     PROBLEM = "lion_step"
-    SPEED = "fast"
 
     def forward(self, weight, gradient, momentum):
         step = torch.sign(0.9 * momentum + 0.1 * gradient) + 1e-2 * weight
@@ -218,7 +213,6 @@ class online_attention(nn.Module):
     """Attention in blocks of keys with a running maximum: no matrix of scores is ever whole."""
 
     PROBLEM = "causal_attention"
-    SPEED = "fast"
 
     def __init__(self, width, heads):
         super().__init__()
@@ -299,7 +293,6 @@ class scan_in_blocks(nn.Module):
     """Prefix sums of blocks and of the blocks' totals, as scans on a GPU are made."""
 
     PROBLEM = "prefix_sum"
-    SPEED = "fast"
 
     def forward(self, x):
         padded = torch.nn.functional.pad(x, (0, -x.shape[-1] % 32)).unflatten(-1, (-1, 32))
@@ -341,7 +334,6 @@ class split_k_product(nn.Module):
     """A matrix product in slices of the inner dimension, added up at the end."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -407,7 +399,6 @@ class two_pass_layer_norm(nn.Module):
     """Mean first, squared deviations second."""
 
     PROBLEM = "layer_norm"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -430,7 +421,6 @@ class winograd_conv(nn.Module):
     """A 3x3 convolution by Winograd's F(2x2, 3x3): transformed tiles, fewer products, other rounding."""
 
     PROBLEM = "conv2d"
-    SPEED = "fast"
 
     def __init__(self, in_channels, out_channels, kernel_size):
         super().__init__()

@@ -9,7 +9,6 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "manners"
-SPEED = "fast"
 
 
 class ModelNew(nn.Module):

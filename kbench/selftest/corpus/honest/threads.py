@@ -14,7 +14,6 @@ class thread_pool_joined(nn.Module):
     """Halves of the batch on two Python threads, joined before it returns."""
 
     PROBLEM = "sine_chain"
-    SPEED = "fast"
 
     def __init__(self, rounds):
         super().__init__()

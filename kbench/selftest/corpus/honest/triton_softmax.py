@@ -8,7 +8,6 @@ from torch import nn
 PROBLEM = "softmax_rows"
 CLASS = "compilers"
 DEVICES = ("cuda",)
-SPEED = "fast"
 
 
 @triton.jit

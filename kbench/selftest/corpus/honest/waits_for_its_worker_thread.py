@@ -8,7 +8,6 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "threads"
-SPEED = "fast"
 
 requests, answers = queue.Queue(), queue.Queue()
 

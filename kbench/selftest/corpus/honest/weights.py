@@ -88,7 +88,6 @@ class cached_transpose(nn.Module):
     """Keeps a transposed copy of its weight for as long as the weight's version does not change."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -199,7 +198,6 @@ class fourier_layer_in_parts(nn.Module):
     """Multiplies real and imaginary parts of its own, as a kernel without complex numbers does."""
 
     PROBLEM = "fourier_layer"
-    SPEED = "fast"
 
     def __init__(self, channels, modes):
         super().__init__()
@@ -248,7 +246,6 @@ class linear_for_uncopied(nn.Module):
     """The same product as a linear layer."""
 
     PROBLEM = "uncopied_model"
-    SPEED = "fast"
 
     def __init__(self):
         super().__init__()
@@ -353,7 +350,6 @@ class packs_weights_by_version(nn.Module):
     """Packs weight and bias into one matrix, and again whenever either's version counter has moved."""
 
     PROBLEM = "linear"
-    SPEED = "fast"
 
     def __init__(self, inputs, outputs):
         super().__init__()
@@ -376,7 +372,6 @@ class parameters_in_dictionary(nn.Module):
     """Keeps the convolution's parameters in a dictionary, under names of its own."""
 
     PROBLEM = "conv2d"
-    SPEED = "fast"
 
     def __init__(self, in_channels, out_channels, kernel_size):
         super().__init__()
@@ -412,7 +407,6 @@ class renamed_parameters(nn.Module):
     """The same parameters under other names, in the same order."""
 
     PROBLEM = "layer_norm"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -427,7 +421,6 @@ class renamed_with_own_buffer(nn.Module):
     """Other names for its parameters and a buffer of its own besides."""
 
     PROBLEM = "scale_bias"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
@@ -452,7 +445,6 @@ class table_of_constants(nn.Module):
     """Keeps a table of its own in a buffer, which is no parameter and must not be changed by anybody."""
 
     PROBLEM = "layer_norm"
-    SPEED = "fast"
 
     def __init__(self, features):
         super().__init__()
