@@ -1,8 +1,8 @@
 """Peaks of one device, measured on it: `python -m kbench.devices.peaks cuda|cpu` prints JSON.
 
-Each peak is the best of several repetitions. Bandwidth: bytes read plus written by a large copy. FP32, TF32 and BF16:
-the library's product of 8192 x 8192 matrices of random data. On a CPU: torch's copy and FP32 matrix product with all
-threads.
+Each peak is the best of several repetitions. Bandwidth: bytes read plus written by a large copy. FP32: chains of
+independent fused multiply-adds on registers. TF32 and BF16: the library's product of 8192 x 8192 matrices of random
+data. On a CPU: torch's copy and FP32 matrix product with all threads.
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from kbench.core.model import Peaks
 from kbench.devices import nvml
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
+from kbench.devices.cuda_driver import Driver
 from kbench.devices.selection import DeviceChoice
 from kbench.storage import json_values
 
@@ -28,6 +29,8 @@ COPY_BYTES = 4 << 30
 HOST_COPY_BYTES = 256 << 20
 SIDE, HOST_SIDE = 8192, 2048
 REPETITIONS, HOST_REPETITIONS = 20, 6
+
+CHAINS, UNROLL, ROUNDS, THREADS, BLOCKS_PER_SM = 8, 16, 2048, 256, 16
 
 
 def load_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
@@ -87,7 +90,7 @@ def measure_peaks(kind: str) -> Peaks:
     import torch
 
     torch.set_float32_matmul_precision("highest")
-    fp32 = _matmul_rate("cuda", "float32", SIDE)
+    fp32 = max(_fma_rate(), _matmul_rate("cuda", "float32", SIDE))
     torch.set_float32_matmul_precision("high")
     has_tensor_formats = torch.cuda.get_device_capability() >= (8, 0)
     free_bytes, _total = torch.cuda.mem_get_info()
@@ -126,6 +129,56 @@ def _best_s(act: Callable[[], object], device: str) -> float:
     act()
     timer, repetitions = backend(device).timer("warm"), HOST_REPETITIONS if device == "cpu" else REPETITIONS
     return min(timer.measure(lambda _: act(), 0).t_event_ns for _ in range(repetitions)) / 1e9
+
+
+def _fma_rate() -> float:
+    """Return FLOP/s of FP32 multiply-adds on registers: eight independent chains per thread, every SM full."""
+    import torch
+
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    sink = torch.zeros(1, device="cuda")
+    driver, stream = Driver(), torch.cuda.current_stream().cuda_stream
+    kernel = driver.kernel(_fma_ptx(), b"fma_chains")
+    flops = 2 * CHAINS * UNROLL * ROUNDS * THREADS * BLOCKS_PER_SM * int(sms)
+    blocks = sms * BLOCKS_PER_SM
+    return flops / _best_s(lambda: driver.launch(kernel, blocks, THREADS, sink.data_ptr(), stream), "cuda")
+
+
+def _fma_ptx() -> bytes:
+    step = "\n".join(f"fma.rn.f32 %f{c}, %f{c}, %f30, %f31;" for _ in range(UNROLL) for c in range(CHAINS))
+    start = "\n".join(f"add.f32 %f{c}, %f29, 0f{0x3F800000 + (c << 16):08X};" for c in range(CHAINS))
+    total = "\n".join(f"add.f32 %f28, %f28, %f{c};" for c in range(CHAINS))
+    return f"""
+.version 7.0
+.target sm_50
+.address_size 64
+.visible .entry fma_chains(.param .u64 sink)
+{{
+.reg .f32 %f<32>;
+.reg .b32 %r<3>;
+.reg .b64 %a<2>;
+.reg .pred %p<3>;
+ld.param.u64 %a0, [sink];
+cvta.to.global.u64 %a0, %a0;
+mov.u32 %r0, %tid.x;
+cvt.rn.f32.u32 %f29, %r0;
+mov.f32 %f30, 0f3F7FFF00;
+ld.global.f32 %f31, [%a0];
+{start}
+mov.u32 %r1, 0;
+round:
+{step}
+add.u32 %r1, %r1, 1;
+setp.lt.u32 %p0, %r1, {ROUNDS};
+@%p0 bra round;
+mov.f32 %f28, 0f00000000;
+{total}
+// Never true, but the translator cannot know: the chains must be computed.
+setp.eq.f32 %p1, %f28, 0fC2F6E979;
+@%p1 st.global.f32 [%a0], %f28;
+ret;
+}}
+""".encode()
 
 
 def _key(device: DeviceChoice) -> str:
