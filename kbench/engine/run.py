@@ -47,7 +47,7 @@ from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdic
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
-from kbench.host.work_folder import work_folder
+from kbench.sandbox.work_folder import work_folder
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage.details import last_duration_s

@@ -15,7 +15,7 @@ from kbench.devices import selection
 from kbench.host import nursery_process
 from kbench.host.builder import Builder
 from kbench.host.context import RunContext
-from kbench.host.work_folder import work_folder
+from kbench.sandbox.work_folder import work_folder
 from kbench.process.channel import Message, WireError, decode_constants
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
