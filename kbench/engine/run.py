@@ -172,7 +172,11 @@ def run_files(
             started_utc = now.isoformat(timespec="seconds")
             header = Header(run=run, started_utc=started_utc, arguments=dict(arguments), command=command)
         with Journal(folder / f"{run}{SUFFIX}", header, resumed=resumed) as journal:
-            yield RunFiles(writer, journal, header)
+            files = RunFiles(writer, journal, header)
+            try:
+                yield files
+            finally:
+                files.drop_if_empty()
 
 
 class RunFiles:
@@ -222,6 +226,11 @@ class RunFiles:
         rows = self._put(verdict)
         solution_s = {stage: spent_s for stage, spent_s in event.stage_s.items() if stage not in REFERENCE_STAGES}
         return replace(event, rows=rows, stage_s=solution_s)
+
+    def drop_if_empty(self) -> None:
+        """Remove a journal without a verdict: starting again loses nothing."""
+        if not self._standing:
+            self._journal.path.unlink(missing_ok=True)
 
     def end(self, *, is_whole: bool) -> None:
         """Remove the journal, unless another try may give a verdict that is missing."""
