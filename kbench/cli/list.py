@@ -115,6 +115,8 @@ def _table(rows: Sequence[Row], *, short: bool = False) -> Table:
     def written(name: str, value: Any) -> str:
         if isinstance(value, dict):
             value = [f"{constant}={item}" for constant, item in value.items()]
+        if isinstance(value, float):
+            value = f"{value:g}"
         if short and name == "started":
             value = value[: len("2026-01-01T00:00")].replace("T", " ")
         if isinstance(value, str) or not isinstance(value, Sequence):

@@ -47,8 +47,8 @@ from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdic
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
-from kbench.sandbox.work_folder import work_folder
 from kbench.sandbox import rung_probe, rungs
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.details import last_duration_s
 from kbench.storage.journal_file import SUFFIX

@@ -57,13 +57,13 @@ def test_a_name_is_free_where_its_journal_was_killed_before_the_first_line(tmp_p
 @pytest.mark.parametrize(
     ("files", "name", "message", "hint"),
     [
-        (["done.csv"], "done", "`done` was not broken off, so nothing is left to resume", "its results are in {}/done.csv"),
+        (["done.csv"], "done", "`done` was not broken off, so nothing is left to resume", "in {}/done.csv"),
         (["done.csv"], "done.csv", "`done.csv` was not broken off", "{}/done.csv"),
         (["half.csv", "half.journal.jsonl"], "hafl", "no run named `hafl`", "did you mean `half`?"),
         (["half.csv", "half.journal.jsonl"], "x", "no run named `x`", "left to resume in {}: half"),
         (["done.csv"], "x", "no run named `x`", "left to resume in {}: nothing"),
     ],
-)  # fmt: skip
+)
 def test_a_name_that_cannot_be_resumed_says_why(tmp_path, files, name, message, hint) -> None:
     for file in files:
         (tmp_path / file).touch()
