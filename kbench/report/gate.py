@@ -15,7 +15,7 @@ from kbench.core.model import Time
 from kbench.core.verdict import Answer, evaluates
 from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
-from kbench.report.comparison import WORDS, bounds_of, cells, change_of, constant_lines, unshared_reason, shared_reasons
+from kbench.report.comparison import WORDS, bounds_of, cells, change_of, constant_lines, shared_reasons, unshared_reason
 from kbench.report.document import render_document, render_lines
 from kbench.report.table import ReportPart, Table, as_markdown, one_line, table
 from kbench.storage.json_values import plain

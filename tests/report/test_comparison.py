@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kbench.core.verdict import Answer, Verdict
-from kbench.report.comparison import contradicts, hints, unshared_reason, shared_reasons
+from kbench.report.comparison import contradicts, hints, shared_reasons, unshared_reason
 
 
 def case(old_ns: float | None, new_ns: float | None, low: float | None, ratio: float | None, high: float | None):

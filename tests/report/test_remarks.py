@@ -42,7 +42,7 @@ def test_flags_that_nothing_explains_any_more_are_left_out(flags, verbosity):
     [
         (Status.RAISED, "ValueError: no", "at work\ns.py:3, in forward: f()\nValueError: no", ["at work", "s.py:3"]),
         (Status.RAISED, "ValueError: no", "ValueError: no such\nValueError: no\n", ["ValueError: no such"]),
-        (Status.BUILD_FAILED, "a.cpp:1: error: x", "c++\n/b/a.cpp:1: error: x\n  1 | x\n    | ^", ["  1 | x", "    | ^"]),
+        (Status.BUILD_FAILED, "a.cpp:1: error: x", "c++\n/a.cpp:1: error: x\n 1 | x\n   | ^", [" 1 | x", "   | ^"]),
         (Status.CRASHED, "signal 11", "before\nafter", ["before", "after"]),
         (Status.RAISED, "ValueError", "ValueError", []),
     ],
