@@ -52,6 +52,15 @@ def test_a_derived_case_says_so_below_the_solutions(kbench):
     assert small.split() == ["small", "derived", "dim=256"]
 
 
+@pytest.mark.parametrize("words", [(), ("group_norm",), ("group_norm", "--cases"), ("--runs",)])
+def test_keys_of_json_are_words_and_what_is_absent_is_null(kbench, tmp_path, words):
+    make_run(tmp_path / "results", "main", {"fast": [0.5]})
+    found = kbench("list", *words, "--results", str(tmp_path / "results"), "--json").document["results"]
+    assert found
+    assert all(key.isidentifier() for entry in found for key in entry)
+    assert not [entry for entry in found if entry.get("weight") == ""]
+
+
 def test_every_format_has_the_same_rows(kbench):
     document = kbench("list", "group_norm", "--json").document
     names = [entry["solution"] for entry in document["results"]]
