@@ -191,7 +191,7 @@ def _provider(place: str, attribute: str, problem: Entry, settings: Settings) ->
 def with_unique_names(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return each solution once with a unique name: `a.my` and `b.my` for two `my`, with as many folders as needed.
 
-    Parts of one file, which folders do not tell apart, have their own names.
+    Folders do not separate several parts of one file: each gets the name of its part.
     """
     unique: dict[tuple[Path, str], Entry] = {}
     for entry in entries:
