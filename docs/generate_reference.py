@@ -297,7 +297,7 @@ def own_keys() -> dict[str, set[str]]:
                 continue
             assert isinstance(node, ast.Call)
             first = node.args[0]
-            of_module = {"run": "run, verify"}.get(path.stem)
+            of_module = {"run": "run, show, verify"}.get(path.stem)
             name = str(first.value) if isinstance(first, ast.Constant) else of_module
             keys = {word.arg for word in node.keywords if word.arg is not None} - set(ENVELOPE)
             if keys:

@@ -29,8 +29,8 @@ from kbench.host.builder import Builder, built, job_of
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
-from kbench.host.work_folder import work_folder
 from kbench.process.child_error import ChildError
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 

@@ -27,7 +27,7 @@ from kbench.engine.run import sandbox_rung
 from kbench.engine.selection import SolutionPair, keep_text
 from kbench.engine.task import Budgets, Finished, Task, TaskVerdict
 from kbench.host import sanitizer
-from kbench.host.work_folder import work_folder
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage import quarantine, settings
 from kbench.storage.results import RunWriter
 

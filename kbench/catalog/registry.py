@@ -3,7 +3,7 @@
 import contextlib
 import difflib
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -189,10 +189,17 @@ def _provider(place: str, attribute: str, problem: Entry) -> Entry:
 
 
 def with_unique_names(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return each file once with a unique name: `a.my` and `b.my` for two `my`, with as many folders as needed."""
+    """Return each solution once with a unique name: `a.my` and `b.my` for two `my`, with as many folders as needed.
+
+    Folders do not separate several parts of one file: each gets the name of its part.
+    """
     unique: dict[tuple[Path, str], Entry] = {}
     for entry in entries:
         unique.setdefault(entry.identity, entry)
+    same = Counter((path, entry.name) for (path, _), entry in unique.items())
+    for (path, part), entry in unique.items():
+        if part and same[path, entry.name] > 1:
+            unique[path, part] = replace(entry, name=part)
     dotted: dict[str, list[str]] = defaultdict(list)
     for entry in unique.values():
         dotted[entry.name].append(".".join((*entry.owners, entry.name)))

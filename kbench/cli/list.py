@@ -87,7 +87,7 @@ def _cases(problem: Entry) -> list[Row]:
         {
             "case": name,
             "from": file if name in own else "derived",
-            "weight": weights.get(name, ""),
+            "weight": weights.get(name),
             "constants": parsed.constants(overrides),
         }
         for name, overrides in registry.selectable_cases(problem).items()
@@ -101,7 +101,7 @@ def _runs(folder: Path) -> list[Row]:
             "started": run.started_utc,
             "problems": tuple(dict.fromkeys(row.problem for row in run.rows)),
             "solutions": tuple(dict.fromkeys(row.solution for row in run.rows)),
-            "rows passed": f"{sum(row.status == Status.PASSED for row in run.rows)}/{len(run.rows)}",
+            "passed": f"{sum(row.status == Status.PASSED for row in run.rows)}/{len(run.rows)}",
             "device": run.rows[0].gpu_name if run.rows else "",
             "unreadable": run.broken or "",
         }
@@ -115,10 +115,12 @@ def _table(rows: Sequence[Row], *, short: bool = False) -> Table:
     def written(name: str, value: Any) -> str:
         if isinstance(value, dict):
             value = [f"{constant}={item}" for constant, item in value.items()]
+        if isinstance(value, float):
+            value = f"{value:g}"
         if short and name == "started":
             value = value[: len("2026-01-01T00:00")].replace("T", " ")
         if isinstance(value, str) or not isinstance(value, Sequence):
-            return one_line(str(value))
+            return "" if value is None else one_line(str(value))
         more = len(value) - MOST_NAMED if short else 0
         return " ".join(map(str, value[:MOST_NAMED] if more > 0 else value)) + (f" and {more} more" * (more > 0))
 

@@ -81,7 +81,7 @@ def main(flags: SweepFlags) -> int:
         if flags.no_save:
             if flags.resume is not None:
                 raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
-            from kbench.host.work_folder import work_folder
+            from kbench.sandbox.work_folder import work_folder
 
             results = stack.enter_context(work_folder())
         flags, header, journal, record = _begin(flags, results)

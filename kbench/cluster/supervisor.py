@@ -19,7 +19,7 @@ from kbench.engine.run import sandbox_rung
 from kbench.engine.task import DeviceState, Retried, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
-from kbench.host.work_folder import work_folder
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,8 @@ BuildKey = tuple[Path, Path, str]
 """Problem, solution and variant: built once for all cases."""
 LANE_EXPLAINS = MAYBE_THE_PROBLEM | PROBED_AFTER
 """Failures of a build that a lane looks into: they may be the problem's own, or a broken device's."""
+TICK_S = 0.2
+"""Chosen. Seconds between two attempts to end what is in flight."""
 
 
 def default_jobs() -> int:
@@ -51,6 +53,7 @@ class Builds:
         self._context, self._dispatcher, self._shapes, self._report = context, dispatcher, shapes, report
         self._turn = turn_of(context) if beside_lanes else None
         self._pool = ThreadPoolExecutor(max_workers=jobs)
+        self._running: list[Future[None]] = []
         self._builders: list[Builder] = []
         self._lock = threading.Lock()
 
@@ -65,7 +68,9 @@ class Builds:
             else:
                 groups[task.problem.path, task.solution.path, task.solution.variant].append(task)
         self._dispatcher.built(ready)  # all at once: a lane takes several of one problem
-        return [self._pool.submit(self._guarded, group) for group in groups.values()]
+        begun = [self._pool.submit(self._guarded, group) for group in groups.values()]
+        self._running = [*(build for build in self._running if not build.done()), *begun]
+        return begun
 
     def _may_need_a_build(self, solution: Entry) -> bool:
         return built(solution, self._context).is_built or hints.may_compile(solution.path, solution.builtin)
@@ -73,10 +78,13 @@ class Builds:
     def stop(self) -> None:
         """Kill all builds and start no more; returns when none of them runs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        with self._lock:
-            builders = [*self._builders]
-        for builder in builders:
-            builder.stop()
+        while running := [build for build in self._running if not build.done()]:
+            with self._lock:
+                builders = [*self._builders]
+            for builder in builders:
+                builder.stop()
+            self._shapes.interrupt()  # again and again: a judge that died is replaced
+            wait(running, timeout=TICK_S)
         self._pool.shutdown(wait=True)
 
     def _guarded(self, group: Sequence[Task]) -> None:

@@ -16,7 +16,7 @@ from kbench.devices import peaks
 from kbench.devices.admission import signature
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.engine.builds import Builds, default_jobs
+from kbench.engine.builds import TICK_S, Builds, default_jobs
 from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher, Write
 from kbench.engine.evaluator import Evaluator
@@ -32,7 +32,6 @@ from kbench.storage.settings import cache_dir
 
 LANES = {"cuda": 4, "cpu": 1}
 """For one device that times: one lane times while others open and verify. On a CPU they would disturb it."""
-TICK_S = 0.2
 
 MakeEvaluator = Callable[[DeviceChoice, Guard, Path], Evaluator]
 Preparation = Callable[[Lane, Builds, Sequence[Task]], Iterator[SweepEvent]]

@@ -46,6 +46,11 @@ class DerivedShapes:
                 self._found[key] = yield from _derive(self._own, task.first_case, [])
             return self._found[key]
 
+    def interrupt(self) -> None:
+        """Kill the judge that is for nothing else; from another thread than the one that waits for it."""
+        if self._own is not None:
+            self._own.interrupt()
+
     def close(self) -> None:
         """End the judge that is for nothing else."""
         with self._lock:

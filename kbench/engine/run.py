@@ -46,8 +46,8 @@ from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdic
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
-from kbench.host.work_folder import work_folder
 from kbench.sandbox import rung_probe, rungs
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.details import last_duration_s
 from kbench.storage.journal_file import SUFFIX
@@ -171,7 +171,11 @@ def run_files(
             started_utc = now.isoformat(timespec="seconds")
             header = Header(run=run, started_utc=started_utc, arguments=dict(arguments), command=command)
         with Journal(folder / f"{run}{SUFFIX}", header, resumed=resumed) as journal:
-            yield RunFiles(writer, journal, header)
+            files = RunFiles(writer, journal, header)
+            try:
+                yield files
+            finally:
+                files.drop_if_empty()
 
 
 class RunFiles:
@@ -221,6 +225,11 @@ class RunFiles:
         rows = self._put(verdict)
         solution_s = {stage: spent_s for stage, spent_s in event.stage_s.items() if stage not in REFERENCE_STAGES}
         return replace(event, rows=rows, stage_s=solution_s)
+
+    def drop_if_empty(self) -> None:
+        """Remove a journal without a verdict: starting again loses nothing."""
+        if not self._standing:
+            self._journal.path.unlink(missing_ok=True)
 
     def end(self, *, is_whole: bool) -> None:
         """Remove the journal, unless another try may give a verdict that is missing."""

@@ -16,7 +16,7 @@ from kbench.engine.rows import rows_of
 from kbench.engine.summary import SweepSummary, summarise
 from kbench.engine.task import Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
-from kbench.host.work_folder import work_folder
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir

@@ -18,7 +18,7 @@ from kbench.core.events import Event, RunOptions
 from kbench.core.model import Time
 from kbench.engine import run as session
 from kbench.gate.rule import Contest, GateReport, decide, report
-from kbench.host.work_folder import work_folder
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage.results import CaseKey
 from kbench.storage.settings import GateSettings, Settings
 from kbench.storage.versions import git

@@ -15,11 +15,11 @@ from kbench.devices import selection
 from kbench.host import nursery_process
 from kbench.host.builder import Builder
 from kbench.host.context import RunContext
-from kbench.host.work_folder import work_folder
 from kbench.process.channel import Message, WireError, decode_constants
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
 from kbench.sandbox import rung_probe
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage.settings import Settings, cache_dir
 
 VARIANT = "CASES"

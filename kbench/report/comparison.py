@@ -1,7 +1,8 @@
 """A comparison as text, Markdown, JSON and CSV: the verdict first, then both times, the change and why."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,10 @@ APART = 1.1
 def blocks(comparison: Comparison, *, verbosity: int = 0) -> list[str | ReportPart]:
     """Write a comparison as blocks; verbosity -1 keeps the summary only."""
     parts = [note_on_times(comparison), summary_line(comparison), *hints(comparison)]
-    return [heading(comparison), table_of(comparison), *parts] if verbosity >= 0 else [summary_line(comparison)]
+    if verbosity < 0:
+        return [summary_line(comparison)]
+    shared = shared_reasons([(word_of(case), case.verdict.message) for case in comparison.cases if case.verdict])
+    return [heading(comparison), table_of(comparison, shared), "\n".join(shared.values()), *parts]
 
 
 def render_json(comparison: Comparison) -> str:
@@ -63,6 +67,15 @@ def render_json(comparison: Comparison) -> str:
 def render_csv(comparison: Comparison) -> str:
     """Write a comparison as CSV, a line per case."""
     return render_lines([_line(case, comparison.time) for case in comparison.cases])
+
+
+def shared_reasons(found: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return a line for each verdict and reason that several cases share; their rows leave it out."""
+    return {
+        (word, reason): f"{word} ({count} cases): {one_line(reason)}"
+        for (word, reason), count in Counter(found).items()
+        if count > 1 and reason
+    }
 
 
 def hints(comparison: Comparison) -> list[str]:
@@ -186,8 +199,8 @@ def _others(comparison: Comparison) -> list[str]:
     return [label for label in comparison.labels if label != comparison.base]
 
 
-def table_of(comparison: Comparison) -> Table:
-    """Return the table of a comparison, a row per case."""
+def table_of(comparison: Comparison, shared: Collection[tuple[str, str]] = ()) -> Table:
+    """Return the table of a comparison, a row per case; `shared` verdicts and reasons stand elsewhere."""
     cases = comparison.cases
     unit = units.unit_for(side.time_ns for case in cases for side in (case.old, case.new) if side is not None)
     others = _others(comparison)
@@ -208,11 +221,16 @@ def table_of(comparison: Comparison) -> Table:
             f">{100 * comparison.confidence:.3g} % bounds": bounds_of(case.verdict),
             ">of limit": units.percent(case.new.percent_of_limit) if case.new else units.ABSENT,
             "": units.bar(case.new.percent_of_limit if case.new else None),
-            "reason": one_line(case.verdict.message) if case.verdict else "",
+            "reason": unshared_reason(word_of(case), case.verdict, shared),
         }
         for case in cases
     ]
     return table(rows, wraps={"reason"}, spare={"level": 1, "of limit": 1, "": 1})
+
+
+def unshared_reason(word: str, verdict: Verdict | None, shared: Collection[tuple[str, str]]) -> str:
+    """Return the reason of a row, unless it is shared."""
+    return "" if verdict is None or (word, verdict.message) in shared else one_line(verdict.message)
 
 
 def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:

@@ -4,7 +4,7 @@ import contextlib
 import math
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
@@ -15,7 +15,7 @@ from kbench.core.model import Time
 from kbench.core.verdict import Answer, evaluates
 from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
-from kbench.report.comparison import WORDS, bounds_of, cells, change_of, constant_lines
+from kbench.report.comparison import WORDS, bounds_of, cells, change_of, constant_lines, shared_reasons, unshared_reason
 from kbench.report.document import render_document, render_lines
 from kbench.report.table import ReportPart, Table, as_markdown, one_line, table
 from kbench.storage.json_values import plain
@@ -43,7 +43,8 @@ def blocks(report: GateReport, *, verbosity: int = 0) -> list[str | ReportPart]:
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
     lines += [f"hint: {text}" for text in hints(report)]
     head = [headline(report), *constant_lines(shown)]
-    return ["\n".join(head), *([_table(shown)] if shown else []), "\n".join(lines)]
+    shared = shared_reasons([(word_of(case), case.deciding.message) for case in worst_first(shown)])
+    return ["\n".join(head), _table(shown, shared) if shown else "", "\n".join(shared.values()), "\n".join(lines)]
 
 
 def render_annotations(report: GateReport) -> str:
@@ -203,7 +204,7 @@ def _line(case: GatedCase, time: Time) -> dict[str, Any]:
     }
 
 
-def _table(cases: Sequence[GatedCase]) -> Table:
+def _table(cases: Sequence[GatedCase], shared: Collection[tuple[str, str]]) -> Table:
     rows = [
         {
             "verdict": word_of(case),
@@ -211,7 +212,7 @@ def _table(cases: Sequence[GatedCase]) -> Table:
             ">change": change_of(case.deciding),
             ">bounds": bounds_of(case.deciding),
             ">measurements": str(len(case.looks)) if case.looks else "",
-            "reason": one_line(case.deciding.message),
+            "reason": unshared_reason(word_of(case), case.deciding, shared),
         }
         for case in worst_first(cases)
     ]

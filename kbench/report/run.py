@@ -175,12 +175,16 @@ def failure(case: CaseSummary, who: str, verbosity: int = 0, *, hint: bool = Tru
 
 
 def _log_lines(case: CaseSummary, verbosity: int) -> list[str]:
-    """Choose lines: of a build from the first error on, else the last ones; blanks are kept, for compilers' marks."""
+    """Choose lines: of a build from the first error on, else the last ones; blanks are kept, for compilers' marks.
+
+    Without `-v`, lines that repeat the reason are left out.
+    """
     log = shown = case.log.rstrip().splitlines()
     if verbosity < 1:
         first = max(len(log) - LOG_LINES, 0)
         if case.status is Status.BUILD_FAILED:
             first = next((place for place, line in enumerate(log) if case.reason[:200] in line), first)
+        log[first:] = [line for line in log[first:] if not (case.reason and line.rstrip().endswith(case.reason))]
         shown = log[first : first + LOG_LINES]
         shown = [line if len(line) <= LOG_COLUMNS else f"{line[:LOG_COLUMNS]} …" for line in shown]
     left = len(log) - len(shown)

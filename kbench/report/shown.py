@@ -189,7 +189,7 @@ def _notes_of_case(case: CaseSummary) -> list[Note]:
         if case.passed or not finding.fatal or finding.kind is FindingKind.LEVEL
     ]
     elsewhere = {HOST_BOUND, ONE_PROCESS, *(IMPRECISE for finding in case.findings if finding.code == IMPRECISE)}
-    flags = sorted((flag for flag in case.flags if flag not in elsewhere), key=_rank)
+    flags = sorted((flag for flag in case.flags if flag not in elsewhere and explain(flag) is not None), key=_rank)
     return findings + [Note(kind="warning", code=flag, text=flag_text(flag)) for flag in flags]
 
 

@@ -14,7 +14,6 @@ import platform
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver
 from kbench.sandbox import hidden_paths, landlock, libc, namespaces, process_table, process_tree, rungs, seccomp
 from kbench.sandbox.rungs import Rung
+from kbench.sandbox.work_folder import work_folder
 from kbench.storage import json_values
 
 TRIAL_LIMIT_S = 60.0
@@ -78,8 +78,8 @@ def works(rung: Rung, device: str) -> str | None:
         return "no filter of system calls for this machine"
     if rung.has_landlock and not landlock.abi():
         return "the kernel has no Landlock, or it is switched off"
-    with tempfile.TemporaryDirectory(prefix="kbench-probe-") as folder:
-        scratch, outside = Path(folder, "scratch"), Path(folder, "outside")
+    with work_folder() as folder:
+        scratch, outside = folder / "scratch", folder / "outside"
         for inner in (scratch / TEMPORARY, outside / SHOWN, outside / HIDDEN):
             inner.mkdir(parents=True)
             (inner / SECRET).write_text("secret")

@@ -32,8 +32,8 @@ from kbench.engine.run import sandbox_rung
 from kbench.engine.summary import judged_of
 from kbench.engine.task import NO_LIMITS, Finished, Task
 from kbench.host import nursery_process, sanitizer
-from kbench.host.work_folder import work_folder
 from kbench.sandbox.rungs import Rung
+from kbench.sandbox.work_folder import work_folder
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.checks import Checked, SelftestReport
 from kbench.selftest.fixtures import (

@@ -68,6 +68,9 @@ class EvaluationRequest(ClientRequest):
     def _set_apart(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        for name, text in (("problem", "reference_code"), ("solution", "kernel_code")):
+            if "\n" in str(given.get(name, "")):
+                raise ValueError(f"`{name}` is a name: send a text as `{text}`")
         unused = [name for name in NOT_USED if name in given]
         return {**{name: value for name, value in given.items() if name not in NOT_USED}, "not_used": unused}
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import MachineError, UsageError, did_you_mean
 from kbench.storage.csvfile import ELSEWHERE, make_folder, write_failed
 
 SUFFIX = ".journal.jsonl"
@@ -106,9 +106,12 @@ def find(what: str, name: str, folder: Path) -> Path:
     for path in (Path(f"{stem}{SUFFIX}"), folder / f"{stem}{SUFFIX}"):
         if path.is_file():
             return path
-    known = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
-    hint = f"{what}s in {folder}: {', '.join(known[-5:])}" if known else f"there is no {what} in {folder}"
-    raise UsageError(f"no {what} named `{name}`", hint)
+    for path in (Path(f"{stem}.csv"), folder / f"{stem}.csv"):
+        if path.is_file():
+            raise UsageError(f"`{name}` was not broken off, so nothing is left to resume", f"its results are in {path}")
+    known = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}"))
+    left = f"left to resume in {folder}: {', '.join(known[-5:]) or 'nothing'}"
+    raise UsageError(f"no {what} named `{name}`", did_you_mean(name, known, listing=left))
 
 
 def whole_lines(path: Path) -> tuple[list[bytes], int]:

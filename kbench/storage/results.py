@@ -19,6 +19,7 @@ from kbench.core.levels import unknown_word
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status, Timing
 from kbench.core.timed import timed_of
 from kbench.storage import csvfile
+from kbench.storage.journal_file import SUFFIX
 from kbench.storage.runfiles import LISTING, samples_path
 
 LONGEST_NAME = 200
@@ -213,6 +214,9 @@ def read_run(path: Path, *, needs_samples: bool = True) -> Run:
     """Read a run; without `needs_samples` the samples file may be missing. Raises ResultsError: truncated, edited..."""
     path = Path(path)
     rows = tuple(read_rows(path))
+    if not rows and path.with_suffix(SUFFIX).is_file():
+        hint = f"wait for it, or if it was broken off: `kbench run --resume {path.stem}`"
+        raise ResultsError(f"{path} has no verdict yet", hint)
     if not rows:
         raise csvfile.refuse(path, "holds no rows")
     if len({row.run_id for row in rows}) > 1:

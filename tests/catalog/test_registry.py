@@ -401,3 +401,26 @@ def test_a_solution_for_another_device_says_how_to_find_one_for_this_one(tmp_pat
     assert refused.reason == f"runs on cuda, not on cpu; `kbench list '{problem.path}'` shows what does"
     shipped = registry.find_problem("group_norm", NO_PATHS)
     assert "`kbench list group_norm`" in solution.unsupported_on("cpu", shipped).reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ([("k", "one"), ("k", "two")], ["one", "two"]),
+        ([("k", None), ("k", "one")], ["k", "one"]),
+        ([("k", "one")], ["k"]),
+        ([("k", "one"), ("x/k", "one")], ["add.k", "x.k"]),
+        (
+            [("k", "one"), ("k", "two"), ("x/k", "one"), ("x/k", "two")],
+            ["add.k.one", "add.k.two", "x.k.one", "x.k.two"],
+        ),
+    ],
+)
+def test_parts_of_one_file_are_named_apart(tmp_path, asked, names):
+    problem = registry.find_problem(write(tmp_path / "add.py", PROBLEM), NO_PATHS)
+    text = SOLUTION + "\n\ndef one(x): ...\n\n\ndef two(x): ...\n"
+    paths = {name: write(tmp_path / f"add/{name}.py", text) for name in ("k", "x/k")}
+    found = [registry.find_solution(problem, paths[name], NO_PATHS, entry=entry) for name, entry in asked]
+    told = [entry.name for entry in registry.with_unique_names(found)]
+    assert len(set(told)) == len(told)
+    assert told == names

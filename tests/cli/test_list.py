@@ -33,6 +33,16 @@ def test_cases_show_every_constant(kbench):
     assert "ragged   the file  batch_size=3 features=15 num_groups=5 dim1=37 dim2=29" in done.out
 
 
+@pytest.mark.parametrize(("given", "shown"), [("9", "9"), ("2.5", "2.5"), ("1e6", "1e+06")])
+def test_a_weight_is_written_as_people_write_it_and_stays_a_number_in_json(kbench, given, shown):
+    Path("w.py").write_text(
+        f"n = 4\nCASES = {{'a': {{'n': 5, 'weight': {given}}}}}\nclass Model: ...\ndef get_inputs(): return [n]\n"
+    )
+    _, line, *_ = kbench("list", "w.py", "--cases").out.splitlines()
+    assert line.split() == ["a", "the", "file", shown, "n=5"]
+    assert kbench("list", "w.py", "--cases", "--json").document["results"][0]["weight"] == float(given)
+
+
 def test_a_derived_case_says_so_below_the_solutions(kbench):
     Path("relu.py").write_text(
         "dim = 65536\nclass Model: ...\ndef get_inputs(): return [dim]\ndef get_init_inputs(): return []\n"
@@ -40,6 +50,15 @@ def test_a_derived_case_says_so_below_the_solutions(kbench):
     *_, default, small = kbench("list", "relu.py").out.splitlines()
     assert default.split() == ["default", "the", "file", "dim=65536"]
     assert small.split() == ["small", "derived", "dim=256"]
+
+
+@pytest.mark.parametrize("words", [(), ("group_norm",), ("group_norm", "--cases"), ("--runs",)])
+def test_keys_of_json_are_words_and_what_is_absent_is_null(kbench, tmp_path, words):
+    make_run(tmp_path / "results", "main", {"fast": [0.5]})
+    found = kbench("list", *words, "--results", str(tmp_path / "results"), "--json").document["results"]
+    assert found
+    assert all(key.isidentifier() for entry in found for key in entry)
+    assert not [entry for entry in found if entry.get("weight") == ""]
 
 
 def test_every_format_has_the_same_rows(kbench):

@@ -120,7 +120,7 @@ def test_without_save_a_summary_is_printed_and_how_to_keep_more_is_told(kbench, 
     [
         (("--resume", "NAME", "gelu_by_erf"), "leave out names"),
         (("--resume", "NAME", "--device", "cuda"), "no CUDA device found"),
-        (("--resume", "nothing", "--save", "kept"), "unfinished selftests in kept: 2"),
+        (("--resume", "nothing", "--save", "kept"), "left to resume in kept: 2"),
     ],
 )
 def test_what_cannot_be_resumed_is_said(kbench, judging, monkeypatch, more, told) -> None:

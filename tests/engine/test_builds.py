@@ -15,6 +15,7 @@ from waiting import wait_until
 from kbench.build import cache, manifest
 from kbench.catalog import case_selection, registry
 from kbench.catalog.case_selection import Rehearsal
+from kbench.catalog.shapes import Derived
 from kbench.core.errors import MachineError
 from kbench.core.events import Judged, RunOptions, StageEvent
 from kbench.core.model import Case, Failed, Passed, Status
@@ -153,11 +154,11 @@ def test_what_a_judged_solution_reads_besides_makes_its_build_no_less_good(tmp_p
 class Stage:
     """A stage of builds whose events and tasks a test can look into."""
 
-    def __init__(self, folder: Path, jobs: int = 2):
+    def __init__(self, folder: Path, jobs: int = 2, shapes: DerivedShapes | None = None):
         context = RunContext(options=RunOptions(), device=selection.choose("cpu"), rung=0, scratch=folder)
         self.dispatcher = Dispatcher(max_failures=None, write=lambda *_: None, lanes=1, batch=99)
         self.news: list[StageEvent | BaseException] = []
-        ready = DerivedShapes()
+        ready = shapes or DerivedShapes()
         self.builds = Builds(context, self.dispatcher, ready, jobs=jobs, report=self.news.append, beside_lanes=False)
 
     def tasks(self, problem: registry.Entry, solutions: list[registry.Entry]) -> list[Task]:
@@ -262,6 +263,43 @@ def test_builds_that_are_stopped_end_and_pass_nothing_on(tmp_path) -> None:
     assert all(build.done() for build in started)
     assert stage.dispatcher.take("") == []
     assert [(type(event).__name__, event.solution) for event in stage.news] == [("StageStarted", "forever")]
+
+
+class StuckJudge:
+    """The judge of a problem that answers late, and is started again where it dies."""
+
+    def __init__(self, deaths: int):
+        self.deaths, self.killed = deaths, threading.Semaphore(0)
+
+    def turn_to(self, *_: object) -> None: ...
+
+    def start(self, *_: object) -> None: ...
+
+    def derive(self, *_: object) -> Derived:
+        for _ in range(self.deaths):
+            assert self.killed.acquire(timeout=20), "nobody ends it"
+        return Derived()
+
+    def interrupt(self) -> None:
+        self.killed.release()
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("deaths", [1, 3], ids=["dies once", "is started again twice"])
+def test_builds_that_wait_for_the_shapes_of_a_slow_problem_end_at_once(tmp_path, deaths) -> None:
+    stage = Stage(tmp_path, shapes=DerivedShapes(StuckJudge(deaths)))
+    problem, solutions = entries(tmp_path, one="pass", two="pass")
+    problem.path.write_text(IMAGES.replace('CASES = {"small": {"side": 4}, "ragged": {"side": 5}}', ""))
+    problem = registry.find_problem(problem.path, settings.load(None))
+    started = stage.builds.start(stage.tasks(problem, solutions))
+    time.sleep(0.2)
+    stage.dispatcher.stop("interrupted")
+    began = time.monotonic()
+    stage.builds.stop()
+    assert time.monotonic() - began < 10
+    assert all(build.done() for build in started)
+    assert not [event for event in stage.news if isinstance(event, BaseException)]
 
 
 def test_a_build_that_is_stopped_leaves_nothing(tmp_path, born_of) -> None:

@@ -494,6 +494,17 @@ def test_a_finished_verdict_is_read_from_the_journal_and_an_edited_solution_is_j
         assert {one.solution: isinstance(one.outcome, Passed) for one in found} == {"a": True, "b": True}
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MachineError("no room", "free some")])
+def test_a_run_that_ends_before_its_first_verdict_leaves_no_file(tmp_path, monkeypatch, error):
+    def ends(*_: object) -> Outcome:
+        raise error
+
+    monkeypatch.setattr(FakeJudge, "answer", ends)
+    with pytest.raises(type(error)):
+        list(begin(tmp_path, "a", "b", **kept(tmp_path), arguments={}))
+    assert list((tmp_path / "results").iterdir()) == []
+
+
 def test_a_run_without_a_verdict_by_kbenchs_fault_can_be_resumed(tmp_path, monkeypatch):
     broken = Failed(status=Status.HARNESS_ERROR, reason="died")
     monkeypatch.setattr(FakeJudge, "answer", lambda *_: broken)

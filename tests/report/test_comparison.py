@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kbench.core.verdict import Answer, Verdict
-from kbench.report.comparison import contradicts, hints
+from kbench.report.comparison import contradicts, hints, shared_reasons, unshared_reason
 
 
 def case(old_ns: float | None, new_ns: float | None, low: float | None, ratio: float | None, high: float | None):
@@ -43,3 +43,20 @@ def test_runs_without_a_common_case_are_told_how_two_solutions_are_compared(side
     base = SimpleNamespace(verdict=None, old=None, new="base")
     cases = [SimpleNamespace(verdict="one", old=old, new=new) for old, new in sides]
     assert bool(hints(SimpleNamespace(cases=[base, *cases]))) is hinted
+
+
+@pytest.mark.parametrize(
+    ("found", "below", "kept"),
+    [
+        ([("UNCLEAR", "wide"), ("UNCLEAR", "wide")], ["UNCLEAR (2 cases): wide"], ["", ""]),
+        ([("same", "w"), ("FASTER", "x"), ("same", "w")], ["same (2 cases): w"], ["", "x", ""]),
+        ([("SLOWER", "above"), ("FASTER", "above")], [], ["above", "above"]),
+        ([("same", ""), ("same", "")], [], ["", ""]),
+        ([("NEW FAIL", "a\nb\x1b[31m"), ("NEW FAIL", "a\nb\x1b[31m")], ["NEW FAIL (2 cases): a b\\x1b[31m"], ["", ""]),
+        ([("SLOWER", "a"), ("same", "b")] * 3, ["SLOWER (3 cases): a", "same (3 cases): b"], [""] * 6),
+    ],
+)
+def test_a_reason_that_cases_share_stands_once(found, below, kept):
+    shared = shared_reasons(found)
+    assert [*shared.values()] == below
+    assert [unshared_reason(word, SimpleNamespace(message=reason), shared) for word, reason in found] == kept

@@ -55,7 +55,7 @@ def test_hostile_messages_stay_data():
 
 
 def test_a_summary_that_is_too_large_is_cut_at_a_line():
-    cases = [gated_case(n, GateOutcome.FAILED, Answer.SLOWER, "x" * 5000) for n in range(300)]
+    cases = [gated_case(n, GateOutcome.FAILED, Answer.SLOWER, f"{n} " + "x" * 5000) for n in range(300)]
     text = gate.render_step_summary(report("new", "main", cases, confirmed=True))
     assert len(text.encode()) <= gate.SUMMARY_BYTES
     assert text.endswith("The rest did not fit.")

@@ -102,6 +102,7 @@ def test_the_page_draws_the_time_of_each_solution_over_the_cases():
     assert [dot.label for dot in plane.dots if dot.label] == ["a", "b", "other"]
     (rising, falling) = [line.y[1] - line.y[0] for line in plane.lines[:2]]
     assert rising > falling > 0, "above is slower, and `a` grows more from case to case"
+    assert len({line.kind for line in plane.lines}) == 3, "lines that cross are followed by their dashes"
 
 
 def test_the_page_draws_the_rate_that_each_solution_reaches():

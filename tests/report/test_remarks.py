@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
 from fakes import ROW, failed, passed
 from records import markdown_of, text_of
 
 from kbench.core.model import Finding, Status
+from kbench.report.run import failure
 from kbench.report.shown import notes_of_run
 from kbench.report.summary import RunSummary, summarise
 
@@ -26,6 +28,31 @@ def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
     assert hint == (
         "hint: unstable, drift: Close other programs and run again; `kbench report @latest` shows every time."
     )
+
+
+@pytest.mark.parametrize("flags", ["bimodal", "bimodal outliers", "outliers refuted_clock bimodal"])
+@pytest.mark.parametrize("verbosity", [0, 1])
+def test_flags_that_nothing_explains_any_more_are_left_out(flags, verbosity):
+    known = " ".join(flag for flag in flags.split() if flag == "outliers")
+    assert lines(passed(flags=flags), verbosity=verbosity) == lines(passed(flags=known), verbosity=verbosity)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "log", "shown"),
+    [
+        (Status.RAISED, "ValueError: no", "at work\ns.py:3, in forward: f()\nValueError: no", ["at work", "s.py:3"]),
+        (Status.RAISED, "ValueError: no", "ValueError: no such\nValueError: no\n", ["ValueError: no such"]),
+        (Status.BUILD_FAILED, "a.cpp:1: error: x", "c++\n/a.cpp:1: error: x\n 1 | x\n   | ^", [" 1 | x", "   | ^"]),
+        (Status.CRASHED, "signal 11", "before\nafter", ["before", "after"]),
+        (Status.RAISED, "ValueError", "ValueError", []),
+    ],
+)  # fmt: skip
+def test_a_log_does_not_repeat_the_reason_unless_it_is_whole(status, reason, log, shown):
+    case = summarise(failed(status, reason, log=log))
+    excerpt = [line.removeprefix("  | ") for line in failure(case, "s").splitlines() if line.startswith("  | ")]
+    assert len(excerpt) == len(shown)
+    assert all(line.startswith(start) for line, start in zip(excerpt, shown, strict=True))
+    assert failure(case, "s", 1).count(reason) == log.count(reason) + 1
 
 
 def test_verbose_output_has_a_line_for_each_code_with_its_cases():

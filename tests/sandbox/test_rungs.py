@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from waiting import PATIENCE_S, wait_until
 from kbench.process import child as children_child
 from kbench.sandbox import landlock, process_table, process_tree, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
+from kbench.sandbox.work_folder import work_folder
 
 ROOT = Path(__file__).parents[2]
 ATTACKS = Path(__file__).with_name("sandbox_attacks.py")
@@ -324,6 +326,20 @@ def test_the_probe_remembers(tmp_path, monkeypatch):
     assert (tmp_path / "another cache" / rung_probe.CACHE_NAME).is_file()
     monkeypatch.setattr(rung_probe, "_found", {})
     assert rung_probe.reached("cpu", tmp_path) == first, "by the cache alone"
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_what_a_killed_probe_leaves_goes_with_the_next_command(tmp_path, monkeypatch, end):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    probe = "from kbench.sandbox import rung_probe as p; p._trial = lambda *_: __import__('time').sleep(60); "
+    killed = subprocess.Popen([sys.executable, "-c", probe + "p.works(p.Rung.LIMITS, 'cpu')"])
+    wait_until(lambda: list(tmp_path.glob("*/outside/hidden/secret")))
+    killed.send_signal(end)
+    killed.wait()
+    assert list(tmp_path.iterdir())
+    with work_folder() as own:
+        assert list(tmp_path.iterdir()) == [own]
 
 
 def test_the_probe_falls_to_what_works(tmp_path, monkeypatch):

@@ -112,6 +112,8 @@ REFUSED = [
     ({"solution": "eager"}, "kernel_code"),
     ({"problem": "../../etc/passwd", "reference_code": None}, "pattern"),
     ({"kernel_code": None, "solution": "/etc/passwd.py"}, "pattern"),
+    ({"problem": "import torch\n", "reference_code": None}, "`problem` is a name: send a text as `reference_code`"),
+    ({"kernel_code": None, "solution": "x = 1\ny"}, "`solution` is a name: send a text as `kernel_code`"),
     ({"timeout": -1}, "timeout"),
     ({"trusted": True}, "trusted"),
     ({"accept": ["nonsense"]}, "nonsense"),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kbench.core.errors import MachineError
-from kbench.storage.journal_file import JournalFile, whole_lines
+from kbench.core.errors import MachineError, UsageError
+from kbench.storage.journal_file import JournalFile, find, whole_lines
 
 
 def test_a_file_where_a_folder_is_needed_is_no_name_that_is_taken(tmp_path) -> None:
@@ -52,3 +52,22 @@ def test_a_name_is_free_where_its_journal_was_killed_before_the_first_line(tmp_p
     assert whole_lines(path)[0] == [b'{"a":1}']
     with pytest.raises(FileExistsError):
         JournalFile(path).__enter__()
+
+
+@pytest.mark.parametrize(
+    ("files", "name", "message", "hint"),
+    [
+        (["done.csv"], "done", "`done` was not broken off, so nothing is left to resume", "in {}/done.csv"),
+        (["done.csv"], "done.csv", "`done.csv` was not broken off", "{}/done.csv"),
+        (["half.csv", "half.journal.jsonl"], "hafl", "no run named `hafl`", "did you mean `half`?"),
+        (["half.csv", "half.journal.jsonl"], "x", "no run named `x`", "left to resume in {}: half"),
+        (["done.csv"], "x", "no run named `x`", "left to resume in {}: nothing"),
+    ],
+)
+def test_a_name_that_cannot_be_resumed_says_why(tmp_path, files, name, message, hint) -> None:
+    for file in files:
+        (tmp_path / file).touch()
+    with pytest.raises(UsageError) as error:
+        find("run", name, tmp_path)
+    assert message in str(error.value)
+    assert hint.format(tmp_path) in error.value.hint

@@ -430,6 +430,15 @@ def test_a_file_without_rows_is_to_be_restored(written: Path) -> None:
     assert f"git checkout -- {written}" in str(raised.value.hint)
 
 
+@pytest.mark.parametrize("journal", ["{}\n", ""], ids=["running or killed", "killed at once"])
+def test_a_run_without_a_verdict_is_to_be_resumed(written: Path, journal: str) -> None:
+    written.write_text(written.read_text().splitlines()[0] + "\n")
+    written.with_suffix(".journal.jsonl").write_text(journal)
+    with pytest.raises(ResultsError, match="has no verdict yet") as raised:
+        read_run(written)
+    assert f"`kbench run --resume {written.stem}`" in str(raised.value.hint)
+
+
 def test_a_row_of_a_file_without_the_column_is_of_forward(tmp_path) -> None:
     with RunWriter(tmp_path, "old") as writer:
         writer.append(make_row(samples=0))

@@ -204,6 +204,10 @@ class Plane:
         return list(zip(named, spread_labels([self.y.down(dot.y) - self.lift for dot in named]), strict=True))
 
 
+DASHES = 4
+"""Chosen. Kinds of lines that the style sheet has for series: they cross, and one colour does not separate them."""
+
+
 def over(
     series: Mapping[str, Sequence[Mark | None]],
     y: Scale,
@@ -220,14 +224,14 @@ def over(
     places = max((len(row) for row in series.values()), default=1)
     dots, lines, bands = list[Mark](), list[Line](), list[Line]()
     half = min(0.4, 0.015 * places)
-    for name, row in series.items():
+    for number, (name, row) in enumerate(series.items()):
         known = [replace(mark, x=place) for place, mark in enumerate(row, start=1) if mark is not None]
         dots += [*known[:-1], *(replace(last, label=name) for last in known[-1:])]
         for mark in known:
             if (span := mark.span) is not None and span.low is not None and span.high is not None:
                 bands.append(Line(x=(mark.x - half, mark.x + half), y=(span.low, span.high), kind="interval"))
         lines += [
-            Line(x=(old.x, new.x), y=(old.y, new.y), kind="series")
+            Line(x=(old.x, new.x), y=(old.y, new.y), kind=f"series dash-{number % DASHES}")
             for old, new in pairwise(known)
             if new.x == old.x + 1
         ]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from kbench.host.work_folder import PREFIX, remove_abandoned, work_folder
+from kbench.sandbox.work_folder import PREFIX, remove_abandoned, work_folder
 
 HOLDS = """
 import sys, time
-from kbench.host.work_folder import work_folder
+from kbench.sandbox.work_folder import work_folder
 with work_folder() as folder:
     (folder / "nested" / "deep").mkdir(parents=True)
     (folder / "nested" / "file").write_text("left")
