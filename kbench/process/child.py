@@ -101,6 +101,7 @@ class Child:
         self._killed_because: tuple[Status, str] | None = None
         self._kills_before = system_kills()
         self.observed = Observed()
+        self.announced: frozenset[str] = frozenset()  # what started a compiler, of a builder's process
         """Reports of the process about what it reads and starts."""
         self.woken_ns = 0
         """Time at which it was last continued (`time.perf_counter_ns`), before it could run."""
@@ -203,6 +204,7 @@ class Child:
             raise WireError("an answer to a request that was not made")
         if self.state is STARTING:
             self._become(READY)
+        self.announced |= {"extension", "program"} & {str(answer.get("progress"))}
         if "observed" in answer:
             self.observed.add(answer["observed"])
         return answer
