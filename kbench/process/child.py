@@ -100,8 +100,8 @@ class Child:
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
         self._kills_before = system_kills()
+        self.announced: frozenset[str] = frozenset()  # by a builder: `extension` or `program`
         self.observed = Observed()
-        self.announced: frozenset[str] = frozenset()  # what started a compiler, of a builder's process
         """Reports of the process about what it reads and starts."""
         self.woken_ns = 0
         """Time at which it was last continued (`time.perf_counter_ns`), before it could run."""
