@@ -10,6 +10,7 @@ Standard library only.
 import contextlib
 import errno
 import os
+import re
 import resource
 import shlex
 import sys
@@ -30,7 +31,13 @@ CONTENT_FOLDERS = tuple(f"{PACKAGE / name}{os.sep}" for name in ("kernels", "pro
 """Parts of this package that are content: a solution which uses them depends on them as on any file."""
 IMPORTER = "<frozen importlib._bootstrap_external>"
 """File name of the code with which Python itself lists the folders of `sys.path`."""
-INCLUDE_FLAGS = ("-I", "-isystem", "-iquote", "-include")
+OTHER_SUFFIXES = (".cxx", ".hh", ".hxx", ".inl", ".inc", ".s", ".ptx", ".pyx", ".rs", ".f90", ".sh", ".mk", ".cmake")
+SOURCE_NAMES = frozenset({"Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "Cargo.toml"})
+"""Suffixes and names of further files that a program may read, among those beside the files that it is started with."""
+MAX_BELOW = 2_000
+"""Entries of folders that are looked at for one start of a program, to limit time."""
+FLAG = re.compile(r"-(?:isystem|iquote|include|-?[\w-]+=|[A-Za-z])")
+"""Start of a word of a command line that goes on with a path."""
 
 
 def installed_folders() -> tuple[str, ...]:
@@ -53,6 +60,8 @@ class Observation:
     def __init__(self) -> None:
         self.may_start = False
         """True if programs may be started here; otherwise each start is recorded as a need for a build."""
+        self.on_start: Callable[[], None] = lambda: None
+        """Called before the first program starts, if it may."""
         self.home = ""
         self._installed = installed_folders()
         self._private: tuple[str, ...] = ()
@@ -111,9 +120,11 @@ class Observation:
             self._needs.append(what[:200])
 
     def _start(self, what: str) -> None:
-        self._has_started = True
+        first, self._has_started = not self._has_started, True
         if not self.may_start:
             self.need(what)
+        elif first:
+            self.on_start()
 
     def news(self) -> dict[str, list[str]] | None:
         """Return what has been observed since the last call, as a message; None for nothing."""
@@ -161,10 +172,15 @@ class Observation:
 
     def _started(self, words: Sequence[Any], folder: Any) -> None:
         text = [os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike)]
-        self._start("started " + shlex.join(text)[:150])
         start = os.fsdecode(folder) if isinstance(folder, str | bytes | os.PathLike) else os.getcwd()
-        for path in _named_sources(text, start):
+        named = [start, *(os.path.join(start, part) for word in text for part in (word, FLAG.sub("", word, count=1)))]
+        own = {os.path.abspath(place) for place in named if os.path.lexists(place)}
+        with self.apart():
+            found = [*_readable([place for place in sorted(own) if self.counts(place + os.sep)])]
+        for path in found:
             self._add(self._files, path)
+            self._add(self._folders, os.path.dirname(path))
+        self._start("started " + shlex.join(text)[:150])
 
     def _command(self, text: Any) -> None:
         words = os.fsdecode(text)
@@ -212,26 +228,27 @@ HANDLERS: dict[str, Callable[[Observation, tuple[Any, ...]], None]] = {
 """Handler of each audit event (https://docs.python.org/3/library/audit_events.html); others are ignored."""
 
 
-def _named_sources(words: Sequence[str], folder: str) -> Iterator[str]:
-    """Yield the sources that a command line names, and those beside them: a compiler may include any of these."""
-    for number, word in enumerate(words):
-        text = word
-        for flag in INCLUDE_FLAGS:
-            if word == flag and number + 1 < len(words):
-                text = words[number + 1]
-            elif word.startswith(flag):
-                text = word[len(flag) :]
-        place = os.path.join(folder, text)
-        if os.path.isdir(place):
-            yield from _sources_in(place)
-        elif text.endswith(SOURCE_SUFFIXES) and os.path.isfile(place):
-            yield place
-            yield from _sources_in(os.path.dirname(place))
+def _readable(places: Sequence[str]) -> Iterator[str]:
+    """Yield the files that a command line names, and sources beside and below these: a program may read any of them."""
+    yield from filter(os.path.isfile, places)
+    folders = [place if os.path.isdir(place) else os.path.dirname(place) for place in places]
+    left, seen = MAX_BELOW, set[str]()
+    while folders and left > 0:
+        folder = folders.pop(0)
+        if folder in seen:
+            continue
+        seen.add(folder)
+        for entry in _entries(folder)[:left]:
+            left -= 1
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            elif entry.name in SOURCE_NAMES or entry.name.lower().endswith((*SOURCE_SUFFIXES, *OTHER_SUFFIXES)):
+                yield entry.path
 
 
-def _sources_in(folder: str) -> list[str]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        return sorted(entry.path for entry in entries if entry.name.endswith(SOURCE_SUFFIXES) and entry.is_file())
+        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     return []
 
 

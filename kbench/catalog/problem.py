@@ -105,15 +105,17 @@ class LoadedProblem:
         """Construct `Model` with `get_init_inputs()`, on the device or on `on`."""
         import torch
 
-        def constructed(place: str) -> "nn.Module":
+        def constructed(place: str) -> Any:
             arguments, keywords = self.init_inputs(seed, place)
             torch.manual_seed(seed)
-            model: nn.Module = self.module.Model(*arguments, **keywords)
-            return model
+            return self.module.Model(*arguments, **keywords)
 
         with during(Step.CONSTRUCT, self.report), self._working("in the constructor of `Model`"):
-            model, place = device_first(constructed, self._place("Model", on or self.device), self._otherwise)
-            model = model.to(self.device)
+            made, place = device_first(constructed, self._place("Model", on or self.device), self._otherwise)
+            if not isinstance(made, torch.nn.Module):
+                what = f"`Model` makes a {type(made).__name__}, which is no `torch.nn.Module`"
+                raise PluginError(what, "derive the class `Model` from `torch.nn.Module`, with a method `forward`")
+            model = made.to(self.device)
         if on in (None, self.device):
             self.places["Model"] = place
         if is_lazy(model):

@@ -262,7 +262,7 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, asked: str | None
     parsed = _parse(path, "solution")
     target = asked or _attribute(parsed)
     attribute = target.rpartition(":")[2]
-    if attribute in parsed.names or (asked and parsed.imports_all):
+    if attribute in parsed.names or parsed.binds_unseen:
         if (value := parsed.constants().get(attribute)) is not None:
             raise PluginError(f"`{attribute}` in {path} is {value!r}, not a function or a class", _offered(parsed))
         return _entry(parsed, "solution", origin, target)
@@ -296,7 +296,7 @@ def _attribute(parsed: Source) -> str:
 
 def _read_problem(path: Path, origin: Origin) -> Entry:
     parsed = _parse(path, "problem")
-    if "Model" not in parsed.names:
+    if "Model" not in parsed.names and not parsed.binds_unseen:
         hint, swapped = "`kbench new problem NAME` writes a file to start from", _swapped(parsed, "solution")
         if swapped:
             hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
@@ -304,7 +304,7 @@ def _read_problem(path: Path, origin: Origin) -> Entry:
             hint = f"it has the class `{parsed.modules[-1]}`: rename it, or add `Model = {parsed.modules[-1]}`"
         raise PluginError(f"{path} defines no class `Model`, so it is not a problem{swapped}", hint)
     missing = PROBLEM_NAMES - parsed.names
-    if missing:
+    if missing and not parsed.binds_unseen:
         raise PluginError(
             f"{path} defines no {' and no '.join(f'`{name}`' for name in sorted(missing))}, so it is not a problem",
             "a problem has `Model` and `get_inputs()`, as in KernelBench, and `get_init_inputs()` if `Model` takes any",

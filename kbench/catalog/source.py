@@ -66,10 +66,10 @@ class Source:
         return [node.name for node in self.tree.body if isinstance(node, ast.ClassDef)]
 
     @property
-    def imports_all(self) -> bool:
-        """True if the file has `from MODULE import *`: `names` lacks what that binds."""
-        imports = [node for node in self.tree.body if isinstance(node, ast.ImportFrom)]
-        return any(alias.name == "*" for node in imports for alias in node.names)
+    def binds_unseen(self) -> bool:
+        """True if `names` may lack some: the file has `from MODULE import *`, or calls `exec` or `globals`."""
+        found = (getattr(node, "name", getattr(getattr(node, "func", None), "id", "")) for node in ast.walk(self.tree))
+        return any(name in {"*", "exec", "globals"} for name in found)
 
     @property
     def modules(self) -> list[str]:

@@ -169,6 +169,8 @@ class Builder:
                     raise
                 if error.status in CRASHES:
                     done.add(key)
+                    if child.announced:
+                        compiler = compiler or ("programs" if "program" in child.announced else "")
                     break
             done.add(key)
         return compiler

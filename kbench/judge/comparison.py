@@ -2,17 +2,16 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kbench.catalog.containers import tensors
 from kbench.core.model import Correctness, Finding, Mismatch
 from kbench.core.values import FACTOR, MAX_BOUNDARY_SHARE, Ratios, Ruling, rule, rule_all, worst
-from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.expected import Expected, small_changes
 from kbench.judge.reference.oracle import Pieces, has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import describe_wrong, failed_launch
@@ -21,8 +20,6 @@ from kbench.numerics import elements, tails
 SMALL = 0.5
 """Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
 NOTHING = Correctness(max_abs_err=0.0, max_rel_err=0.0, contract_ratio=0.0, elements=0, calls=0)
-SMALL_CHANGE = 2e-3
-"""Share of an input (root mean square) below which its change is compared separately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +64,13 @@ class Truth:
         differences: Sequence[elements.Difference],
         outputs: Sequence[Tensor],
         expected: Expected,
-        tolerance_of: Callable[[Tensor], elements.Tolerance],
+        reference: Reference,
     ) -> list[Ratios]:
         """Return the errors of outputs, compared with the reference (`differences`) and with fp64."""
         found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, self.vacuous, strict=True)]
         for index, exact in self.pieces or ():
             for number, (got, want, double) in enumerate(zip(outputs, expected.judged.values(), exact, strict=True)):
-                tolerance = tolerance_of(want)
+                tolerance = reference.tolerance(want)
                 if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
                     continue
                 found[number] = against_oracle(found[number], got[index], want[index], double, tolerance)
@@ -83,7 +80,8 @@ class Truth:
                     found[number] = replace(found[number], missed=max(missed, found[number].missed or 0.0))
                 if index is ... and not tolerance.coarse:
                     change = change_errors(expected.recalled(), got, want, double, tolerance)
-                    found[number] = replace(found[number], change=change)
+                    if any(change) and number in reference.steps:
+                        found[number] = replace(found[number], change=change)
         return [
             replace(each, reference=max(own, each.reference or 0.0), scaled=(each.scaled[0], max(own, each.scaled[1])))
             for each, own in zip(found, self.least_reference_errors or (0.0,) * len(found), strict=True)
@@ -242,7 +240,7 @@ def compare(
             differences[n] = elements.compare(found[n], wanted[n], tolerances[n], names[n])
     ratios = [Ratios(contract=d.ratio) for d in differences]
     if truth is not None:
-        ratios = truth.ratios(differences, found, expected, reference.tolerance)
+        ratios = truth.ratios(differences, found, expected, reference)
     ruling = rule_all(ratios, reference.factor)
     n = ruling.output
     if truth is not None and not ruling.right and all(d.ratio <= 1 for d in differences):
@@ -289,12 +287,10 @@ def change_errors(
     |output|: the step of an optimiser is lost in the tolerance of its parameter.
     """
     worst = (0.0, 0.0)
-    for x in tensors(arguments):
-        comparable = x.shape == want.shape and x.dtype == want.dtype and x.device == want.device
-        if comparable and 0 < (apart := elements.rms_apart(want, x)) < SMALL_CHANGE:
-            scale = min(1.0, apart * elements.rms(want))
-            ours, theirs = (_change_error(t, x, oracle, tolerance, scale) for t in (got, want))
-            worst = max(worst[0], ours), max(worst[1], theirs)
+    for x, apart in small_changes(arguments, want):
+        scale = min(1.0, apart * elements.rms(want))
+        ours, theirs = (_change_error(t, x, oracle, tolerance, scale) for t in (got, want))
+        worst = max(worst[0], ours), max(worst[1], theirs)
     return worst
 
 

@@ -82,7 +82,7 @@ class WorkerLink:
         return self._worker.channel.received_ns
 
     def _use(self, worker: WorkerProcess) -> None:
-        """Ask this worker from now on; what it reports is added to what earlier ones did."""
+        """Ask this worker from now on, and add its reports to those of earlier workers."""
         self._worker = worker
         worker.observed = self.observed
 

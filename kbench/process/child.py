@@ -100,6 +100,7 @@ class Child:
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
         self._kills_before = system_kills()
+        self.announced: frozenset[str] = frozenset()  # by a builder: `extension` or `program`
         self.observed = Observed()
         """Reports of the process about what it reads and starts."""
         self.woken_ns = 0
@@ -203,6 +204,7 @@ class Child:
             raise WireError("an answer to a request that was not made")
         if self.state is STARTING:
             self._become(READY)
+        self.announced |= {"extension", "program"} & {str(answer.get("progress"))}
         if "observed" in answer:
             self.observed.add(answer["observed"])
         return answer

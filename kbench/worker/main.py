@@ -139,9 +139,12 @@ class Worker:
         self._construct(message, arguments, keywords, seed=0)
         return self._observed.compiled()
 
-    def _announce(self) -> None:
-        """Say that a compiler is about to start, which has a longer time limit."""
-        self._channel.send({"progress": "compiling", "n": self._solution["n"]})
+    def _announce(self, what: str) -> None:
+        """Report that an `extension` or a `program` is about to start a compiler, and what was read so far."""
+        observed = self._observed.news()
+        self._channel.send(
+            {"progress": what, "n": self._solution["n"]} | ({} if observed is None else {"observed": observed})
+        )
 
     def do_rehearse(self, message: Message) -> Message:
         """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now.

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from kbench.build import cache
@@ -23,14 +24,15 @@ class ObservedSolution:
         """Take note of the folders that are this process's own, and of its right to start programs."""
         self._private, self._observation.may_start = private, may_start
 
-    def begin(self, message: Message, on_compile: Callable[[], None] | None = None) -> None:
-        """Record from now on what the solution of a message reads and starts; with `on_compile` extensions compile."""
+    def begin(self, message: Message, announce: Callable[[str], None] | None = None) -> None:
+        """Record from now on what the solution of a message reads and starts; extensions compile with `announce`."""
         import kbench.kernels  # noqa: F401 - not the solution's choice
 
         if not self._observation.home:
             self._observation.begin(Path(message["path"]), self._private)
-        if on_compile is not None and not self._builds.may_compile:
-            self._builds = ExtensionBuilds(self._observation, on_compile)
+        if announce is not None and not self._builds.may_compile:
+            self._builds = ExtensionBuilds(self._observation, partial(announce, "extension"))
+            self._observation.on_start = partial(announce, "program")
         self._builds.install()
 
     def problem_code(self, message: Message) -> contextlib.AbstractContextManager[None]:

@@ -30,6 +30,10 @@ FILES = {
     "pack/inner.py": "y = 2\n",
     "csrc/k.cpp": "",
     "csrc/tile.h": "",
+    "csrc/detail/inner.inl": "",
+    "csrc/detail/Makefile": "",
+    "csrc/notes.csv": "",
+    "build.sh": "",
     "include/deep.h": "",
     "list.json": '["csrc/k.cpp"]',
 }
@@ -95,6 +99,11 @@ def test_what_is_listed(tmp_path, code, folders):
     ("code", "named"),
     [
         ("subprocess.run(['true', 'csrc/k.cpp'], cwd=here)", {"csrc/k.cpp", "csrc/tile.h"}),
+        ("subprocess.run(['true', 'csrc'], cwd=here)", {"csrc/detail/inner.inl", "csrc/detail/Makefile"}),
+        ("subprocess.run(['true', here / 'build.sh'])", {"build.sh", "csrc/detail/inner.inl", "beside.py"}),
+        ("subprocess.run(['true', '-c', f'cd {here}/csrc && make'])", {"csrc/k.cpp", "csrc/detail/Makefile"}),
+        ("subprocess.run(['true', f'--source={here}/csrc'])", {"csrc/k.cpp", "csrc/detail/inner.inl"}),
+        ("subprocess.run(['true'], cwd=here / 'csrc')", {"csrc/k.cpp", "csrc/detail/inner.inl"}),
         ("subprocess.run(['true', f'-I{here}/include'])", {"include/deep.h"}),
         ("os.system(f'true {here}/csrc/k.cpp')", {"csrc/k.cpp", "csrc/tile.h"}),
         ("os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ), 0)", set()),
@@ -107,6 +116,7 @@ def test_what_is_started(tmp_path, code, named):
     found = observe(tmp_path / "own", code, may_start=False)
     assert found["started"], "the kernel counts the children that no audit event names"
     assert named <= found["files"]
+    assert "csrc/notes.csv" not in found["files"]
     silent = "ctypes" in code or "multiprocessing" in code
     assert bool(found.get("needs")) != silent
 

@@ -116,6 +116,21 @@ def test_a_broken_file_is_named(tmp_path, text, complaint) -> None:
 
 
 @pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        ("def Model(): return lambda x: x", "function"),
+        ("class Model:\n    def __call__(self, x): return x", "Model"),
+        ("class Model(dict):\n    def __init__(self): super().__init__()", "Model"),
+    ],
+)
+def test_a_model_that_is_no_module_is_named(tmp_path, model, kind) -> None:
+    file = tmp_path / "plain.py"
+    file.write_text(f"import torch\n{model}\ndef get_inputs(): return [torch.randn(3)]\n")
+    with pytest.raises(PluginError, match=f"`Model` makes a {kind}, which is no `torch.nn.Module`"):
+        load(file, {}, "cpu").model(1)
+
+
+@pytest.mark.parametrize(
     ("parameters", "missing"), [("self", None), ("self, size=3, *, eps=1e-5", None), ("self, size, eps=1e-5", "size")]
 )
 def test_a_model_without_init_inputs_takes_no_arguments(tmp_path, parameters, missing) -> None:

@@ -192,6 +192,15 @@ def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_
     assert registry.find_solution(problem, path, NO_PATHS, entry=name).attribute == name
 
 
+@pytest.mark.parametrize(
+    "text", ["from beside import *\n", "exec(open('beside.txt').read())\n", "globals()['Model' + 'New'] = print\n"]
+)
+def test_a_file_that_binds_names_unseen_is_run_before_it_is_refused(tmp_path, text, problem):
+    path = write(tmp_path / "mine.py", text)
+    assert registry.find_solution(problem, path, NO_PATHS).attribute == "ModelNew"
+    assert registry.find_problem(path, NO_PATHS).name == "mine"
+
+
 def test_the_problem_itself_is_not_offered_as_its_solution(tmp_path):
     path = write(tmp_path / "plus.py", PROBLEM)
     problem = registry.find_problem(path, NO_PATHS)

@@ -21,10 +21,10 @@ from torch.utils.cpp_extension import load, load_inline
 here = Path(__file__).parent
 plain = {"is_python_module": False}
 
-def compiled(source):
-    target = "/tmp/of_" + Path(__file__).stem + source.suffix + ".so"
+def compiled(source, *command):
+    target = "/tmp/of_" + Path(__file__).stem + ".so"
     if not os.path.exists(target):
-        subprocess.run(["g++", "-shared", "-fPIC", str(source), "-o", target], check=True)
+        subprocess.run([*(command or ("g++", "-shared", "-fPIC", str(source), "-o")), target], check=True)
     return target
 """
 BODY = """
@@ -43,11 +43,13 @@ WAYS = {
     "included": 'load("a7", [str(here / "with.cpp")], extra_cflags=["-include", str(here / "ops.h")], **plain)',
     "package": '__import__("pack").path',
     "program": "compiled(here / 'csrc' / 'k.cpp')",
+    "script": "compiled('', 'sh', here / 'scripts' / 'build.sh')",
+    "below": "compiled('', 'g++', '-shared', '-fPIC', f'-I{here}/scripts', here / 'deep.cpp', '-o')",
 }
 
 
 def write_sources(folder: Path, expression: str) -> None:
-    for name in ("own/csrc/k.cpp", "other/k.cpp", "own/suffix.cpp", "own/pack/k.cpp"):
+    for name in ("own/csrc/k.cpp", "other/k.cpp", "own/suffix.cpp", "own/pack/k.cpp", "own/scripts/csrc/k.cpp"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(SOURCE.format(expression))
     (folder / "own" / "ops.h").write_text(f"#define DOUBLED(x) ({expression})\n")
@@ -57,6 +59,8 @@ def write_solutions(folder: Path) -> None:
     write_sources(folder, RIGHT)
     own = folder / "own"
     (own / "with.cpp").write_text(SOURCE.format("DOUBLED(x)"))
+    (own / "deep.cpp").write_text('#include "csrc/k.cpp"\n')
+    (own / "scripts" / "build.sh").write_text('g++ -shared -fPIC "$(dirname "$0")/csrc/k.cpp" -o "$1"\n')
     (own / "pack" / "__init__.py").write_text(f'{HEAD}path = load("a9", [str(here / "k.cpp")], **plain)\n')
     for name, way in WAYS.items():
         (own / f"{name}.py").write_text(f"import torch\n{HEAD}library = ctypes.CDLL({way})\n{BODY}")

@@ -1,13 +1,15 @@
 """What fp64 says: when there is such a thing, of results and of what inputs are changed by."""
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from kbench.core.values import NARROW, Ratios, rule
-from kbench.judge.comparison import against_oracle, change_errors
+from kbench.judge.comparison import Truth, against_oracle, change_errors
 from kbench.judge.reference.oracle import Fp64Model, numbers
 from kbench.numerics import elements
 
@@ -92,6 +94,33 @@ def test_the_change_of_an_input_is_held_against_the_truth_by_itself(forgets, lea
     assert least <= ours <= most
     assert 0 < theirs <= 0.4
     assert elements.compare(got, want, tolerance).ratio < 1
+
+
+def activation(x: torch.Tensor) -> torch.Tensor:
+    return 1 - 2 / (torch.exp(2 * x) + 1)
+
+
+@pytest.mark.parametrize(
+    ("got", "steps", "right"),
+    [
+        (activation, set(), True),  # a tanh as kernels write it, on small values
+        (lambda x: x - x**3 / 3, {0}, True),
+        (activation, {0}, False),
+        (torch.clone, set(), False),
+        (lambda x: x.tanh().half().float(), set(), False),
+    ],
+    ids=["other digits", "the step itself", "other digits of a step", "a copy", "half"],
+)
+def test_a_change_counts_by_itself_where_the_own_inputs_are_nearly_the_output(got, steps, right) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 64) / 128
+    want, tolerance = x.tanh(), elements.tolerance_for(torch.float32)
+    truth = Truth(pieces=[(..., [x.double().tanh()])], vacuous=(False,), scales=(elements.rms(want),))
+    reference: Any = SimpleNamespace(steps=steps, tolerance=lambda _: tolerance)
+    expected: Any = SimpleNamespace(judged={"output": want}, recalled=lambda: [x])
+    differences = [elements.compare(got(x), want, tolerance)]
+    (ratios,) = truth.ratios(differences, [got(x)], expected, reference)
+    assert rule(ratios, 4.0).right == right
 
 
 def is_right(got, want, exact, factor=16.0):

@@ -14,6 +14,8 @@ from kbench.numerics import elements, tails
 
 UNLIKE_TIMES = 10
 """Largest root mean square of the difference between two calls on equal inputs, in relative tolerances."""
+SMALL_CHANGE = 2e-3
+"""Share of an input (root mean square) below which its change is compared separately."""
 FEW = 64
 """Number of elements of an output below which one draw may be right by chance."""
 
@@ -108,6 +110,13 @@ def repeated_outputs(
         other = small() if same else {}
         same = {path: first for path, first in same.items() if near(first, other.get(path))}
     return tuple(same)
+
+
+def small_changes(arguments: Sequence[Any], want: Tensor) -> list[tuple[Tensor, float]]:
+    """Return the inputs that an output equals but for a small change, each with the share of it that changes."""
+    alike = [x for x in tensors(arguments) if (x.shape, x.dtype, x.device) == (want.shape, want.dtype, want.device)]
+    apart = [(x, elements.rms_apart(want, x)) for x in alike]
+    return [(x, share) for x, share in apart if 0 < share < SMALL_CHANGE]
 
 
 def place_of_difference(one: Any, other: Any) -> str:

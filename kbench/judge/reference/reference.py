@@ -41,6 +41,7 @@ from kbench.judge.reference.expected import (
     is_random,
     place_of_difference,
     repeated_outputs,
+    small_changes,
     sums_of,
     types_and_shapes,
     unlike,
@@ -253,6 +254,13 @@ class Reference:
                 return
             self.restore()
         self.keeps_weights = True
+
+    @functools.cached_property
+    def steps(self) -> frozenset[int]:
+        """Numbers of the outputs that are one of the own inputs but for a small change, as an optimiser makes."""
+        own = self._draw()
+        changed = [small_changes(own.recalled(), want) for want in own.judged.values()]
+        return frozenset(number for number, found in enumerate(changed) if found)
 
     def is_small(self, expected: Expected) -> bool:
         """Return whether fp64 computes inputs and outputs as a whole: they are few, or gradients summed over them."""

@@ -138,6 +138,10 @@ def _stochastic(x: Tensor, _: Tensor) -> Tensor:
     return (wide / wide.sum(-1, keepdim=True)).to(x.dtype)
 
 
+def _positive(changed: Tensor, x: Tensor) -> Tensor:
+    return torch.where(changed > 0, changed, x.min())
+
+
 def _has_equal_halves(x: Tensor) -> bool:
     half = x.shape[-1] // 2 if x.dim() else 0
 
@@ -182,6 +186,7 @@ STRUCTURES = (
     Structure(name="of two equal halves", holds=_has_equal_halves, keep=_halved),
     Structure(name="of unit rows", holds=_rows(lambda x: _near(_wide(x).norm(dim=-1), 1.0, x)), keep=_unit),
     Structure(name="of rows with the sum 1", holds=_rows(_is_stochastic), keep=_stochastic),
+    Structure(name="positive", holds=_rows(lambda x: bool((x > 0).all()) and _is_stochastic(x)), keep=_positive),
     Structure(
         name="of logarithms of rows with the sum 1",
         holds=_rows(_is_log_stochastic),

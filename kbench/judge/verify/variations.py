@@ -93,6 +93,14 @@ def changed_in_places(x: Tensor) -> Tensor:
     return y
 
 
+def swapped_in_places(x: Tensor) -> Tensor:
+    """Return x with a few elements in each other's places, so that its sum, its norm and most samples stay."""
+    places = torch.randint(x.numel(), (max(8, x.numel() // 1024),)).unique()
+    y = x.clone()
+    y[_index(places, x)] = x[_index(places.roll(1), x)]
+    return y
+
+
 def changed_in_few_places(ways: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
     """Return x with one element changed in each of these ways, at places that samples seldom include."""
     y, places = x.clone(), _unseen(x, len(ways))
@@ -282,15 +290,17 @@ EXTREME = tuple(
     )
 )
 VARIATIONS = (*VALID, *EXTREME)
-SAMPLED, PLACES = (
+SAMPLED, PLACES, SWAPPED = (
     "that equal the last call's at a few samples",
     "that differ from the last call's in a few places",
+    "that have the last call's values, a few of them in other places",
 )
 RESEMBLING = (
     Variation(name="same_at_samples", transform=kept_at_samples, applies=has_many, words=SAMPLED),
     Variation(name="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
+    Variation(name="swapped_in_places", transform=swapped_in_places, applies=has_many, words=SWAPPED),
 )
-"""Inputs that resemble those of the call before, so that a result remembered by a few samples is wrong."""
+"""Inputs that resemble those of the call before, so that a result remembered by samples or by sums is wrong."""
 WORDS = "under weights an eighth as large"
 UNDER_SMALL_WEIGHTS = Variation(name="small_weights", transform=lambda leaf: leaf, within=NARROW, words=WORDS)
 """The problem's own inputs, with all parameters divided by SCALE_UP."""

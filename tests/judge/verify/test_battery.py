@@ -77,20 +77,30 @@ def test_extreme_values_need_no_accurate_reference(battery):
     assert battery._draw(Answers(1, set()), PLANTED, [1, 2]) is not None
 
 
-def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery, monkeypatch):
-    expected, truth = SimpleNamespace(has_few=False), SimpleNamespace(pieces=None)
+@pytest.mark.parametrize(("variation", "is_vacuous"), [(PLANTED, True), (CENTRED, False)])
+def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery, monkeypatch, variation, is_vacuous):
+    """A copy of an input that passes on valid values of the judge's choice asks for no more digits."""
+    monkeypatch.setattr("kbench.judge.verify.battery.explain", lambda *_, **__: None)
+    expected, truth = SimpleNamespace(has_few=False), checks.Truth(pieces=None, vacuous=(True,), scales=(1.0,))
     monkeypatch.setattr(Battery, "_draw", lambda *_: (expected, truth))
+    decided: list[checks.Truth] = []
+
+    def compare(_outputs: Any, _expected: Any, truth: checks.Truth) -> Any:
+        decided.append(truth)
+        return SimpleNamespace(ruling=ruling, is_rounding=False, describe=lambda _: "wrong")
+
     ruling = Ruling(right=False, contract="held", reason="", excess=1.25)
     trial = SimpleNamespace(
-        call=lambda _: SimpleNamespace(slots=(0,)),
+        call=lambda *_, **__: SimpleNamespace(slots=(0,)),
         results=lambda _: [],
         candidate=SimpleNamespace(log=""),
         launch_error="",
-        compare=lambda *_: SimpleNamespace(ruling=ruling, is_rounding=False, describe=lambda _: "wrong"),
+        compare=compare,
     )
     with pytest.raises(RefusalError) as refused:
-        battery.vary(trial, PLANTED, [1])
+        battery.vary(trial, variation, [1])
     assert refused.value.excess == 1.25
+    assert decided[0].vacuous == (is_vacuous,)
 
 
 def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, tally=None):

@@ -358,15 +358,19 @@ def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(mon
 def test_inputs_of_the_same_kind_tell_a_memory_from_a_miss(monkeypatch, wrong, is_lack) -> None:
     left = list(wrong)
 
+    places: list[tuple[int, ...]] = []
+
     def vary(*_: object) -> None:
+        places.append(_[4] if len(_) > 4 else ())
         if left:
             raise RefusalError(left.pop(0), "wrong")
 
     monkeypatch.setattr(Battery, "vary", vary)
-    trial: Any = SimpleNamespace(exchange=lambda _: None)
+    trial: Any = SimpleNamespace(exchange=lambda _: SimpleNamespace(slots=(7,)))
     with pytest.raises(RefusalError) as refused:
         Battery().resembling(trial, RESEMBLING[0])
     assert (refused.value.status, refused.value.is_lack, left) == (wrong[-1], is_lack, [])
+    assert places[0] == (7,), "at the place of the call before: a memory may go by address too"
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,14 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
         lambda p, v: (p @ v) / p.sum(-1, keepdim=True),
         [lambda p, v: p @ v, lambda p, v: v[:1] + p @ (v - v[:1])],
     ),
+    "positive rows with the sum 1": (
+        lambda: [values(N, N), values(N, N).softmax(-1)],
+        lambda x, q: (torch.xlogy(q, q) - q * x.log_softmax(-1)).sum(-1),
+        [
+            lambda x, q: (q * (q.log() - x.log_softmax(-1))).sum(-1),
+            lambda x, q: (q * (q.log() - x)).sum(-1) + x.logsumexp(-1),
+        ],
+    ),
     "logarithms": (
         lambda: [values(N, N).log_softmax(-1)],
         lambda p: p - p.logsumexp(-1, keepdim=True),
@@ -145,7 +153,7 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
         [lambda w, x: w.to(torch.int64).to(x) @ x, lambda w, x: w.round() @ x],
     ),
 }
-NEAR = {"rows with the sum 1", "logarithms", "unit rows", "orthonormal"}
+NEAR = {"rows with the sum 1", "positive rows with the sum 1", "logarithms", "unit rows", "orthonormal"}
 """What holds as far as fp32 goes only."""
 
 
