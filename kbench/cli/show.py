@@ -61,7 +61,7 @@ def report(flags: _ReportFlags) -> int:
     if output.wants_json and to_stdout:
         raise UsageError("`--json` contradicts `-o -`: stdout has one document", "write the page to a file")
     if not flags.history and (flags.time is not None or flags.slower is not None):
-        raise UsageError("`--time` and `--slower` are about changes", "add `--history`, or type `kbench compare OLD NEW`")
+        raise UsageError("`--time` and `--slower` are about changes", "add `--history`, or `kbench compare OLD NEW`")
     if flags.history and (flags.run == LATEST or Path(flags.run).is_dir()):
         source = (folder if flags.run == LATEST else Path(flags.run)) / "history"
     else:

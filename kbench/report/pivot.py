@@ -12,7 +12,8 @@ from kbench.report.units import TimeUnit
 
 REFERENCE = "the reference"
 FASTEST = "*"
-"""Mark of the fastest solution of a case, where several were timed."""
+"""Mark of the solution that is clearly the fastest of a case."""
+NO_WINNER = "No solution is clearly the fastest of a case."
 RATES = {"GB/s": 1.0, "TB/s": 1e3, "TFLOP/s": 1e3}
 """Units of a rate, in billions per second."""
 
@@ -26,7 +27,7 @@ class Pivot:
     cells: dict[str, dict[str, CaseSummary]]
     """Results by case and solution."""
     fastest: dict[str, str]
-    """The fastest solution of each case in which several were timed."""
+    """The solution of a case whose speed-up lies above those of all others, intervals included."""
     unit: TimeUnit
     rate: str
     """Unit of the rate that bounds every case; empty if cases differ or no limit is known."""
@@ -102,11 +103,12 @@ class Pivot:
         return self.table().markdown()
 
     def sentence(self) -> str:
-        """Say which solution is the fastest in how many cases: the answer that a run over a grid is for."""
-        (best, count), *_ = self.wins.most_common() or [("", 0)]
-        if not best:
+        """Say which solution is the fastest in how many cases: the answer of a run over a grid; empty for one alone."""
+        if len({case.solution for case in self.run.timed}) < 2:
             return ""
-        text = f"{best} is the fastest in {count} of {len(self.cells)} cases."
+        text = NO_WINNER
+        for best, count in self.wins.most_common(1):
+            text = f"{best} is the fastest in {count} of {len(self.cells)} cases."
         means = {name: self.run.shown_speedup_of(name) for name in self.run.solutions}
         known = ", ".join(f"{name} {mean}" for name, mean in means.items() if mean != units.ABSENT)
         mean = self.run.mean_name.capitalize().replace("mean", "means")
@@ -118,17 +120,23 @@ def pivot_of(run: RunSummary, *, intervals: bool = False) -> Pivot | None:
     names = list(dict.fromkeys(case.case for case in run.cases))
     if len(names) < 2 or len(run.solutions) < 2 or len(run.problems) > 1:
         return None
+    fastest = {name: best for name in names if (best := _fastest([one for one in run.cases if one.case == name]))}
     if run.baseline:
         bases = {case.case: case for case in run.cases if case.solution == run.baseline}
         run = replace(run, cases=tuple(_relative(case, bases.get(case.case)) for case in run.cases))
     cells = {name: {case.solution: case for case in run.cases if case.case == name} for name in names}
-    fastest = {}
-    for name, row in cells.items():
-        times = {solution: one.time_ns for solution, one in row.items() if one.passed and one.time_ns is not None}
-        if len(times) > 1:
-            fastest[name] = min(times, key=lambda solution: times[solution])
     unit = units.unit_for(case.time_ns for case in run.cases)
     return Pivot(run=run, cells=cells, fastest=fastest, unit=unit, rate=_rate(run.timed), intervals=intervals)
+
+
+def _fastest(row: Sequence[CaseSummary]) -> str:
+    """Return the solution whose speed-up lies above those of all others, intervals included; empty if none does."""
+    ends = {one.solution: one.bounds for one in row if one.passed and one.speedup is not None}
+    for solution, (low, _) in ends.items():
+        highs = [high for other, (_, high) in ends.items() if other != solution]
+        if low is not None and highs and all(high is not None and high < low for high in highs):
+            return solution
+    return ""
 
 
 def _rate(timed: Sequence[CaseSummary]) -> str:

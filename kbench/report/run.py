@@ -44,7 +44,7 @@ def blocks(run: RunSummary, *, verbosity: int = 0, printed: bool = False) -> lis
     if verbosity > 0 and run.cases:
         shown += [_processes(run), _where_time_went(run)]
     if any(case.speedup is not None for case in run.cases):
-        shown.append(pivot.sentence() if pivot is not None and pivot.wins else headline(run))
+        shown.append((pivot.sentence() if pivot is not None else "") or headline(run))
     return [*shown, "\n".join(_closing(run))]
 
 

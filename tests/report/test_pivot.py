@@ -10,7 +10,7 @@ from kbench.core.model import Status
 from kbench.report import units
 from kbench.report.html import speed
 from kbench.report.pivot import pivot_of
-from kbench.report.summary import RunSummary, summarise
+from kbench.report.summary import ONE_PROCESS, RunSummary, summarise
 
 TIMES = {
     "a": {"small": 50.0, "large": 400.0},
@@ -92,6 +92,32 @@ def test_weights_count_and_are_said():
 def test_markdown_marks_the_fastest():
     assert r"| small | 50.0 42.9 4.00×\* | 100.0 21.5 2.000× | 90.0 23.9 2.222× |" in markdown_of(grid())
     assert pivot_of(grid()).fastest == {"small": "a", "large": "b"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "fastest"),
+    [
+        ({}, "a"),
+        ({"b": {"speedup_high": 3.95}}, "a"),
+        ({"b": {"speedup_high": 4.0}}, None),
+        ({"a": {"speedup_low": None}}, None),
+        ({"other": {"speedup_high": None}}, None),
+        ({"a": {"flags": (ONE_PROCESS,), "noise": 0.1}}, "a"),
+        ({"a": {"flags": (ONE_PROCESS,), "noise": 0.6}}, None),
+        ({"a": {"time_ns": None, "speedup": None}}, "other"),
+    ],
+)
+def test_the_fastest_is_so_beyond_the_noise(changes, fastest):
+    cases = [replace(case, **changes.get(case.solution, {})) for case in grid().cases]
+    assert pivot_of(run_of(*cases)).fastest.get("small") == fastest
+
+
+def test_without_a_clear_winner_the_means_stay():
+    pivot = pivot_of(run_of(*[replace(case, speedup_low=None, speedup_high=None) for case in grid("a", "b").cases]))
+    assert not pivot.wins
+    assert pivot.sentence().startswith(
+        "No solution is clearly the fastest of a case. Geometric means over the reference: "
+    )
 
 
 def test_the_page_draws_the_time_of_each_solution_over_the_cases():

@@ -22,15 +22,15 @@ def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "")
     constants = [f"case {case}: {text}" for case, text in run.constants.items()]
     few = len(constants) <= MOST_CONSTANTS
     rows = [{name: text for name, text in row.items() if "wall" not in name} for row in rows_of(run, walls_apart=True)]
-    is_won = pivot is not None and bool(pivot.wins)
+    answer = pivot.sentence() if pivot is not None else ""
     return page.render(
         "run",
         title=run.problem,
-        headline=pivot.sentence() if pivot is not None and is_won else headline(run),
+        headline=answer or headline(run),
         lead=[stack_line(first), "Timed by the host's clock." if on_cpu else "", *(constants if few else ())],
         source=source,
         pivot=pivot,
-        grid=[speed.over_cases(pivot, rate) for rate in dict.fromkeys(("", pivot.rate))] if pivot and is_won else [],
+        grid=[speed.over_cases(pivot, rate) for rate in dict.fromkeys(("", pivot.rate))] if pivot and answer else [],
         results=table(rows),
         means=_means(run),
         failures=failures(run, 0),
