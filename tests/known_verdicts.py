@@ -1,32 +1,28 @@
 """Every file of a KernelBench checkout, with solutions whose verdict is known beforehand.
 
     git clone https://github.com/ScalingIntelligence/KernelBench
-    python tests/known_verdicts.py KernelBench/KernelBench/level1 --device cpu --out /tmp/level1.csv
-    python tests/known_verdicts.py KernelBench/KernelBench/level2 --device cuda --out /tmp/level2.csv    at full size
+    python tests/known_verdicts.py KernelBench/KernelBench/level1 --folder /tmp/level1 --out /tmp/level1.csv --lanes 6
 
 `eager` and the same arithmetic in fp64 have to pass. A result that was rounded to fp16, one that is zero, and one that
 is computed from other inputs have to fail, wherever the reference's results are floating point and depend on its
-inputs. On a CPU the constants are those of the smallest shape that kbench derives (docs/adr/0007-levels.md).
+inputs. All are one `kbench sweep --until verify`, and further options go to it (`--lanes 6`, `--case small`). The
+folder keeps the sources and the sweep: after an interruption the same command continues.
 """
 
 import argparse
 import csv
+import json
+import os
+import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from kbench.catalog import registry, shapes
-from kbench.core.errors import KbenchError
-from kbench.core.events import Judged, RunOptions
-from kbench.core.model import Passed
-from kbench.engine import run as running
-from kbench.storage.settings import Settings
-
-COLUMNS = ("problem", "solution", "status", "contract", "oracle_ratio", "findings", "reason")
+ROOT = Path(__file__).resolve().parent.parent
+RUN = "known"
+COLUMNS = ("problem", "solution", "case", "status", "level", "lacks", "reason")
 HONEST = ("eager", "fp64")
 SOLUTION = """
 
@@ -63,72 +59,70 @@ BODIES = {
 }
 
 
-def judge(path: Path, folder: Path, options: RunOptions) -> Iterator[Judged]:
-    """Judge all solutions of one problem file."""
-    settings = Settings()
-    problem = registry.find_problem(path, settings)
-    solutions = [registry.find_solution(problem, "eager", settings)]
-    for name, body in BODIES.items():
-        target = folder / f"{name}.py"
-        target.write_text(path.read_text() + SOLUTION.format(body=body))
-        solutions.append(registry.find_solution(problem, target, settings))
-    for event in running.run(problem, tuple(solutions), options):
-        if isinstance(event, Judged):
-            yield event
+def write_manifest(problems: Sequence[Path], folder: Path) -> Path:
+    """Write the solutions of each problem, and a sweep's manifest beside them; return its path."""
+    lines = []
+    for problem in problems:
+        text = problem.read_text()
+        files = {name: folder / f"{name}_{problem.name}" for name in BODIES}
+        for name, path in files.items():
+            path.write_text(text + SOLUTION.format(body=BODIES[name]))
+        for name, solution in {"eager": "eager", **{name: str(path) for name, path in files.items()}}.items():
+            line = {"problem": str(problem.absolute()), "solution": solution, "tags": [problem.stem, name]}
+            lines.append(json.dumps(line))
+    manifest = folder / f"{RUN}.jsonl"
+    manifest.write_text("".join(f"{line}\n" for line in lines))
+    return manifest
 
 
-def options_for(path: Path, device: str) -> RunOptions:
-    """Make the options of a run that verifies; on a CPU, of the smallest derived shape."""
-    derived = shapes.derive(path, {}).cases if device == "cpu" else []
-    return RunOptions(
-        device=device,
-        overrides=derived[-1] if derived else {},
-        verify_only=True,
-        timeout_s=240,
-        save=False,
-    )
+def judged(manifest: Path, arguments: Sequence[str]) -> list[dict[str, Any]]:
+    """Judge all pairs of a manifest, or continue; return the verdicts."""
+    results = manifest.parent / "results"
+    begun = (results / f"{RUN}.journal.jsonl").exists()
+    what = ["--resume", RUN] if begun else [str(manifest), "--name", RUN, "--until", "verify", *arguments]
+    command = [sys.executable, "-m", "kbench", "sweep", *what, "--results", str(results), "--json"]
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    document = json.loads(subprocess.run(command, env=where, stdout=subprocess.PIPE, check=False).stdout)
+    if not document["results"]:
+        raise SystemExit(f"nothing was judged: {document['reason']}")
+    found: list[dict[str, Any]] = document["results"]
+    return found
 
 
-def cells(path: Path, judged: Judged) -> list[str]:
-    """Make one line of the CSV."""
-    outcome = judged.outcome
-    passed = isinstance(outcome, Passed)
-    found = outcome.correctness
-    return [
-        path.stem,
-        judged.solution,
-        "passed" if passed else outcome.status.value,
-        found.contract if found else "",
-        "" if found is None or found.oracle_ratio is None else f"{found.oracle_ratio:.3g}",
-        " ".join(finding.code for finding in outcome.findings),
-        "" if passed else outcome.reason,
-    ]
+def row(verdict: dict[str, Any]) -> dict[str, str]:
+    """Make one line of the table."""
+    problem, solution = verdict["tags"]
+    return {
+        "problem": problem,
+        "solution": solution,
+        "case": verdict["case"],
+        "status": verdict["status"],
+        "level": verdict["level"] or "",
+        "lacks": " ".join(verdict["lacks"]),
+        "reason": " ".join((verdict["reason"] or "").split()),
+    }
 
 
 def main() -> None:
-    """Judge every file of a folder, and count."""
+    """Judge every file of a folder, print what is not as expected, and count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--out", type=Path, required=True)
-    asked = parser.parse_args()
-    counts: Counter[tuple[str, str]] = Counter()
-    with tempfile.TemporaryDirectory() as scratch, asked.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for path in sorted(asked.folder.glob("*.py")):
-            try:
-                for judged in judge(path, Path(scratch), options_for(path, asked.device)):
-                    line = cells(path, judged)
-                    writer.writerow(line)
-                    counts[judged.solution, line[2]] += 1
-                    if (line[2] == "passed") != (judged.solution in HONEST):
-                        sys.stdout.write("  ".join(line) + "\n")
-            except KbenchError as error:
-                sys.stdout.write(f"{path.stem}  {error.message}\n")
-            file.flush()
-    for (solution, status), count in sorted(counts.items()):
+    parser.add_argument("problems", type=Path)
+    parser.add_argument("--folder", type=Path, required=True, help="where the sources and the sweep are kept")
+    parser.add_argument("--out", type=Path, required=True, help="the table")
+    asked, rest = parser.parse_known_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    problems = sorted(asked.problems.glob("*.py"))
+    rows = sorted(map(row, judged(write_manifest(problems, asked.folder), rest)), key=lambda one: [*one.values()])
+    with asked.out.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    for one in rows:
+        if (one["status"] == "passed") != (one["solution"] in HONEST):
+            sys.stdout.write("  ".join(one.values()) + "\n")
+    for (solution, status), count in sorted(Counter((one["solution"], one["status"]) for one in rows).items()):
         sys.stdout.write(f"{solution:<8} {status:<16} {count}\n")
+    sys.stdout.write(f"{len(rows)} of {len(problems) * (1 + len(BODIES))}; the same command judges the rest\n")
 
 
 if __name__ == "__main__":
