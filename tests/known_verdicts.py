@@ -12,16 +12,14 @@ folder keeps the sources and the sweep: after an interruption the same command c
 import argparse
 import csv
 import json
-import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-RUN = "known"
+from manifest_sweep import swept
+
 COLUMNS = ("problem", "solution", "case", "status", "level", "lacks", "reason")
 HONEST = ("eager", "fp64")
 SOLUTION = """
@@ -70,23 +68,9 @@ def write_manifest(problems: Sequence[Path], folder: Path) -> Path:
         for name, solution in {"eager": "eager", **{name: str(path) for name, path in files.items()}}.items():
             line = {"problem": str(problem.absolute()), "solution": solution, "tags": [problem.stem, name]}
             lines.append(json.dumps(line))
-    manifest = folder / f"{RUN}.jsonl"
+    manifest = folder / "known.jsonl"
     manifest.write_text("".join(f"{line}\n" for line in lines))
     return manifest
-
-
-def judged(manifest: Path, arguments: Sequence[str]) -> list[dict[str, Any]]:
-    """Judge all pairs of a manifest, or continue; return the verdicts."""
-    results = manifest.parent / "results"
-    begun = (results / f"{RUN}.journal.jsonl").exists()
-    what = ["--resume", RUN] if begun else [str(manifest), "--name", RUN, "--until", "verify", *arguments]
-    command = [sys.executable, "-m", "kbench", "sweep", *what, "--results", str(results), "--json"]
-    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    document = json.loads(subprocess.run(command, env=where, stdout=subprocess.PIPE, check=False).stdout)
-    if not document["results"]:
-        raise SystemExit(f"nothing was judged: {document['reason']}")
-    found: list[dict[str, Any]] = document["results"]
-    return found
 
 
 def row(verdict: dict[str, Any]) -> dict[str, str]:
@@ -112,7 +96,10 @@ def main() -> None:
     asked, rest = parser.parse_known_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     problems = sorted(asked.problems.glob("*.py"))
-    rows = sorted(map(row, judged(write_manifest(problems, asked.folder), rest)), key=lambda one: [*one.values()])
+    rows = sorted(
+        map(row, swept(write_manifest(problems, asked.folder), ["--until", "verify", *rest])),
+        key=lambda one: [*one.values()],
+    )
     with asked.out.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

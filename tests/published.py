@@ -14,13 +14,14 @@ import ast
 import csv
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from manifest_sweep import swept
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS = (
@@ -100,15 +101,8 @@ def write_manifest(kernels: Sequence[Kernel], path: Path) -> None:
 def sweep(kernels: Sequence[Kernel], folder: Path, run: str, arguments: Sequence[str]) -> dict[str, Row]:
     """Judge kernels, or continue a sweep that was interrupted; return the verdicts by task."""
     write_manifest(kernels, folder / f"{run}.jsonl")
-    results = folder / "results"
-    begun = (results / f"{run}.journal.jsonl").exists()
-    what = ["--resume", run] if begun else [f"{folder / run}.jsonl", "--name", run, "--quick", "--eval", *arguments]
-    command = [sys.executable, "-m", "kbench", "sweep", *what, "--results", str(results), "--json"]
-    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
-    document = json.loads(subprocess.run(command, env=where, stdout=subprocess.PIPE, check=False).stdout)
-    if not document["results"] and document["reason"]:
-        raise SystemExit(f"the sweep {run} judged nothing: {document['reason']}")
-    return {task: one for one in document["results"] for task in one["tags"]}
+    found = swept(folder / f"{run}.jsonl", ["--quick", "--eval", *arguments])
+    return {task: one for one in found for task in one["tags"]}
 
 
 def judge(kernels: Sequence[Kernel], folder: Path, arguments: Sequence[str]) -> list[Row]:

@@ -68,10 +68,6 @@ class NvmlDevice:
     def ask(self, question: str, *arguments: Any) -> Any:
         """Call a function of NVML on this GPU; None if this device or driver has no answer."""
         try:
-            return self.call(question, *arguments)
+            return getattr(self.nvml, question)(self._handle, *arguments)
         except (self.nvml.NVMLError, AttributeError):
             return None
-
-    def call(self, function: str, *arguments: Any) -> Any:
-        """Call a function of NVML on this GPU. Raises NVMLError."""
-        return getattr(self.nvml, function)(self._handle, *arguments)

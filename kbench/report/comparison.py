@@ -199,7 +199,7 @@ def _others(comparison: Comparison) -> list[str]:
     return [label for label in comparison.labels if label != comparison.base]
 
 
-def table_of(comparison: Comparison, shared: Collection[tuple[str, str]] = ()) -> Table:
+def table_of(comparison: Comparison, shared: Collection[tuple[str, str]]) -> Table:
     """Return the table of a comparison, a row per case; `shared` verdicts and reasons stand elsewhere."""
     cases = comparison.cases
     unit = units.unit_for(side.time_ns for case in cases for side in (case.old, case.new) if side is not None)

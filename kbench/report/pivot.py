@@ -13,7 +13,6 @@ from kbench.report.units import TimeUnit
 REFERENCE = "the reference"
 FASTEST = "*"
 """Mark of the solution that is clearly the fastest of a case."""
-NO_WINNER = "No solution is clearly the fastest of a case."
 RATES = {"GB/s": 1.0, "TB/s": 1e3, "TFLOP/s": 1e3}
 """Units of a rate, in billions per second."""
 
@@ -106,7 +105,7 @@ class Pivot:
         """Say which solution is the fastest in how many cases: the answer of a run over a grid; empty for one alone."""
         if len({case.solution for case in self.run.timed}) < 2:
             return ""
-        text = NO_WINNER
+        text = "No solution is clearly the fastest of a case."
         for best, count in self.wins.most_common(1):
             text = f"{best} is the fastest in {count} of {len(self.cells)} cases."
         means = {name: self.run.shown_speedup_of(name) for name in self.run.solutions}

@@ -78,7 +78,7 @@ def test_parameters_that_both_constructors_made_alike_are_copied() -> None:
 
 
 def test_all_workers_report_to_one_record() -> None:
-    """Joining records at each request took 60 ms of it (Liger-Kernel on an H200): reports are long."""
+    """Reports may be long: records that are joined at each request would be part of its time."""
     candidate = bound(1.0)
     candidate._worker.observed.files.append("/first")
     candidate.revive(Child(torch.ones(1)))
