@@ -32,7 +32,8 @@ SOLUTIONS = {
     "library_only": (Bottleneck.LIBRARY_ONLY, "product", "default"),
 }
 """By name: the bottleneck, the problem that it solves, and its case."""
-NEEDS_COUNTERS = frozenset({"uncoalesced", "bank_conflicts"})
+NEEDS_COUNTERS = frozenset({"uncoalesced", "bank_conflicts", "compute_bound"})
+"""Without counters, arithmetic is compared with the best rate for products, and this one multiplies no matrices."""
 LEAST_RIGHT = 9
 COLUMNS = (
     Column(title="solution"),
