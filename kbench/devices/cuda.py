@@ -79,6 +79,13 @@ class Cuda(Backend):
 
         torch.cuda.empty_cache()
 
+    def free_bytes(self) -> int:
+        """Ask the driver, and count what torch caches as free."""
+        import torch
+
+        cached = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return int(torch.cuda.mem_get_info()[0]) + cached
+
     @contextlib.contextmanager
     def memory_peak(self) -> Iterator[Callable[[], int]]:
         """Ask torch's allocator, which also gives libraries their workspaces."""

@@ -77,6 +77,10 @@ class Backend:
     def release_cached(self) -> None:
         """Free the device memory that this process's torch caches."""
 
+    def free_bytes(self) -> int:
+        """Return the free memory of the device's own, in bytes; 0 if it uses the host's."""
+        return 0
+
     def memory_peak(self) -> AbstractContextManager[Callable[[], int]]:
         """Return a `with` block that gives the peak of torch's memory inside it, in bytes above the start."""
         return contextlib.nullcontext(lambda: 0)

@@ -156,7 +156,7 @@ class Judge:
             stdout=subprocess.PIPE,
             pass_fds=[self._gate.fd],
             text=True,
-            env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (root, root / "tests", *sys.path)))},
         )
         self.constant = Constant(ns=0.0, half_width_ns=0.0)
         for _ in range(5):  # clocks ramp up

@@ -264,18 +264,20 @@ class Reference:
 
     def is_small(self, expected: Expected) -> bool:
         """Return whether fp64 computes inputs and outputs as a whole: they are few, or gradients summed over them."""
-        total = sum(t.numel() for t in expected.judged.values())
-        total += sum(a.numel() for a in expected.recalled() if hasattr(a, "numel"))
-        return total <= self.oracle_elements or self.gradients is not None
+        return _elements(expected) <= self.oracle_elements or self.gradients is not None
 
     def oracle(self, expected: Expected, worst: Tensor | None = None) -> Pieces | None:
         """Return fp64 outputs for the whole batch, or for the entries whose `worst` error misses the contract, or some.
 
-        None if the model does not run in fp64, or is large and its batch entries depend on each other.
+        None if the model does not run in fp64, or is larger than memory and its batch entries depend on each other.
         """
-        if self.is_small(expected):
-            outputs = self._run_double(expected.arguments, [*expected.judged.values()])
-            return None if outputs is None else [(..., outputs)]
+        entries = None if self.is_small(expected) else self._oracle_of_entries(expected, worst)
+        if entries is not None or not (self.is_small(expected) or self._has_room(expected)):
+            return entries
+        outputs = self._run_double(expected.arguments, [*expected.judged.values()])
+        return None if outputs is None else [(..., outputs)]
+
+    def _oracle_of_entries(self, expected: Expected, worst: Tensor | None) -> Pieces | None:
         batch = batch_size(expected)
         if batch is None or expected.changed or expected.numbers:
             return None
@@ -283,6 +285,12 @@ class Reference:
         entries = chosen_entries(batch, each, worst, self.oracle_elements)
         at_once = max(1, self.oracle_elements // each)
         return of_entries(expected, entries, at_once, lambda part: self.call(fresh(part)), self._run_double)
+
+    def _has_room(self, expected: Expected) -> bool:
+        """Return whether half of the device's own free memory holds a call in fp64."""
+        between = 4 * self.between_bytes  # if it is in 16 bits
+        needed = torch.float64.itemsize * _elements(expected) + between
+        return needed <= backend(self.device).free_bytes() // 2
 
     def boundaries(self, expected: Expected) -> Boundaries:
         """Return the decisions behind discontinuous outputs on these arguments."""
@@ -393,3 +401,9 @@ class Reference:
         counted = {"dram_bytes": traffic, "flops": sum(flops.values()), "flops_by_precision": flops}
         own = getattr(self.problem.module, "cost", lambda: counted)
         return Cost(**own()), FACTOR_PRODUCTS if flops else FACTOR
+
+
+def _elements(expected: Expected) -> int:
+    """Return the number of elements of inputs and outputs."""
+    total = sum(t.numel() for t in expected.judged.values())
+    return total + sum(a.numel() for a in expected.recalled() if hasattr(a, "numel"))

@@ -1,6 +1,7 @@
 """The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -406,6 +407,17 @@ def test_entries_of_a_large_batch_are_computed_in_fp64(tmp_path, forward, sizes,
     assert len({entry for index, _ in pieces for entry in index}) == DRAWS
     for index, (exact,) in pieces:
         torch.testing.assert_close(exact.float(), expected.tensors[0][index])
+
+
+@pytest.mark.parametrize(("free_bytes", "known"), [(4 * 8 * 30, True), (8 * 30, False)])
+def test_a_device_with_room_computes_dependent_entries_as_a_whole(tmp_path, monkeypatch, free_bytes, known) -> None:
+    """Without fp64 the contract alone decides, and small results in fp16 meet it."""
+    found = reference(tmp_path, "return x / x.norm()", "[torch.randn(3, 5)]", oracle_elements=8)
+    monkeypatch.setattr(
+        "kbench.judge.reference.reference.backend", lambda _: SimpleNamespace(free_bytes=lambda: free_bytes)
+    )
+    pieces = found.oracle(found.expect(found.arguments(1)))
+    assert (pieces is not None and [index for index, _ in pieces] == [...]) is known
 
 
 @pytest.mark.parametrize(
