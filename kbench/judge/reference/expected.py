@@ -48,6 +48,12 @@ class Expected:
         return {**dict(self.outputs), **dict(self.changed), **self.numbers}
 
     @property
+    def size(self) -> int:
+        """Number of elements of all inputs and outputs."""
+        total = sum(t.numel() for t in self.judged.values())
+        return total + sum(a.numel() for a in self.recalled() if hasattr(a, "numel"))
+
+    @property
     def has_few(self) -> bool:
         """True if an output has so few elements that one draw of inputs may be right by chance."""
         return any(t.numel() < FEW for t in self.judged.values())

@@ -1,19 +1,31 @@
-"""Integer inputs that index a parameter, and its number of entries: `get_inputs` may draw only a few of them."""
+"""Indices of a reference: integer inputs that index a parameter, and values for which a GPU ends the process."""
 
+import contextlib
 import copy
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from kbench.catalog.containers import leaves, over_leaves, tensors
+from kbench.devices.backend import backend
 from kbench.judge.reference import structure
 from kbench.judge.reference.drawing import Inputs, is_integer, over_tensors
 from kbench.numerics.operators import OperatorMode
 
+INDEXING = frozenset(
+    """
+    embedding _embedding_bag _embedding_bag_forward_only index_select gather take index index_put index_add index_copy
+    index_fill scatter scatter_add scatter_reduce nll_loss_forward nll_loss2d_forward repeat_interleave
+    """.split()  # noqa: SIM905 - as lines they can be read
+)
+"""Operators of torch with indices: on a GPU one that is out of range ends the process."""
+PROBABILITIES_ONLY = frozenset({"binary_cross_entropy", "multinomial", "bernoulli"})
+"""Operators that end it for a value beyond 0 to 1."""
 MOST_ELEMENTS = 1 << 24
 """Elements of inputs and state beyond which no call on the host and no second construction is made, to limit time."""
 
@@ -26,6 +38,13 @@ class Indices:
     """Number of entries of a parameter, by the input that indexes it and draws only a part of the entries."""
     as_drawn: tuple[int, ...] = ()
     """Inputs that index no parameter directly, so that no other value is known to be valid."""
+    depend_on_values: bool = False
+    """True if other values of the inputs may make an index, or a probability, invalid."""
+
+    def refusal(self, model: nn.Module, arguments: Sequence[Any], device: str) -> Exception | None:
+        """Return why a model refuses arguments of other values that may end the GPU's process; None if not known."""
+        risky = self.depend_on_values and backend(device).has_own_memory
+        return refusal(model, arguments) if risky and fits_host(model, arguments) else None
 
     def over_all_entries(self, inputs: Inputs) -> list[Any]:
         """Make arguments whose indices are drawn from all entries, the last one among them."""
@@ -46,53 +65,72 @@ class Indices:
         return [over_leaves(value, drawn) for value in inputs.draw()]
 
 
-def look(call: Callable[[list[Any]], object], arguments: list[Any], parameters: Sequence[Tensor]) -> Indices:
-    """Run a call, and record which inputs index a parameter. An input that is changed before is not recognised."""
+@contextlib.contextmanager
+def watched(arguments: list[Any], parameters: Sequence[Tensor]) -> Iterator[Callable[[], Indices]]:
+    """Return a `with` block for a call; afterwards, what it gives returns the call's indices.
+
+    An input that the call changes before it is an index is not recognised.
+    """
     drawn = {n: leaf for n, leaf in enumerate(leaves([*arguments])) if is_integer(leaf) and leaf.numel()}
-    if not drawn:
-        return Indices()
+    ranges = {number: (int(leaf.min()), int(leaf.max())) for number, leaf in drawn.items()}
     memories = {t.untyped_storage().data_ptr() for t in parameters}
     sizes: dict[int, set[int]] = {number: set() for number in drawn}
     into_parameters: set[int] = set()
+    depend_on_values = False
+
+    def inputs_that_are(index: Tensor) -> list[int]:
+        alike = (n for n, leaf in drawn.items() if leaf.numel() == index.numel())
+        return [n for n in alike if torch.equal(drawn[n].reshape(-1).long(), index.reshape(-1).long())]
 
     def record(func: Any, args: Any, given: dict[str, Any]) -> Any:
-        for table, size, index in _lookups(func._schema.name, args):  # noqa: SLF001 - the name that torch documents
-            for number, leaf in drawn.items():
-                if leaf.numel() == index.numel() and torch.equal(*(t.reshape(-1).long() for t in (leaf, index))):
-                    sizes[number].add(size)
-                    if table.untyped_storage().data_ptr() in memories:
-                        into_parameters.add(number)
+        nonlocal depend_on_values
+        name = func._schema.name.removeprefix("aten::").rstrip("_")  # noqa: SLF001 - the name that torch documents
+        for table, size, index in _lookups(name, args):
+            for number in inputs_that_are(index):
+                sizes[number].add(size)
+                if table.untyped_storage().data_ptr() in memories:
+                    into_parameters.add(number)
+        if name in INDEXING:
+            indices = [t for t in pytree.tree_leaves(args) if is_integer(t)]
+            depend_on_values |= not all(map(inputs_that_are, indices))
+        depend_on_values |= name in PROBABILITIES_ONLY
         return func(*args, **given)
 
+    def found() -> Indices:
+        lengths = {n: min(sizes[n]) for n in into_parameters if ranges[n][0] >= 0}
+        partly = {n: length for n, length in lengths.items() if ranges[n][1] + 1 < length}
+        as_drawn = tuple(n for n in drawn if n not in lengths)
+        return Indices(lengths=partly, as_drawn=as_drawn, depend_on_values=depend_on_values)
+
     with OperatorMode(record):
-        call(arguments)
-    lengths = {n: min(sizes[n]) for n in into_parameters if drawn[n].min() >= 0}
-    partly = {n: length for n, length in lengths.items() if drawn[n].max() + 1 < length}
-    return Indices(lengths=partly, as_drawn=tuple(n for n in drawn if n not in lengths))
+        yield found
 
 
 def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]:
     """Return the lookups of an operator: the table, the size of the dimension, the indices."""
     match name, args:
-        case ("aten::embedding" | "aten::_embedding_bag" | "aten::_embedding_bag_forward_only", [table, index, *_]):
+        case ("embedding" | "_embedding_bag" | "_embedding_bag_forward_only", [table, index, *_]):
             return [(table, table.shape[0], index)]
-        case ("aten::index_select" | "aten::gather", [table, dim, index, *_]):
+        case ("index_select" | "gather", [table, dim, index, *_]):
             return [(table, table.shape[dim], index)]
-        case "aten::take", [table, index, *_]:
+        case "take", [table, index, *_]:
             return [(table, table.numel(), index)]
-        case "aten::index", [table, indices, *_]:
+        case "index", [table, indices, *_]:
             integers = [(dim, t) for dim, t in enumerate(indices) if t is not None and t.dtype != torch.bool]
             return [(table, table.shape[dim], t) for dim, t in integers]
     return []
 
 
-def takes(model: nn.Module, arguments: Sequence[Any]) -> bool:
-    """Return whether a model accepts arguments, tried on the host: on a GPU an index out of range ends the process."""
-    if sum(t.numel() for t in (*model.parameters(), *model.buffers(), *tensors(arguments))) > MOST_ELEMENTS:
-        return False
+def fits_host(model: nn.Module, arguments: Sequence[Any]) -> bool:
+    """Return whether a call on the host takes little time."""
+    return sum(t.numel() for t in (*model.parameters(), *model.buffers(), *tensors(arguments))) <= MOST_ELEMENTS
+
+
+def refusal(model: nn.Module, arguments: Sequence[Any]) -> Exception | None:
+    """Return the exception that a model raises on the host for arguments: on a GPU it may end the process."""
     try:
         with torch.no_grad():
             copy.deepcopy(model).cpu()(*[over_tensors(a, lambda t: t.cpu()) for a in arguments])
-    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError):
-        return False
-    return True
+    except (RuntimeError, LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+        return error
+    return None

@@ -145,6 +145,11 @@ def entry_elements(expected: Expected) -> int:
     return max(1, each)
 
 
+def bytes_in_fp64(expected: Expected, between_bytes: int) -> int:
+    """Return the memory of a call in fp64, if `between_bytes`, beyond inputs and outputs, are values in 16 bits."""
+    return torch.float64.itemsize * expected.size + 4 * between_bytes
+
+
 def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_elements: int) -> list[int]:
     """Return the entries of a batch to compute: those with the largest misses, and as many others at random.
 
@@ -164,18 +169,22 @@ def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_el
 
 def of_entries(
     expected: Expected,
-    entries: Sequence[int],
-    at_once: int,
+    worst: Tensor | None,
+    most_elements: int,
     call: Callable[[list[Any]], Any],
     run_double: Callable[[list[Any], list[Tensor]], list[Tensor] | None],
 ) -> Pieces | None:
-    """Return fp64 outputs of entries of the batch, `at_once` together; None if entries depend on each other.
+    """Return fp64 outputs of the `chosen_entries` of the batch; None if there is none, or entries depend on each other.
 
     Inputs that have as many entries as the outputs are cut, all of them or only the first; the others are whole.
     """
     batch = batch_size(expected)
+    if batch is None or expected.changed or expected.numbers:
+        return None
+    each = entry_elements(expected)
+    entries, at_once = chosen_entries(batch, each, worst, most_elements), max(1, most_elements // each)
     cut = [n for n, a in enumerate(expected.arguments) if hasattr(a, "shape") and a.dim() and a.shape[0] == batch]
-    groups = [list(entries[start : start + at_once]) for start in range(0, len(entries), at_once)]
+    groups = [entries[start : start + at_once] for start in range(0, len(entries), at_once)]
     for inputs in dict.fromkeys([tuple(cut), tuple(cut[:1])]) if cut else ():
         found: Pieces = []
         for group in groups:

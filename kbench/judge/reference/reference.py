@@ -49,9 +49,7 @@ from kbench.judge.reference.expected import (
 from kbench.judge.reference.oracle import (
     Fp64Model,
     Pieces,
-    batch_size,
-    chosen_entries,
-    entry_elements,
+    bytes_in_fp64,
     inner_type,
     number_dtype,
     numbers,
@@ -127,8 +125,6 @@ class Reference:
         self.rounds_to = inner_type(self._types, self._draw, self.oracle)
         """The 16-bit type that intermediate results are rounded to, if the outputs are wider; or None."""
         self.factor = self.factor if self.rounds_to is None else FACTOR
-        own = self.arguments()
-        self.indices = integers.look(self.try_expect, own, [t for _, t in self.state()])
 
     def arguments(
         self, seed: int | None = None, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
@@ -188,6 +184,10 @@ class Reference:
                 raise
             return error
         return found
+
+    def try_changed(self, arguments: list[Any]) -> Expected | Exception:
+        """Run the reference on arguments of other values, as `try_expect` does, if the host does not refuse them."""
+        return self.indices.refusal(self.model, arguments, self.device) or self.try_expect(arguments)
 
     def _require_layout(self, found: Expected) -> None:
         """Raise PluginError if an input or output has another shape than in the first call: memory is laid out once."""
@@ -264,33 +264,23 @@ class Reference:
 
     def is_small(self, expected: Expected) -> bool:
         """Return whether fp64 computes inputs and outputs as a whole: they are few, or gradients summed over them."""
-        return _elements(expected) <= self.oracle_elements or self.gradients is not None
+        return expected.size <= self.oracle_elements or self.gradients is not None
 
     def oracle(self, expected: Expected, worst: Tensor | None = None) -> Pieces | None:
         """Return fp64 outputs for the whole batch, or for the entries whose `worst` error misses the contract, or some.
 
         None if the model does not run in fp64, or is larger than memory and its batch entries depend on each other.
         """
-        entries = None if self.is_small(expected) else self._oracle_of_entries(expected, worst)
-        if entries is not None or not (self.is_small(expected) or self._has_room(expected)):
-            return entries
+        if not self.is_small(expected):
+            call: Callable[[list[Any]], Any] = lambda part: self.call(fresh(part))  # noqa: E731
+            found = of_entries(expected, worst, self.oracle_elements, call, self._run_double)
+            if (
+                found is not None
+                or bytes_in_fp64(expected, self.between_bytes) > backend(self.device).free_bytes() // 2
+            ):
+                return found
         outputs = self._run_double(expected.arguments, [*expected.judged.values()])
         return None if outputs is None else [(..., outputs)]
-
-    def _oracle_of_entries(self, expected: Expected, worst: Tensor | None) -> Pieces | None:
-        batch = batch_size(expected)
-        if batch is None or expected.changed or expected.numbers:
-            return None
-        each = entry_elements(expected)
-        entries = chosen_entries(batch, each, worst, self.oracle_elements)
-        at_once = max(1, self.oracle_elements // each)
-        return of_entries(expected, entries, at_once, lambda part: self.call(fresh(part)), self._run_double)
-
-    def _has_room(self, expected: Expected) -> bool:
-        """Return whether half of the device's own free memory holds a call in fp64."""
-        between = 4 * self.between_bytes  # if it is in 16 bits
-        needed = torch.float64.itemsize * _elements(expected) + between
-        return needed <= backend(self.device).free_bytes() // 2
 
     def boundaries(self, expected: Expected) -> Boundaries:
         """Return the decisions behind discontinuous outputs on these arguments."""
@@ -375,7 +365,7 @@ class Reference:
 
     def _copes(self, *, finite: bool) -> bool:
         """Return whether the reference does not raise and, if it has to be `finite`, gives no NaN and no infinity."""
-        found = self.try_expect(self.arguments())
+        found = self.try_changed(self.arguments())
         return not isinstance(found, Exception) and (found.is_finite or not finite)
 
     def _measure_cost(self) -> tuple[Cost, float]:
@@ -384,7 +374,10 @@ class Reference:
         self.blank: list[Tensor] = [over_tensors(a, lambda t: t.to("meta")) for a in arguments]
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         versions = [t._version for t in tensors(arguments)]  # noqa: SLF001 - torch's only count of changes
-        expected, flops, self._types = counting.count(lambda: self.expect(arguments))
+        state = [tensor for _, tensor in self.state()]
+        with integers.watched(arguments, state) as indices:
+            expected, flops, self._types = counting.count(lambda: self.expect(arguments))
+        self.indices = indices()
         after = tensors(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
         if self.reshapes and changed:  # a change of the shape alone counts as one, too
@@ -396,14 +389,8 @@ class Reference:
         self.mutates = frozenset(changed)
         self.aliased = aliased_outputs(expected)
         self.tensors = f"{types_and_shapes(tensors(self.blank))} -> {types_and_shapes(expected.tensors)}"
-        touched = [*tensors(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
+        touched = [*tensors(arguments), *expected.tensors, *state]
         traffic = sum(t.numel() * t.element_size() for t in touched)
         counted = {"dram_bytes": traffic, "flops": sum(flops.values()), "flops_by_precision": flops}
         own = getattr(self.problem.module, "cost", lambda: counted)
         return Cost(**own()), FACTOR_PRODUCTS if flops else FACTOR
-
-
-def _elements(expected: Expected) -> int:
-    """Return the number of elements of inputs and outputs."""
-    total = sum(t.numel() for t in expected.judged.values())
-    return total + sum(a.numel() for a in expected.recalled() if hasattr(a, "numel"))

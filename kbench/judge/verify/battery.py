@@ -58,7 +58,7 @@ def _reference_errors(trial: Trial, variation: Variation) -> tuple[float, ...]:
     """Return the reference's largest error of each output over several draws of a variation."""
     reference, worst = trial.reference, tuple[float, ...]()
     for _ in range(MANY_DRAWS):
-        expected = reference.try_expect(trial.arguments(None, variation.transform, variation.applies))
+        expected = reference.try_changed(trial.arguments(None, variation.transform, variation.applies))
         if not isinstance(expected, Exception):
             own = [*expected.judged.values()]
             none = [elements.Difference()] * len(own)
@@ -267,7 +267,7 @@ class Battery:
     def _draw(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> tuple[Expected, Truth] | None:
         """Return the first draw that can decide; None, with a note, if none can. Small outputs get several draws."""
         for seed in seeds:
-            expected = trial.reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
+            expected = trial.reference.try_changed(trial.arguments(seed, variation.transform, variation.applies))
             if isinstance(expected, Exception):
                 if variation.is_last:
                     self._refused_by_reference(variation.name, expected)
@@ -317,9 +317,11 @@ class Battery:
         """Check indices that are drawn from all entries of a parameter."""
         reference = trial.reference
         arguments = reference.indices.over_all_entries(reference.inputs)
-        if backend(reference.device).has_own_memory and not integers.takes(reference.model, arguments):
-            self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
-            return
+        if backend(reference.device).has_own_memory:
+            fits = integers.fits_host(reference.model, arguments)
+            if not fits or integers.refusal(reference.model, arguments):
+                self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
+                return
         self._beside(trial, "unseen_integers", arguments)
 
     def laid_out(self, trial: Trial, lack: str) -> None:
@@ -331,7 +333,7 @@ class Battery:
     def _beside(self, trial: Trial, code: str, arguments: list[Any], misalign: int = 0) -> None:
         """Call once on inputs that need another arena, unless the reference refuses them."""
         reference = trial.reference
-        expected = reference.expect(arguments) if misalign else reference.try_expect(arguments)
+        expected = reference.expect(arguments) if misalign else reference.try_changed(arguments)
         if isinstance(expected, Exception):
             self._refused_by_reference(code, expected)
             return

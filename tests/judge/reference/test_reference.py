@@ -1,5 +1,6 @@
 """The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from kbench.core.errors import PluginError
 from kbench.core.values import DRAWS
+from kbench.judge.reference import integers
 from kbench.judge.reference.drawing import is_constant_mask, is_labels, is_number, is_value, over_tensors
 from kbench.judge.reference.oracle import chosen_entries
 from kbench.judge.reference.reference import Reference
@@ -443,6 +445,45 @@ def test_misses_near_zero_hide_no_entry_that_is_further_away_at_the_scale_of_its
     near_zero = [60.0 + n for n in range(100)]
     worst = torch.tensor([[*near_zero, 30.0, 0.9], [*[0.6] * 100, 15.0, 20.0]])
     assert chosen_entries(102, 10, worst, 30)[0] == 100
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "depend"),
+    [
+        ("return x.softmax(1)", "[torch.randn(6, 5)]", False),
+        ("return x[:, torch.arange(3)]", "[torch.randn(6, 5)]", True),  # not known to be constant
+        ("return x.gather(1, y)", "[torch.randn(6, 5), torch.randint(5, (6, 2))]", False),
+        ("return nn.functional.cross_entropy(x, y)", "[torch.randn(6, 5), torch.randint(5, (6,))]", False),
+        ("return x.gather(1, (4 * y).long())", "[torch.randn(6, 5), torch.rand(6, 2)]", True),
+        ("return torch.zeros(8).scatter_add(0, (8 * x).long(), x)", "[torch.rand(50)]", True),
+        ("return nn.functional.binary_cross_entropy(x, y)", "[torch.rand(6), torch.rand(6)]", True),
+    ],
+)
+def test_values_that_may_end_a_gpus_process_are_tried_on_the_host(tmp_path, monkeypatch, forward, inputs, depend):
+    """Three attempts at a judge that its own reference ended were a failure of kbench's, with any solution."""
+    found = reference(tmp_path, forward, inputs, parameters="x, y" if "y" in forward else "x")
+    assert found.indices.depend_on_values is depend
+    asked: list[Any] = []
+    monkeypatch.setattr(integers, "backend", lambda _: SimpleNamespace(has_own_memory=True))
+    monkeypatch.setattr(integers, "refusal", lambda _, given: asked.append(given))
+    assert not isinstance(found.try_changed(found.arguments(1)), Exception)
+    assert bool(asked) is depend
+    if depend:
+        monkeypatch.setattr(integers, "refusal", lambda *_: IndexError("-1 is out of bounds"))
+        assert isinstance(found.try_changed(found.arguments(1)), IndexError)
+
+
+@pytest.mark.parametrize(("row", "refused"), [(1.0, False), (math.nan, True)])
+def test_what_the_host_refuses(row, refused) -> None:
+    """The threshold of sparsemax is at the last value above it; no value is above NaN, so the place is -1."""
+    x = torch.full((2, 3), row)
+
+    class Threshold(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            above = (1 + x > x.mean()).sum(-1, keepdim=True)
+            return x.gather(-1, above - 1)
+
+    assert (integers.refusal(Threshold(), [x]) is not None) is refused
 
 
 def test_why_there_is_no_oracle(tmp_path) -> None:

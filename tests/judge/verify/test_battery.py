@@ -28,7 +28,7 @@ class Answers:
     def __init__(self, size: int, accurate: set[int]):
         self.accurate = accurate
         self.tried: list[int] = []
-        self.reference = SimpleNamespace(try_expect=self.expect)
+        self.reference = SimpleNamespace(try_changed=self.expect)
         self.size = size
 
     def arguments(self, seed: int, *_: Any) -> int:
