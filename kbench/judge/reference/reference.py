@@ -272,12 +272,10 @@ class Reference:
         None if the model does not run in fp64, or is larger than memory and its batch entries depend on each other.
         """
         if not self.is_small(expected):
-            call: Callable[[list[Any]], Any] = lambda part: self.call(fresh(part))  # noqa: E731
-            found = of_entries(expected, worst, self.oracle_elements, call, self._run_double)
-            if (
-                found is not None
-                or bytes_in_fp64(expected, self.between_bytes) > backend(self.device).free_bytes() // 2
-            ):
+            both = (lambda part: self.call(fresh(part)), self._run_double)
+            found = of_entries(expected, worst, self.oracle_elements, *both)
+            room = backend(self.device).free_bytes() // 2
+            if found is not None or bytes_in_fp64(expected, self.between_bytes) > room:
                 return found
         outputs = self._run_double(expected.arguments, [*expected.judged.values()])
         return None if outputs is None else [(..., outputs)]
