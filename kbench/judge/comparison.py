@@ -78,10 +78,9 @@ class Truth:
                     scale = tolerance.near_zero(elements.rms(double))
                     missed = elements.worst_miss(got[index], want[index], double, tolerance, scale)
                     found[number] = replace(found[number], missed=max(missed, found[number].missed or 0.0))
-                if index is ... and not tolerance.coarse:
+                if index is ... and not tolerance.coarse and number in reference.steps:
                     change = change_errors(expected.recalled(), got, want, double, tolerance)
-                    if any(change) and number in reference.steps:
-                        found[number] = replace(found[number], change=change)
+                    found[number] = replace(found[number], change=change)
         return [
             replace(each, reference=max(own, each.reference or 0.0), scaled=(each.scaled[0], max(own, each.scaled[1])))
             for each, own in zip(found, self.least_reference_errors or (0.0,) * len(found), strict=True)
@@ -309,11 +308,15 @@ def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, to
     atols = [tolerance.near_zero(scale)]
     if scale > 1 and not tolerance.coarse:
         atols.append(tolerance.atol * scale)
-    lost = want if overflows else None
-    worst = [elements.worst_error(each, oracle, tolerance, atol, lost) for atol in atols for each in (got, want)]
+    quick = elements.quick_worst_errors((got, want), oracle, tolerance, atols).flatten()
     shares = tails.tails(got, want, oracle, tolerance, atol=atols[0], lost=overflows)
-    ours, theirs, *rest = torch.cat([torch.stack(worst), shares.flatten()]).tolist()
-    scaled = (rest.pop(0), rest.pop(0)) if len(atols) > 1 else (0.0, 0.0)
+    found = torch.cat([quick, shares.flatten()]).tolist()
+    worst, rest = found[: len(quick)], found[len(quick) :]
+    if not all(map(math.isfinite, worst)):
+        lost = want if overflows else None
+        each = [elements.worst_error(t, oracle, tolerance, atol, lost) for atol in atols for t in (got, want)]
+        worst = torch.stack(each).tolist()
+    (ours, theirs), scaled = worst[:2], tuple(worst[2:]) or (0.0, 0.0)
     return replace(
         before,
         oracle=max(before.oracle or 0.0, ours),

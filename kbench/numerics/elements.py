@@ -189,6 +189,20 @@ def worst_error(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, 
     return torch.stack(worst).max() if worst else torch.zeros((), dtype=torch.float64, device=oracle.device)
 
 
+def quick_worst_errors(found: Sequence[Tensor], oracle: Tensor, tolerance: Tolerance, atols: Sequence[float]) -> Tensor:
+    """Return `worst_error` of each of `found` for each of `atols` if all elements are finite; else an infinity or NaN.
+
+    The shape is (atols, found), on the device. This takes a third of the time of `worst_error` for each.
+    """
+    tops = [torch.zeros(len(atols), len(found), dtype=torch.float64, device=oracle.device)]
+    for pieces in zip(*(chunks(each, oracle) for each in found), strict=True):
+        exact = pieces[0][2]
+        apart, relative = [(c.to(exact.dtype) - exact).abs() for _, c, _ in pieces], exact.abs() * tolerance.rtol
+        allowed = ((relative + atol).clamp_min_(torch.finfo(torch.float64).tiny) for atol in atols)
+        tops.append(torch.stack([torch.stack([(each / most).max() for each in apart]) for most in allowed]))
+    return torch.stack(tops).amax(0)
+
+
 def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost: Tensor | None = None) -> Tensor:
     """Return |c - o| in units of atol + rtol |o|, element by element; infinite where finiteness differs.
 

@@ -91,7 +91,8 @@ def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
     expected = Expected(arguments=[], leaves=[("output[0]", want[0]), ("output['near']", want[1])])
     trial: Any = object.__new__(Trial)
     trial.tally, trial.earlier = Tally(), []
-    trial.reference = SimpleNamespace(tolerance=lambda _: Tolerance(rtol=1e-5, atol=1e-5), factor=4.0)
+    tolerance = Tolerance(rtol=1e-5, atol=1e-5)
+    trial.reference = SimpleNamespace(tolerance=lambda _: tolerance, factor=4.0, steps=frozenset())
     found = trial.compare(outputs, expected, truth)
     assert not found.ruling.right
     words = found.describe("")

@@ -34,7 +34,10 @@ def tolerance_of(dtype: torch.dtype) -> Tolerance:
 
 def oracle_ratio(got: torch.Tensor, oracle: torch.Tensor, tolerance: Tolerance) -> float:
     near_zero = tolerance.near_zero(elements.rms(oracle))
-    return elements.worst_error(got, oracle, tolerance, near_zero).item()
+    worst: float = elements.worst_error(got, oracle, tolerance, near_zero).item()
+    quick = elements.quick_worst_errors([got], oracle, tolerance, [near_zero]).item()
+    assert quick == pytest.approx(worst) if math.isfinite(quick) else not (got - oracle).isfinite().all()
+    return worst
 
 
 def torch_agrees(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> bool:
