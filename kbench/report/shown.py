@@ -13,7 +13,6 @@ from kbench.report import units
 from kbench.report.summary import HOST_BOUND, ONE_PROCESS, CaseSummary, RunSummary
 from kbench.report.table import one_line
 from kbench.report.units import TimeUnit
-from kbench.storage.runfiles import LATEST
 
 WORST_FIRST = (
     *("beats_limit", "fallback", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
@@ -233,15 +232,8 @@ def _hints(run: RunSummary) -> list[Note]:
             known = explain(code)
             is_said = one.kind != "warning" and code == IMPRECISE
             if known is not None and not is_said and CAUSES.get(code, frozenset()).isdisjoint(found):
-                advised.setdefault(_typed(known.fix, run), {})[code] = None
+                advised.setdefault(known.fix, {})[code] = None
     return [Note(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in advised.items()]
-
-
-def _typed(fix: str, run: RunSummary) -> str:
-    """Return an advice with the name of this run in place of the latest one; one that is not saved has none."""
-    if run.csv_path is None and run.typed == LATEST:
-        fix = fix.partition(f"; `kbench report {LATEST}")[0].rstrip(".") + "."
-    return fix.replace(LATEST, run.typed)
 
 
 def _where(cases: Sequence[tuple[str, str]], most: int | None) -> str:

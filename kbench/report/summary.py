@@ -25,7 +25,6 @@ from kbench.core.stats import one_process_half_width, pair_log_ratios, weighted_
 from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.report import units
 from kbench.storage.results import CaseKey, constants_of
-from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 """Not a warning: the wall time is printed beside the device time."""
@@ -59,7 +58,6 @@ class CaseSummary:
     speedup: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
-    limit_ns: int | None = None
     percent_of_limit: float | None = None
     own_share: float | None = None
     """Share of a call's time in the solution's own kernels, from 0 to 1; None if not known."""
@@ -161,8 +159,6 @@ class RunSummary:
     """The solution that the others are compared with in the table of cases and solutions; empty: the reference."""
     unjudged: int = 0
     """Number of the problem's cases that were left out because none was named."""
-    typed: str = LATEST
-    """The word that names it on a command line."""
     error: KbenchError | None = None
     interrupted: bool = False
 
@@ -298,7 +294,6 @@ def summarise(judged: Judged) -> CaseSummary:
         speedup=statistics.geometric_mean(speedups) if speedups else None,
         speedup_low=first.speedup_low if first else None,
         speedup_high=first.speedup_high if first else None,
-        limit_ns=first.limit_ns if first else None,
         percent_of_limit=_median(row.percent_of_limit for row in timed),
         own_share=outcome.own_share if isinstance(outcome, Passed) else None,
         level=outcome.level,

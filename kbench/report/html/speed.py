@@ -1,4 +1,4 @@
-"""Plots of speed: speed-ups and their spread over processes, times of a call, and rooflines."""
+"""Plots of speed: speed-ups and their spread over processes, times over cases, and rooflines."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,7 @@ from kbench.report import units
 from kbench.report.html import charts
 from kbench.report.html.charts import Chart, ChartRow, Line, Mark, Span, around
 from kbench.report.pivot import Pivot
-from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
-
-NAMES = {
-    "point": "device time",
-    "wall": "wall time of a plain loop",
-    "reference": "reference, device time",
-    "limit": "limit of the device",
-}
 
 
 def speedups(cases: Sequence[CaseSummary]) -> Chart:
@@ -46,33 +38,6 @@ def speed_chart(rows: Sequence[ChartRow], key: tuple[tuple[str, str], ...] = ())
     ends += [end for row in rows if row.span for end in (row.span.low, row.span.high) if end is not None]
     scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
     return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
-
-
-def times(cases: Sequence[CaseSummary]) -> Chart:
-    """Draw the device time and the wall time of a call, the reference's, and the device's limit."""
-    scale, unit = charts.time_scale(
-        time for case in cases for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
-    )
-    rows, kinds = [], {"reference"}
-    for case in cases:
-        found = {"limit": case.limit_ns, "reference": case.reference_ns, "wall": case.wall_ns, "point": case.time_ns}
-        kinds |= {kind for kind, time in found.items() if time}
-        cells = shown(case, unit)
-        rows.append(
-            ChartRow(
-                label=case.solution,
-                note=where(case, cases),
-                value=f"{cells['time']} {unit.name}",
-                value_note="" if case.wall_ns is None else f"wall {cells['wall']}",
-                marks=[
-                    Mark(x=time / unit.size_ns, kind=kind, title=f"{NAMES[kind]}: {units.duration(time)}")
-                    for kind, time in found.items()
-                    if time
-                ],
-            )
-        )
-    key = tuple((kind, name) for kind, name in NAMES.items() if kind in kinds)
-    return Chart(rows=rows, scale=scale, axis="time of a call, shorter is better", key=key)
 
 
 def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
