@@ -18,7 +18,7 @@ import typer
 
 from kbench.catalog import source
 from kbench.cli.command import Command, Group, completing
-from kbench.cli.output import Output, lost, missing_package, silence
+from kbench.cli.output import INTERRUPTED, Output, lost, missing_package, silence
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError, did_you_mean
 from kbench.core.version import __version__
 
@@ -57,7 +57,6 @@ because shell completion and `--help` wait for the imports."""
 
 JUDGING = frozenset({"run", "verify", "profile"})
 """Commands that start a judge as soon as they can: their users wait for torch."""
-INTERRUPTED = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
 WRONG_CHOICE = re.compile(r"'([^']*)' is not one of (.+)")
 WRONG_OPTION = re.compile(r"No such option: (\S+) \(Possible options: (.+)\)")
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

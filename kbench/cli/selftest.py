@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kbench.cli import shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
-from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.cli.output import Ending, Output
+from kbench.core.errors import InternalError, KbenchError, UsageError
 from kbench.devices.selection import choose_devices
 from kbench.report import selftest as rendering
 from kbench.report import units
@@ -83,36 +83,21 @@ def _follow(
 
     report: SelftestReport | None = None
     began = time.monotonic()
-    try:
-        with closing(
-            verb.selftest(
-                devices=flags.devices,
-                names=tuple(flags.names or ()),
-                jobs=flags.jobs,
-                folder=flags.corpus or CORPUS,
-                journal=journal,
-            )
-        ) as reports:
-            for report in reports:
-                count, total = len(report.checks), report.fixtures
-                if report.latest is None:
-                    kept = f", {count} of them kept" if flags.resume else ""
-                    output.note(f"{total} fixtures on {report.device}{kept}")
-                    continue
-                left = units.time_left(count - report.kept, total - report.kept, time.monotonic() - began)
-                line = f"{count:>3}/{total}  {rendering.line(report.latest)}"
-                output.note(f"{line}  {left}" if count < total else line)
-        ended = None
-    except KbenchError as error:
-        ended = error
-    except KeyboardInterrupt:
-        ended = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
-    if ended is None:
-        assert report is not None, "a selftest begins with a report"
-        return report, None
+    names, folder = tuple(flags.names or ()), flags.corpus or CORPUS
+    judging = verb.selftest(devices=flags.devices, names=names, jobs=flags.jobs, folder=folder, journal=journal)
+    with Ending() as ending, closing(judging) as reports:
+        for report in reports:
+            count, total = len(report.checks), report.fixtures
+            if report.latest is None:
+                kept = f", {count} of them kept" if flags.resume else ""
+                output.note(f"{total} fixtures on {report.device}{kept}")
+                continue
+            left = units.time_left(count - report.kept, total - report.kept, time.monotonic() - began)
+            line = f"{count:>3}/{total}  {rendering.line(report.latest)}"
+            output.note(f"{line}  {left}" if count < total else line)
     if report is None:
-        raise ended
-    return report, _with_way_on(ended, report, journal, flags)
+        raise ending.error or InternalError("a selftest begins with a report")
+    return report, None if ending.error is None else _with_way_on(ending.error, report, journal, flags)
 
 
 def _with_way_on(

@@ -13,7 +13,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.options import SettingsFlags, argument, command
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
-from kbench.core.events import Event, StageEvent, StageFinished
+from kbench.core.events import Event, StageEvent
 from kbench.report import units
 from kbench.report.table import one_line
 
@@ -52,8 +52,8 @@ class Shown:
             return judge()
 
     def show(self, event: StageEvent) -> None:
-        """Show a stage; why one failed is in the verdict."""
-        if self._show is not None and not (isinstance(event, StageFinished) and not event.ok):
+        """Show a stage."""
+        if self._show is not None:
             self._show(event)
 
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kbench.core.events import Waiting
 from kbench.core.explain import CAUSES, explain
 from kbench.core.model import Environment, FindingKind, ResultRow
 from kbench.core.timed import BACKWARD, FORWARD
@@ -36,11 +35,6 @@ def stack_line(here: ResultRow | Environment | None) -> str:
     device = f"CPU {here.gpu_name}".strip() if on_cpu else here.gpu_name
     known = [f"{name} {text}" for name, text in (versions | {"torch": here.torch}).items() if text]
     return " · ".join(filter(None, [device, *known]))
-
-
-def render_waiting(event: Waiting) -> str:
-    """Name the process that holds the device: `waiting for NVIDIA H200, in use by pid 812 (ann): kbench run x`."""
-    return f"waiting for {event.device}, in use by {one_line(event.holder)}"
 
 
 def unit_of(cases: Sequence[CaseSummary]) -> TimeUnit:

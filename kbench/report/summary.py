@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.core.errors import KbenchError
+from kbench.core.errors import ExitCode, KbenchError
 from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
 from kbench.core.model import (
@@ -144,7 +144,7 @@ class CaseSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run, complete or not; `error` and `interrupted` say why it ended early."""
+    """A run, complete or not; `error` says why it ended early."""
 
     problem: str
     cases: tuple[CaseSummary, ...]
@@ -160,7 +160,6 @@ class RunSummary:
     unjudged: int = 0
     """Number of the problem's cases that were left out because none was named."""
     error: KbenchError | None = None
-    interrupted: bool = False
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -192,9 +191,7 @@ class RunSummary:
     def status(self) -> str:
         """`error`, `interrupted`, the status of the first failing case, `skipped`, or `passed`."""
         if self.error is not None:
-            return "error"
-        if self.interrupted:
-            return "interrupted"
+            return "interrupted" if self.error.exit_code is ExitCode.INTERRUPTED else "error"
         if self.failing:
             return self.failing[0].status.value
         return (Status.PASSED if any(case.passed for case in self.cases) else Status.SKIPPED).value
@@ -204,8 +201,6 @@ class RunSummary:
         """Why the status is not `passed`; empty if it is."""
         if self.error is not None:
             return self.error.message
-        if self.interrupted:
-            return "interrupted"
         found = [(case, name) for case, name in zip(self.cases, self.names, strict=True) if case.status == self.status]
         if not found or found[0][0].passed:
             return ""

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kbench.core.events import Waiting
 from kbench.core.model import Failed, ResultRow
 from kbench.engine.rows import rows_of
 from kbench.engine.summary import SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document, render_records
-from kbench.report.shown import MOST_CONSTANTS, render_waiting, stack_line
+from kbench.report.shown import MOST_CONSTANTS, stack_line
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import ReportPart, one_line, table
 from kbench.storage.json_values import plain
@@ -110,8 +109,6 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             return f"[{done:>{len(str(tasks))}}/{tasks}] {'  '.join(line)}  {units.seconds(event.elapsed_s)}"
         case Retried():
             return f"  again, attempt {event.attempt + 1}: {one_line(event.task.name)}: {_short(event.reason)}"
-        case Waiting():
-            return f"  {render_waiting(event)}"
         case DeviceState():
             return f"  {event.device} is {event.state}: {_short(event.reason)}"
         case _:

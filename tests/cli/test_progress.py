@@ -7,7 +7,7 @@ import pytest
 from fakes import failed, passed
 
 from kbench.cli.output import Output
-from kbench.cli.progress import RunProgress, describe, progress_for, so_far
+from kbench.cli.progress import Progress, describe, progress_for, so_far
 from kbench.core.events import Estimated, LargeCases, Planned, StageFinished, StageStarted, Waiting
 from kbench.core.forecast import Forecast
 from kbench.core.model import Status
@@ -32,7 +32,8 @@ OF_WHAT = "inputs, outputs and parameters"
         (finished("build", detail="compiled"), 0, "  build   online  small  ok  1.2 s  compiled"),
         (finished("verify"), 0, ""),
         (finished("verify"), 1, "  verify  online  small  ok  1.2 s"),
-        (finished("verify", ok=False), 0, "  verify  online  small  FAILED  1.2 s"),
+        (finished("verify", ok=False), 0, ""),
+        (finished("build", ok=False), 1, "  build   online  small  FAILED  1.2 s"),
         (Waiting(device="NVIDIA H200", holder="pid 7"), 0, "waiting for NVIDIA H200, in use by pid 7"),
         (ESTIMATE, 1, ""),
         (PLANNED, 0, "square · mine · cases  · on cpu"),
@@ -75,7 +76,7 @@ def test_the_estimate_has_the_digits_that_it_supports(changes, text):
 
 
 def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
-    progress = RunProgress()
+    progress = Progress()
     progress.take(StageStarted(stage="verify", solution="online", case="small", process=0))
     progress.take(finished("verify"))
     progress.take(ESTIMATE)
@@ -96,7 +97,7 @@ def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
     ],
 )
 def test_the_line_says_which_process_of_how_many(at_most, process, line):
-    progress = RunProgress()
+    progress = Progress()
     progress.take(Planned(problem="p", solutions=(), cases=(), device="cpu", processes=1, at_most=at_most))
     progress.take(StageStarted(stage="verify", solution="online", case="small", process=process))
     assert [*progress.live.values()] == [line]

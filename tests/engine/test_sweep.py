@@ -11,7 +11,7 @@ from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, task
 from waiting import wait_until
 
 from kbench.cli.output import Output
-from kbench.cli.progress import SweepProgress, shown
+from kbench.cli.progress import progress_for
 from kbench.core.errors import MachineError
 from kbench.core.model import Case, Failed, Status
 from kbench.devices import selection
@@ -115,11 +115,11 @@ def test_problems_with_long_sources_come_first_and_the_file_keeps_the_order_aske
 
 def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_lane_never(stage, capsys) -> None:
     stage.waits_for = ["pid 7 (ann): kbench run gelu", f"{signature()}, and 1 more"]
-    with shown(Output(), SweepProgress()) as show:
+    with progress_for(Output()) as show:
         for event in stage.run(many(stage.folder, 3)):
             show(event)
     told = [line for line in capsys.readouterr().err.splitlines() if "waiting" in line]
-    assert told == [f"  waiting for {CPU.name}, in use by pid 7 (ann): kbench run gelu"]
+    assert told == [f"waiting for {CPU.name}, in use by pid 7 (ann): kbench run gelu"]
 
 
 def test_what_refuses_to_parse_never_meets_a_judge(stage) -> None:

@@ -25,9 +25,7 @@ def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
         "warning: online: the judge's clock cannot confirm the time, so the speed-up is printed with two digits "
         "at most and a `~` [attestation_weak]; also unstable, drift"
     )
-    assert hint == (
-        "hint: unstable, drift: Close other programs and run again."
-    )
+    assert hint == ("hint: unstable, drift: Close other programs and run again.")
 
 
 @pytest.mark.parametrize("flags", ["bimodal", "bimodal outliers", "outliers refuted_clock bimodal"])
