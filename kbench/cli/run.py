@@ -56,7 +56,7 @@ class VerifyFlags(OutputFlags):
         "--call-timeout SECONDS", "Timeout of one call (default 10s or 50 x the reference)"
     )
     timeout: float | None = shared_flags.seconds(
-        "--timeout SECONDS", "Timeout of each solution in total (default none)"
+        "--timeout SECONDS", "Timeout of each solution in total (default none; in a sweep 600s a process)"
     )
     trusted: bool = shared_flags.trusted()
     level: Level | None = option("--level", "Level that a solution must hold (default module)", case_sensitive=False)

@@ -49,8 +49,6 @@ class SweepFlags(TimingFlags):
     )
     address: str | None = option("--address HOST:PORT", "With --executor ray: the cluster (default: this host's)")
     jobs: int | None = shared_flags.jobs("Parallel builds (default: one per processor)")
-    verify_limit: float | None = shared_flags.seconds("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
-    time_limit: float | None = shared_flags.seconds("--time-limit SECONDS", "Timeout for measuring (default 300s)")
     retry: list[str] | None = option(
         "--retry STATUS", "With --resume: judge again what has this status, `failed` for all but passed; repeatable"
     )
@@ -170,7 +168,6 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     from kbench.engine.crew import SweepOptions, default_lanes
     from kbench.engine.options import fit_to
     from kbench.engine.run import sandbox_rung
-    from kbench.engine.task import Budgets
     from kbench.host import sanitizer
 
     timed = flags.until != "verify"
@@ -186,7 +183,6 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
         rung=sandbox_rung(run, kind) if local else 0,
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
-        budgets=Budgets(**shared_flags.given(verify_s=flags.verify_limit, time_s=flags.time_limit)),
         max_failures=flags.max_failures,
     )
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.core.errors import MachineError
@@ -23,7 +23,7 @@ from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
 from kbench.engine.ladder import BATCH
 from kbench.engine.lane import Lane
-from kbench.engine.task import Budgets, SweepEvent, Task
+from kbench.engine.task import SweepEvent, Task
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process
 from kbench.host.context import RunContext
@@ -48,7 +48,6 @@ class SweepOptions:
     lanes: int
     """Number of judges on each device."""
     jobs: int
-    budgets: Budgets = field(default_factory=Budgets)
     max_failures: int | None = None
     """Failed solutions after which nothing more is started; None for no limit."""
 
@@ -159,7 +158,7 @@ class Crew:
         self._closing.close()
 
     def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
-        return Evaluator(device, self._options.rung, scratch, guard, self._options.budgets)
+        return Evaluator(device, self._options.rung, scratch, guard)
 
     def _serve(self, lane: Lane) -> None:
         try:

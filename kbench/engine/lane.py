@@ -18,7 +18,7 @@ from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
 from kbench.engine.ladder import does_not_fit, may_retry
 from kbench.engine.task import Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
-from kbench.engine.unit import TimeLeft, UnitResult, time_left
+from kbench.engine.unit import UNIT_TIMEOUT_S, TimeLeft, UnitResult
 from kbench.host.builder import MAYBE_THE_PROBLEM
 from kbench.host.health import PROBED_AFTER
 from kbench.storage.settings import cache_dir
@@ -50,7 +50,7 @@ class Lane:
     """Machine and device of the last unit."""
     _spent_s: dict[str, float] = field(default_factory=dict)
     """Wall seconds of the tasks in work, by key."""
-    _left: dict[tuple[str, str], TimeLeft | None] = field(default_factory=dict)
+    _left: dict[tuple[str, str], TimeLeft] = field(default_factory=dict)
     """Time that the solutions of the batch have left, by path and variant."""
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ class Lane:
         while True:
             incidents = self.guard.incidents
             shapes = yield from self.shapes.by_lane(task, self.evaluator)
-            left = self._left.setdefault((str(task.solution.path), task.solution.variant), time_left(task.options))
+            left = self._time_left(task)
             unit = replace(known.unit(shapes), case=case or task.case)
             result = yield from self.evaluator.evaluate(unit, following, left)
             result = replace(result, outcome=self._with_room(result.outcome), case=case)
@@ -178,6 +178,13 @@ class Lane:
                 noted = (*result.outcome.findings, Finding.note("smaller_case", message))
                 result = replace(result, outcome=replace(result.outcome, findings=noted))
             return replace(result, attempts=attempts)
+
+    def _time_left(self, task: Task) -> TimeLeft | None:
+        """Return the time of the next unit; None where there is no limit."""
+        if task.options.timeout_s is not None:
+            key = str(task.solution.path), task.solution.variant
+            return self._left.setdefault(key, TimeLeft(task.options.timeout_s))
+        return None if self.is_run else TimeLeft(UNIT_TIMEOUT_S)
 
     def _with_room(self, outcome: Outcome) -> Outcome:
         """Return an outcome, as a failure of the machine if its disk is full without anything of the solution."""

@@ -42,7 +42,7 @@ from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
 from kbench.engine.rows import rows_of
 from kbench.engine.summary import judged_of
-from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdict
+from kbench.engine.task import Finished, SweepEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
@@ -102,7 +102,6 @@ def run(
             rung=rung,
             lanes=1,
             jobs=max(1, default_jobs() // PROCESSORS_EACH),
-            budgets=NO_LIMITS,
         )
         crew = Crew(asked, scratch, files.write, opening=Opening(context, other_processes(context)))
         with contextlib.closing(judged(crew, left, known)) as events:

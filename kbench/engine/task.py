@@ -196,22 +196,6 @@ def with_own_share(outcome: Passed, share: OwnShare) -> Passed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budgets:
-    """Time limits of a unit in seconds, without waiting for the device and opening the case. Chosen."""
-
-    verify_s: float | None = 300.0
-    time_s: float | None = 300.0
-
-    @property
-    def stages_s(self) -> dict[str, float | None]:
-        """The limit of each stage that has one."""
-        return {"load": self.verify_s, "verify": self.verify_s, "time": self.time_s}
-
-
-NO_LIMITS = Budgets(verify_s=None, time_s=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlanned:
     """The tasks are known, and the verdicts that the journal has already."""
 

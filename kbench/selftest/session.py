@@ -30,7 +30,7 @@ from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
 from kbench.engine.run import sandbox_rung
 from kbench.engine.summary import judged_of
-from kbench.engine.task import NO_LIMITS, Finished, Task
+from kbench.engine.task import Finished, Task
 from kbench.host import nursery_process, sanitizer
 from kbench.sandbox.rungs import Rung
 from kbench.sandbox.work_folder import work_folder
@@ -169,9 +169,7 @@ class FixtureRunner:
         left = {fixture.name: fixture for fixture in fixtures}
         usual = options_for(None, self._scratch, alone=alone)
         rung = sandbox_rung(usual, self._devices[0].kind)
-        asked = SweepOptions(
-            run=usual, devices=self._devices, rung=rung, lanes=lanes, jobs=default_jobs(), budgets=NO_LIMITS
-        )
+        asked = SweepOptions(run=usual, devices=self._devices, rung=rung, lanes=lanes, jobs=default_jobs())
         crew, broken = Crew(asked, self._scratch, lambda *_: None), "it ended without a verdict"
         try:
             tasks: dict[str, list[Task]] = defaultdict(list)
@@ -243,7 +241,7 @@ def is_doubtful(check: Checked) -> bool:
 def options_for(fixture: Fixture | None, scratch: Path, *, alone: bool) -> RunOptions:
     """Return the options for judging a fixture, or most of them."""
     # Which line a cheat crashes at is not asked: each time would cost a build and a slow run.
-    extra: dict[str, Any] = {"sanitize": False, **(fixture.options if fixture is not None else {})}
+    extra: dict[str, Any] = {"sanitize": False, "timeout_s": 3600.0, **(fixture.options if fixture is not None else {})}
     if fixture is not None and fixture.problem != TIMED_PROBLEM:
         extra["precision"] = ANY_PRECISION
     if "level" in extra:
