@@ -111,7 +111,7 @@ class Crew:
             thread.start()
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Queue tasks with equal options; `known` has the results of units that are not judged again."""
+        """Queue tasks; `known` has the results of units that are not judged again."""
         self._dispatcher.add(tasks, known)
         if self._opening is None:
             self._builds.start(tasks)

@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import tempfile
-import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,8 +47,6 @@ class Lane:
     """Findings that every pass gets: about the device."""
     environment: Environment | None = None
     """Machine and device of the last unit."""
-    _spent_s: dict[str, float] = field(default_factory=dict)
-    """Wall seconds of the tasks in work, by key."""
     _left: dict[tuple[str, str], TimeLeft] = field(default_factory=dict)
     """Time that the solutions of the batch have left, by path and variant."""
 
@@ -93,14 +90,12 @@ class Lane:
                 again = [] if task.options.verify_only else order[::-1]
                 later = [other for other in (*order[number + 1 :], *again) if standing[other.key].wants_more]
                 following = [other.solution for other in (*later, *next_case) if other.refused is None]
-                began = time.monotonic()
                 result = (yield from self._result(standing[task.key], following)) if self._goes_on() else None
                 if result is None:
                     return
                 verdict = standing[task.key] = self.dispatcher.record(task, result)
-                self._spent_s[task.key] = self._spent_s.get(task.key, 0.0) + time.monotonic() - began
                 if verdict.is_done:
-                    yield Finished(verdict=verdict, elapsed_s=self._spent_s.pop(task.key))
+                    yield Finished(verdict=verdict)
                 elif (estimated := verdict.estimate()) is not None:
                     yield estimated
             turn += 1

@@ -212,7 +212,6 @@ class Finished:
     """One verdict is on the disk."""
 
     verdict: TaskVerdict
-    elapsed_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ import shutil
 import sysconfig
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -25,7 +24,7 @@ from kbench.devices import selection
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.builds import default_jobs
-from kbench.engine.crew import Crew, SweepOptions
+from kbench.engine.crew import Crew, SweepOptions, judged
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
 from kbench.engine.run import sandbox_rung
@@ -171,28 +170,20 @@ class FixtureRunner:
         rung = sandbox_rung(usual, self._devices[0].kind)
         asked = SweepOptions(run=usual, devices=self._devices, rung=rung, lanes=lanes, jobs=default_jobs())
         crew, broken = Crew(asked, self._scratch, lambda *_: None), "it ended without a verdict"
+        tasks: list[Task] = []
+        for fixture in fixtures:
+            try:
+                tasks.append(self._task(fixture, alone=alone))
+            except KbenchError as error:
+                yield self._unjudged(left.pop(fixture.name), f"{type(error).__name__}: {error.message}")
         try:
-            tasks: dict[str, list[Task]] = defaultdict(list)
-            for fixture in fixtures:
-                try:
-                    task = self._task(fixture, alone=alone)
-                except KbenchError as error:
-                    yield self._unjudged(left.pop(fixture.name), f"{type(error).__name__}: {error.message}")
-                else:
-                    tasks[repr(task.options)].append(task)
-            if tasks:
-                crew.start()
-            for together in tasks.values():
-                crew.add(together)
-            crew.finish()
-            for event in crew.events():
-                if isinstance(event, Finished):
-                    judged = judged_of(event.verdict)
-                    yield self._check(left.pop(judged.solution), judged)
+            with contextlib.closing(judged(crew, tasks, {})) as events:
+                for event in events:
+                    if isinstance(event, Finished):
+                        found = judged_of(event.verdict)
+                        yield self._check(left.pop(found.solution), found)
         except KbenchError as error:
             broken = f"{type(error).__name__}: {error.message}"
-        finally:
-            crew.stop()
         for fixture in left.values():
             yield self._unjudged(fixture, broken)
 
