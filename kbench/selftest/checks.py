@@ -1,11 +1,12 @@
 """The checks of a selftest, and what they prove together."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from kbench.core.errors import ExitCode
+from kbench.core.model import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,23 @@ class Checked:
     escapes: tuple[str, ...]
     elapsed_s: float
     complaint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptCheck:
+    """A finished fixture in the journal of a selftest."""
+
+    check: Checked
+    basis: str
+    """A hash of all that the verdict depends on."""
+    elapsed_s: float
+    """Seconds that the selftest had taken by then, those of earlier commands included."""
+
+
+def still_valid(lines: Iterable[KeptCheck], bases: Mapping[str, str]) -> dict[str, Checked]:
+    """Return the checks by name whose basis is that of `bases`; kbench failed at none of them."""
+    known = (line for line in lines if bases.get(line.check.name) == line.basis)
+    return {line.check.name: line.check for line in known if line.check.status != Status.HARNESS_ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

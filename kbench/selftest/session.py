@@ -25,6 +25,7 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.builds import default_jobs
 from kbench.engine.crew import Crew, SweepOptions, judged
+from kbench.engine.journal import Journal
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
 from kbench.engine.run import sandbox_rung
@@ -34,7 +35,7 @@ from kbench.host import nursery_process, sanitizer
 from kbench.sandbox.rungs import Rung
 from kbench.sandbox.work_folder import work_folder
 from kbench.selftest.canaries import Canaries
-from kbench.selftest.checks import Checked, SelftestReport
+from kbench.selftest.checks import Checked, KeptCheck, SelftestReport, still_valid
 from kbench.selftest.fixtures import (
     CORPUS,
     TIMED_PROBLEM,
@@ -46,7 +47,7 @@ from kbench.selftest.fixtures import (
     read_corpus,
     select,
 )
-from kbench.selftest.journal import KeptCheck, SelftestJournal
+from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings, cache_dir
 
 ANY_PRECISION = 0.99
@@ -61,7 +62,7 @@ def selftest(
     names: Sequence[str] = (),
     jobs: int = 3,
     folder: Path = CORPUS,
-    journal: SelftestJournal | None = None,
+    journal: Journal | None = None,
 ) -> Generator[SelftestReport]:
     """Judge the corpus in `folder`: yield a report of the checks that a journal has, then one with each further check.
 
@@ -85,8 +86,8 @@ def selftest(
         if journal is not None:
             stack.enter_context(journal)
             bases = {one.name: basis_of(one, staged, conditions) for one in selected}
-            known = journal.record.still_valid(bases)
-            began -= journal.record.elapsed_s
+            known = still_valid(journal.resumed.lines if journal.resumed is not None else (), bases)
+            began -= journal.elapsed_s
         report = SelftestReport(
             device=device.kind,
             device_name=device.name,
@@ -104,7 +105,7 @@ def selftest(
         for check in judge_twice(FixtureRunner(staged, canaries, chosen_devices, scratch), left, jobs):
             report = report.with_check(check, time.monotonic() - began)
             if journal is not None:
-                journal.append(KeptCheck(check=check, basis=bases[check.name], elapsed_s=report.elapsed_s))
+                journal.write(plain(KeptCheck(check=check, basis=bases[check.name], elapsed_s=report.elapsed_s)))
             yield report
 
 
