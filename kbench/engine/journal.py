@@ -118,9 +118,9 @@ def find(command: str, name: str, folder: Path, kind: type = JournalLine) -> tup
     """
     if name != LATEST:
         path = journal_file.find(command, name, folder)
-        other = _header(path, whole_lines(path)[0]).command
-        if other != command:
-            raise UsageError(f"`{name}` is not a {command}", f"`kbench {other} --resume {name}` continues it")
+        header = _header(path, whole_lines(path)[0])
+        if header.command != command:
+            raise UsageError(f"`{name}` is not a {command}", f"`kbench {header.command} --resume {name}` continues it")
         return path, read(path, kind)
     found = sorted(folder.glob(f"*{journal_file.SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:

@@ -12,7 +12,9 @@ from kbench.selftest.checks import Checked, KeptCheck, still_valid
 from kbench.storage.json_values import plain
 
 BASES = {name: f"hash of {name}" for name in ("one", "two", "three")}
-HEADER = Header(run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={"corpus": Path("/c")}, command="selftest")
+HEADER = Header(
+    run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={"corpus": Path("/c")}, command="selftest"
+)
 
 
 def check(name: str, status: str = "wrong_value", complaint: str | None = None) -> Checked:
