@@ -170,10 +170,8 @@ def large_cases(event: LargeCases) -> str:
 
 
 def so_far(event: Estimated) -> str:
-    """Describe the estimate between two processes: `2.47× ± 0.3 %, at most 14 s more`."""
+    """Describe the estimate between two processes: `2.47× ± 0.3 %`."""
     share = event.half_width
     low, high = (None, None) if share is None else (event.speedup * (1 - share), event.speedup * (1 + share))
     speedup = units.speedup(event.speedup, low, high, alone=share is None)
-    width = "" if share is None else f" ± {100 * share:.2g} %"
-    left = "" if event.left_s is None else f", at most {event.left_s:.0f} s more"
-    return f"{speedup}{width}{left}"
+    return speedup if share is None else f"{speedup} ± {100 * share:.2g} %"

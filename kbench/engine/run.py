@@ -27,7 +27,7 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, large_forecasts
-from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Peaks, ResultRow, Status
+from kbench.core.model import Case, Environment, Finding, FindingKind, Peaks, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.admission import Admission
@@ -111,8 +111,8 @@ def run(
                 elif isinstance(event, Event):
                     yield event
         if crew.reason:
-            yield from files.give_up(left, crew.reason)
-        files.end(is_whole=not crew.reason)
+            raise MachineError(crew.reason, "`kbench doctor` looks for what is wrong with it")
+        files.end()
         yield Saved(csv_path=csv_path, environment=files.environment, peaks=files.peaks)
 
 
@@ -200,16 +200,6 @@ class RunFiles:
             self._put(verdict)
         return found
 
-    def give_up(self, tasks: Sequence[Task], reason: str) -> Iterator[Judged]:
-        """End tasks without a verdict because of the device; the journal keeps them to be judged."""
-        for task in tasks:
-            known = self._standing.get(task.key, TaskVerdict(task=task, results=()))
-            if not known.is_done:
-                outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
-                result = UnitResult(outcome=outcome, environment=self.environment)
-                verdict = replace(known, results=(*known.results, result))
-                yield self.judged(verdict)
-
     def _put(self, verdict: TaskVerdict, from_process: int = 0) -> tuple[ResultRow, ...]:
         """Write the rows of a task as its processes so far make them, in place of earlier ones; return them."""
         rows, last = rows_of(verdict, self._header.run, self._header.started_utc)[from_process:], verdict.last
@@ -230,9 +220,9 @@ class RunFiles:
         if not self._standing:
             self._journal.path.unlink(missing_ok=True)
 
-    def end(self, *, is_whole: bool) -> None:
+    def end(self) -> None:
         """Remove the journal, unless another try may give a verdict that is missing."""
-        if is_whole and not any(known.status is Status.HARNESS_ERROR for known in self._standing.values()):
+        if not any(known.status is Status.HARNESS_ERROR for known in self._standing.values()):
             self._journal.path.unlink()
 
 

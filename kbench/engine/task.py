@@ -158,18 +158,15 @@ class TaskVerdict:
 
     def estimate(self) -> Estimated | None:
         """Return the estimate from the processes so far; None without a timed process."""
-        estimates, options = self.estimates, self.task.options
+        estimates = self.estimates
         if not estimates:
             return None
         interval = stats.ratio_interval(estimates) if len(estimates) > 1 else None
-        spent_s, done = self.stage_s.get("time", 0.0), len(estimates)
-        due_s = (options.processes - done) * spent_s / done  # measured whatever the budget is
         return Estimated(
             solution=self.task.solution.name,
             case=self.task.case.name,
             speedup=math.exp(-statistics.fmean(estimates)),
             half_width=interval.half_width if interval is not None else None,
-            left_s=None if options.budget_s is None else max(options.budget_s - spent_s, due_s),
         )
 
     def unit(self, derived: Derived) -> Unit:
