@@ -357,14 +357,3 @@ def evaluate_many(
             yield from judge.evaluate_many(candidates, entry=entry, progress=progress)
 
     return judged()
-
-
-async def evaluate_async(
-    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
-) -> tuple[EvaluationResult, ...]:
-    """Judge one solution without blocking the event loop. Judges end with the call, as for `evaluate`."""
-    judge = await asyncio.to_thread(Judge, lanes=1, **options)
-    try:
-        return await judge.evaluate_async(problem, solution, entry=entry)
-    finally:
-        await asyncio.to_thread(judge.close)

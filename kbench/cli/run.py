@@ -211,23 +211,19 @@ def make_options(flags: VerifyFlags, timing: TimingFlags | None, settings: Setti
         "results_dir": flags.results,
         "save": not flags.no_save,
     }
-    return options_from(settings, **given, **(_timing(timing, settings) if timing is not None else {}))
+    return options_from(settings, **given, **(_timing(timing) if timing is not None else {}))
 
 
-def _timing(flags: TimingFlags, settings: Settings) -> dict[str, Any]:
+def _timing(flags: TimingFlags) -> dict[str, Any]:
     least, most = flags.processes, flags.max_processes
     if flags.quick and (least or most):
         named = "--processes" if least else "--max-processes"
         raise UsageError(f"`--quick` runs one process and contradicts `{named}`", "leave out one of them")
     if least is not None and most is not None and least > most:
         raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
-    most = 1 if flags.quick else most or settings.run.max_processes
-    least = 1 if flags.quick else least or settings.run.processes
-    if flags.max_processes is not None:
-        least = min(least, most)
     return {
-        "processes": least,
-        "max_processes": max(least, most),
+        "processes": 1 if flags.quick else least,
+        "max_processes": 1 if flags.quick else most,
         "precision": flags.precision,
         "budget_s": flags.budget,
         "mode": flags.mode,

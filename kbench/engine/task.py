@@ -94,11 +94,6 @@ class TaskVerdict:
         return outcome
 
     @property
-    def level(self) -> Level | None:
-        """The level that it holds, which the first unit tries; None if a later unit failed, or it holds none."""
-        return self.outcome.level
-
-    @property
     def status(self) -> Status:
         """`passed`, or why not."""
         return self.last.status

@@ -81,13 +81,6 @@ def test_what_is_tried_again(status, attempts, sick, again) -> None:
     assert ladder.may_retry(result, attempts, device_sick=sick) is again
 
 
-@pytest.mark.parametrize(
-    ("failures", "halt", "ends"), [(0, None, False), (9, None, False), (1, 1, True), (1, 2, False)]
-)
-def test_when_failures_end_a_sweep(failures, halt, ends) -> None:
-    assert bool(ladder.halted(failures, halt)) is ends
-
-
 AGAINST = [
     (S.WRONG_VALUE, True),
     (S.BUILD_FAILED, True),

@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
-from kbench.report import units
-
 MOST_TICKS = 6
 ROOM = 0.04
 """Share of an axis that is left free at either end."""
@@ -87,13 +85,6 @@ def around(values: Iterable[float | None], *, log: bool = False, unit: str = "",
     middle, half = (low + high) / 2, (high - low) / 2
     half = (1 + 2 * ROOM) * max(half, abs(middle) * least_span / 2, 1e-9)
     return Scale(low=middle - half, high=middle + half, unit=unit)
-
-
-def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:
-    """Make a logarithmic axis of times, in the unit that suits them; values are placed in that unit."""
-    present = [time for time in times_ns if time]
-    unit = units.unit_for(present)
-    return around([time / unit.size_ns for time in present], log=True, unit=f" {unit.name}", least_span=0.5), unit
 
 
 def _touching(ticks: tuple[Tick, ...], *, upright: bool) -> bool:

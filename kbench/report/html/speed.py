@@ -48,9 +48,8 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
 
     rows = {name: [value(row.get(name)) for row in pivot.cells.values()] for name in pivot.run.solutions}
     known = [number for row in rows.values() for number in row if number]
-    y, unit = charts.time_scale(known)
-    if rate:
-        y, unit = around(known, log=True, unit=f" {rate}", least_span=0.5), units.TimeUnit(rate, 1.0)
+    unit = units.TimeUnit(rate, 1.0) if rate else units.unit_for(known)
+    y = around([number / unit.size_ns for number in known], log=True, unit=f" {unit.name}", least_span=0.5)
 
     def seen(name: str, case: str, number: float | None) -> Mark | None:
         if not number:
