@@ -88,7 +88,7 @@ class Crew:
     def start(self) -> None:
         """Start the nursery, lanes and builders; they wait for tasks."""
         options, device, is_run = self._options, self._options.devices[0], self._opening is not None
-        if not (is_run or options.run.verify_only) and options.run.wait_for_device:
+        if options.run.wait_for_device and not options.run.verify_only:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())

@@ -83,7 +83,7 @@ class Evaluator:
 
     def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard):
         self._device, self._rung, self._scratch, self.guard = device, rung, scratch, guard
-        self.peaks = peaks.load_peaks(device, cache_dir())
+        self._peaks = peaks.load_peaks(device, cache_dir())
         self._bench: Bench | None = None
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
@@ -386,7 +386,7 @@ class Evaluator:
             stage_s=stage_s,
             environment=opened.environment if opened is not None else None,
             cost=opened.cost if opened is not None else None,
-            peaks=self.peaks,
+            peaks=self._peaks,
             tensors=opened.tensors if opened is not None else "",
             weights=weights,
             eval_mode=opened is not None and opened.eval_mode,

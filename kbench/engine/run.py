@@ -29,7 +29,7 @@ from kbench.core.events import (
 from kbench.core.forecast import Forecast, large_forecasts
 from kbench.core.model import Case, Environment, Finding, FindingKind, Peaks, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
-from kbench.devices import monitor, peaks, selection
+from kbench.devices import monitor, selection
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.engine.builds import Builds, default_jobs
@@ -227,7 +227,7 @@ class RunFiles:
 
 
 class Opening:
-    """The work of a run's lane before its first unit: open the judge, report large cases, build, measure the device."""
+    """The work of a run's lane before its first unit: open the judge, report large cases, build."""
 
     def __init__(self, context: RunContext, notes: tuple[Finding, ...]):
         self._notes = notes
@@ -246,7 +246,7 @@ class Opening:
             yield from lane.shapes.by_lane(task, evaluator)
         yield from self._large_cases(evaluator, problem, tasks[0].cases, solutions)
         wait(builds.start(tasks))
-        lane.notes += (*self._notes, *self._prepare_device(evaluator))
+        lane.notes += self._notes
 
     def _large_cases(
         self, evaluator: Evaluator, problem: Entry, cases: tuple[Case, ...], solutions: Sequence[Entry]
@@ -272,12 +272,3 @@ class Opening:
             device=self._device.uuid,
             timed=not self._options.verify_only,
         )
-
-    def _prepare_device(self, evaluator: Evaluator) -> Iterator[Finding]:
-        """Measure missing peaks; yield what rows note about that."""
-        if not self._options.wait_for_device or self._options.verify_only:
-            return
-        try:
-            evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
-        except MachineError as error:
-            yield Finding.note("no_peaks", error.message)

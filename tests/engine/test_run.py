@@ -164,7 +164,7 @@ def test_strangers_on_the_device_are_named_that_were_there_before_this_run(tmp_p
 
     monkeypatch.setattr(verb, "monitor", SimpleNamespace(foreign_processes=found))
     monkeypatch.setattr(verb.Admission, "is_in_use", lambda _: others)
-    monkeypatch.setattr(verb, "peaks", SimpleNamespace(known_or_measured=lambda *_: None))
+    monkeypatch.setattr("kbench.devices.peaks.known_or_measured", lambda *_: None)
     (judged,) = judge(tmp_path, "eager", **asked)
     assert isinstance(judged.outcome, Passed)
     begun = "other processes computed on the device when the run began: "
