@@ -6,7 +6,7 @@ All show files that are committed under `results`, so that anybody can make them
 import io
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -59,7 +59,7 @@ def pictures() -> list[Picture]:
     """List what is shown."""
     run, sweep = page_of(RUN), page_of(SWEEP)
     return [
-        Picture(name="report", html=run, width=1280, height=1750),
+        Picture(name="report", html=run, width=1280, height=1400),
         Picture(name="report-phone-dark", html=run, width=390, height=2450, dark=True),
         Picture(name="sweep", html=sweep, width=1280, height=1750),
         Picture(name="terminal", html=_terminal(), width=1180, height=470),
@@ -70,7 +70,7 @@ def _terminal() -> str:
     """Print a saved run as a terminal shows it, with the command that does."""
     summary = recall(read_run(RUN))
     typed = str(RUN.relative_to(ROOT))
-    text = f"$ kbench show {typed}\n\n" + as_text(blocks(replace(summary, typed=typed)), COLUMNS)
+    text = f"$ kbench show {typed}\n\n" + as_text(blocks(summary), COLUMNS)
     console = Console(record=True, width=COLUMNS, force_terminal=True, file=io.StringIO())
     console.print(Text.from_ansi(paint(text)))
     return console.export_html(theme=THEME, code_format=TERMINAL)

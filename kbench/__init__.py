@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from kbench.api.evaluation import EvaluationResult as EvaluationResult
     from kbench.api.judge import Judge as Judge
     from kbench.api.judge import evaluate as evaluate
-    from kbench.api.judge import evaluate_async as evaluate_async
     from kbench.api.judge import evaluate_many as evaluate_many
     from kbench.core.errors import KbenchError as KbenchError
     from kbench.core.model import Failed as Failed
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "EvaluationResult": "kbench.api.evaluation",
-    **dict.fromkeys(("Judge", "evaluate", "evaluate_async", "evaluate_many"), "kbench.api.judge"),
+    **dict.fromkeys(("Judge", "evaluate", "evaluate_many"), "kbench.api.judge"),
     **dict.fromkeys(("Failed", "Passed"), "kbench.core.model"),
     "KbenchError": "kbench.core.errors",
 }

@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx
 from pooling import CASES, Pool, solution
 
-from kbench.engine.task import Budgets
 from kbench.serve.app import make_server
 from kbench.serve.service import ServerOptions
 from kbench.serve.store import TaskStore
@@ -35,15 +34,13 @@ class Running:
 
 
 @contextlib.contextmanager
-def serving(
-    state: Path, *, lanes: int = 2, budgets: Budgets | None = None, pool_options=None, **options
-) -> Iterator[Running]:
+def serving(state: Path, *, lanes: int = 2, pool_options=None, **options) -> Iterator[Running]:
     """Serve while the block lasts; tasks and answers are kept in `state`."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     told = {"references": True, "state": state, **options}
     pool = Pool()
-    with pool.judge(lanes=lanes, budgets=budgets, **(pool_options or {})) as judge:
+    with pool.judge(lanes=lanes, **(pool_options or {})) as judge:
         server, store = make_server(judge, ServerOptions(token=TOKEN, port=port, **told))
         thread = threading.Thread(target=server.run)
         thread.start()

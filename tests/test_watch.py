@@ -9,7 +9,7 @@ from fakes import CORRECT, timing
 
 from kbench.api.evaluation import EvaluationResult
 from kbench.build import manifest
-from kbench.cli.watch import render_end, render_save
+from kbench.cli.watch import render_save
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
@@ -147,8 +147,3 @@ def test_whoever_is_waited_for_is_told_once_per_save_and_a_failed_stage_not_at_a
     for _ in range(2):
         shown.during(judge)
     assert capsys.readouterr().err == 2 * "waiting for cpu, in use by pid 7, for 1 s\n"
-
-
-def test_the_last_line_counts():
-    assert render_end(1, 1) == "watched 1 save, 1 passed"
-    assert render_end(3, 0) == "watched 3 saves, 0 passed"

@@ -25,7 +25,7 @@ from kbench.engine.options import fit_to
 from kbench.engine.plan import make_tasks
 from kbench.engine.run import sandbox_rung
 from kbench.engine.selection import SolutionPair, keep_text
-from kbench.engine.task import Budgets, Finished, Task, TaskVerdict
+from kbench.engine.task import Finished, Task, TaskVerdict
 from kbench.host import sanitizer
 from kbench.sandbox.work_folder import work_folder
 from kbench.storage import quarantine, settings
@@ -59,7 +59,6 @@ class Judge:
         devices: `all`, or indices such as `0,1`; by default the one that `device` names, as for `kbench run`.
         lanes: judges per device; by default as in `kbench sweep`.
         jobs: parallel builds; by default one per processor.
-        budgets: time limits for verifying and timing a solution.
         config: settings file instead of the nearest pyproject.toml.
         on_stage: called, from another thread, when a stage begins or ends and when the pool waits for a device that
             others use; it must not raise.
@@ -76,7 +75,6 @@ class Judge:
         devices: str | None = None,
         lanes: int | None = None,
         jobs: int | None = None,
-        budgets: Budgets | None = None,
         config: Path | None = None,
         on_stage: Callable[[StageEvent], None] | None = None,
         make: MakeEvaluator | None = None,
@@ -95,7 +93,6 @@ class Judge:
             rung=sandbox_rung(run, self.device.kind),
             lanes=lanes or default_lanes(self.device.kind, timed=not run.verify_only),
             jobs=jobs or default_jobs(),
-            budgets=budgets or Budgets(),
         )
         self.lanes = self._pool.lanes * len(found)
         self._make = make
@@ -360,14 +357,3 @@ def evaluate_many(
             yield from judge.evaluate_many(candidates, entry=entry, progress=progress)
 
     return judged()
-
-
-async def evaluate_async(
-    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
-) -> tuple[EvaluationResult, ...]:
-    """Judge one solution without blocking the event loop. Judges end with the call, as for `evaluate`."""
-    judge = await asyncio.to_thread(Judge, lanes=1, **options)
-    try:
-        return await judge.evaluate_async(problem, solution, entry=entry)
-    finally:
-        await asyncio.to_thread(judge.close)

@@ -69,10 +69,6 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
             raise UsageError(f"there is no option `{name}`", f"write {here}" if here else did_you_mean(name, known))
     alone = {name: (given[name],) for name in ("cases", "accept") if isinstance(given.get(name), str)}
     values = {"save": False, **given, **alone}
-    if "max_processes" not in values and isinstance(values.get("processes"), int):
-        values["max_processes"] = max(values["processes"], settings.run.max_processes)
-    if isinstance(values.get("max_processes"), int) and "processes" not in values:
-        values["processes"] = min(values["max_processes"], settings.run.processes)
     options = options_from(settings, **values)
     try:
         checked = TypeAdapter(RunOptions).validate_python({name: getattr(options, name) for name in known})

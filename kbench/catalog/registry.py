@@ -238,7 +238,8 @@ def _unknown(
     _refuse_folder(path, kind)
     if path.is_file():
         raise PluginError(f"{path} is not a Python file, so it is not a {kind}", "its name must end in `.py`")
-    return UsageError(message, did_you_mean(name, [entry.name for entry in known], listing=listing))
+    names = [*(entry.name for entry in known), *map(str, path.parent.glob("*.py"))]
+    return UsageError(message, did_you_mean(name, names, listing=listing))
 
 
 def _refuse_folder(path: Path, kind: EntryKind) -> None:

@@ -18,7 +18,7 @@ import typer
 
 from kbench.catalog import source
 from kbench.cli.command import Command, Group, completing
-from kbench.cli.output import Output, lost, missing_package, silence
+from kbench.cli.output import INTERRUPTED, Output, lost, missing_package, silence
 from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError, did_you_mean
 from kbench.core.version import __version__
 
@@ -57,9 +57,13 @@ because shell completion and `--help` wait for the imports."""
 
 JUDGING = frozenset({"run", "verify", "profile"})
 """Commands that start a judge as soon as they can: their users wait for torch."""
-INTERRUPTED = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
 WRONG_CHOICE = re.compile(r"'([^']*)' is not one of (.+)")
-WRONG_OPTION = re.compile(r"No such option: (\S+) \(Possible options: (.+)\)")
+WRONG_OPTION = re.compile(r"No such option: (\S+)(?: \(Possible options: (.+)\))?")
+WRONG_TYPE = re.compile(r": Input should be ([^,]+)(?:, unable to .+)?$")
+OTHER_WORDS = dict.fromkeys(
+    ("--verify-only", "--until"), "`kbench verify` verifies only, and so does `kbench sweep --until verify`"
+)
+"""Hints on options that other commands have."""
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -187,7 +191,9 @@ def _nearest_choice(message: str) -> str | None:
     if (value := WRONG_CHOICE.search(message)) is not None:
         return did_you_mean(value[1], re.findall(r"'([^']+)'", value[2]), listing="")
     if (flag := WRONG_OPTION.search(message)) is not None:
-        possible = flag[2].split(", ")
+        if flag[1] in OTHER_WORDS:
+            return OTHER_WORDS[flag[1]]
+        possible = (flag[2] or "").split(", ")
         starts = [name for name in possible if name.startswith(flag[1])]
         return (
             f"did you mean `{starts[0]}`?"
@@ -210,7 +216,8 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
         asked = ["kbench", *[word for word in arguments[:1] if word in COMMANDS]]
         path = " ".join(asked) if context is None else context.command_path  # an option without its value has none
         hint = f"`{path} --help` shows what it takes"
-        message = str(format_message()).rstrip(".").replace(": Value error, ", ": ")  # pydantic's prefix says nothing
+        message = str(format_message()).rstrip(".").replace(": Value error, ", ": ")  # pydantic's words are no user's
+        message = WRONG_TYPE.sub(r": it must be \1", message)
         return _report(UsageError(message, _nearest_choice(message) or hint), arguments)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"  # noqa: PTH119

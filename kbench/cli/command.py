@@ -13,7 +13,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "What to do again": (("resume", "retry"), ()),
     "How far to go": (
         ("until", "max_failures"),
-        ("lanes", "jobs", "executor", "address", "verify_limit", "time_limit"),
+        ("lanes", "jobs", "executor", "address"),
     ),
     "Is it right": (
         ("level", "backward"),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
-from kbench.core.errors import KbenchError, MachineError
+from kbench.core.errors import ExitCode, KbenchError, MachineError
 from kbench.core.printable import printable
 from kbench.devices.nvml import PACKAGES
 from kbench.report.document import render_document
@@ -118,6 +118,23 @@ class Output:
         if os.environ.get("NO_COLOR") or (self.format is not Format.TEXT and stream is sys.stdout):
             return False
         return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
+
+
+INTERRUPTED = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
+
+
+class Ending:
+    """Keeps what ends a `with` block early as its `error`, so that what is known by then is reported."""
+
+    error: KbenchError | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        caught = INTERRUPTED if isinstance(error, KeyboardInterrupt) else error
+        self.error = caught if isinstance(caught, KbenchError) else None
+        return self.error is not None
 
 
 def columns_of(stream: TextIO) -> int | None:

@@ -46,10 +46,10 @@ def _require_same(flags: SettingsFlags, command: str, run: str, started: Mapping
         given = json.loads(json.dumps(getattr(flags, each.name), default=str))
         if each.name not in started or given in (each.default, started[each.name]):
             continue
-        if each.name in {"problem", "solutions"}:
+        if each.name in {"problem", "solutions", "names"}:
             kept = f"`--resume {run}` judges what that {command} was started with, and other names are given"
-            raise UsageError(kept, f"leave out the names, or start another {command} with `--name`")
+            raise UsageError(kept, f"leave out the names, or start another {command}")
         name, was = each.metadata[NAME], started[each.name]
         before = "without it" if was in (None, False) else f"with `{name} {was}`"
         kept = f"`{name}` is given, and the {command} `{run}` was started {before}"
-        raise UsageError(kept, f"leave it out, or start another {command} with `--name`")
+        raise UsageError(kept, f"leave it out, or start another {command}")

@@ -16,7 +16,7 @@ from kbench.catalog.registry import Entry
 from kbench.cli import completion, shared_flags
 from kbench.cli.command import show_all
 from kbench.cli.options import OutputFlags, argument, command, option, switch
-from kbench.cli.output import Output
+from kbench.cli.output import INTERRUPTED, Ending, Output
 from kbench.cli.resume import arguments_of, started_with
 from kbench.core.errors import ExitCode, KbenchError, PluginError, UsageError, did_you_mean
 from kbench.core.events import REFERENCE_STAGES, Judged, Planned, RunOptions, Saved, StageFinished
@@ -56,7 +56,7 @@ class VerifyFlags(OutputFlags):
         "--call-timeout SECONDS", "Timeout of one call (default 10s or 50 x the reference)"
     )
     timeout: float | None = shared_flags.seconds(
-        "--timeout SECONDS", "Timeout of each solution in total (default none)"
+        "--timeout SECONDS", "Timeout of each solution in total (default none; in a sweep 600s a process)"
     )
     trusted: bool = shared_flags.trusted()
     level: Level | None = option("--level", "Level that a solution must hold (default module)", case_sensitive=False)
@@ -211,23 +211,19 @@ def make_options(flags: VerifyFlags, timing: TimingFlags | None, settings: Setti
         "results_dir": flags.results,
         "save": not flags.no_save,
     }
-    return options_from(settings, **given, **(_timing(timing, settings) if timing is not None else {}))
+    return options_from(settings, **given, **(_timing(timing) if timing is not None else {}))
 
 
-def _timing(flags: TimingFlags, settings: Settings) -> dict[str, Any]:
+def _timing(flags: TimingFlags) -> dict[str, Any]:
     least, most = flags.processes, flags.max_processes
     if flags.quick and (least or most):
         named = "--processes" if least else "--max-processes"
         raise UsageError(f"`--quick` runs one process and contradicts `{named}`", "leave out one of them")
     if least is not None and most is not None and least > most:
         raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
-    most = 1 if flags.quick else most or settings.run.max_processes
-    least = 1 if flags.quick else least or settings.run.processes
-    if flags.max_processes is not None:
-        least = min(least, most)
     return {
-        "processes": least,
-        "max_processes": max(least, most),
+        "processes": 1 if flags.quick else least,
+        "max_processes": 1 if flags.quick else most,
         "precision": flags.precision,
         "budget_s": flags.budget,
         "mode": flags.mode,
@@ -245,25 +241,22 @@ def _follow(
     saved: Saved | None = None
     asked: tuple[str, ...] = ()
     judged: list[Judged] = []
-    error: KbenchError | None = None
-    interrupted = False
     reference_s: dict[str, dict[str, float]] = {}
-    try:
-        with progress_for(output) as show, closing(session.run(problem, chosen, options, **kept)) as events:
-            for event in events:
-                show(event)
-                asked = event.solutions if isinstance(event, Planned) else asked
-                saved = event if isinstance(event, Saved) else saved
-                judged += [event] if isinstance(event, Judged) else []
-                if isinstance(event, StageFinished) and event.stage in REFERENCE_STAGES:
-                    stages = reference_s.setdefault(event.case, {})
-                    stages[event.stage] = stages.get(event.stage, 0.0) + event.elapsed_s
-    except KbenchError as caught:
-        error = caught
-    except KeyboardInterrupt:
-        interrupted = True
-    if error is not None and not judged:
-        raise error
+    with (
+        Ending() as ending,
+        progress_for(output) as show,
+        closing(session.run(problem, chosen, options, **kept)) as events,
+    ):
+        for event in events:
+            show(event)
+            asked = event.solutions if isinstance(event, Planned) else asked
+            saved = event if isinstance(event, Saved) else saved
+            judged += [event] if isinstance(event, Judged) else []
+            if isinstance(event, StageFinished) and event.stage in REFERENCE_STAGES:
+                stages = reference_s.setdefault(event.case, {})
+                stages[event.stage] = stages.get(event.stage, 0.0) + event.elapsed_s
+    if ending.error is not None and ending.error is not INTERRUPTED and not judged:
+        raise ending.error
     path = saved.csv_path if saved is not None else None  # a file without rows was removed
     cases = list(dict.fromkeys(one.case for one in judged))
     judged.sort(key=lambda one: (cases.index(one.case), asked.index(one.solution)))  # those that failed ended first
@@ -275,15 +268,12 @@ def _follow(
         reference_s=reference_s,
         peaks=saved.peaks if saved else None,
         command=shlex.join(["kbench", *sys.argv[1:]]),
-        error=error,
-        interrupted=interrupted,
+        error=ending.error,
     )
 
 
 def exit_code(run: "RunSummary", *, strict: bool) -> ExitCode:
     """Map a run to the exit code of the command; an error of kbench itself outranks a verdict."""
-    if run.interrupted:
-        return ExitCode.INTERRUPTED
     if run.error is not None:
         return run.error.exit_code
     code = code_of_statuses({case.status for case in run.cases})

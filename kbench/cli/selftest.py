@@ -4,20 +4,20 @@ import datetime
 import shlex
 import time
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 from kbench.cli import shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
-from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.cli.output import Ending, Output
+from kbench.cli.resume import OPTIONS_OF_RESUMING, arguments_of, started_with
+from kbench.core.errors import InternalError, KbenchError
 from kbench.devices.selection import choose_devices
+from kbench.engine import journal
+from kbench.engine.journal import Header, Journal
 from kbench.report import selftest as rendering
 from kbench.report import units
-from kbench.selftest import journal as kept
-from kbench.selftest.checks import SelftestReport
+from kbench.selftest.checks import KeptCheck, SelftestReport
 from kbench.selftest.fixtures import CORPUS, read_corpus
-from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
 from kbench.storage import journal_file
 from kbench.storage.csvfile import replace_file
 
@@ -29,6 +29,8 @@ def complete(incomplete: str) -> list[str]:
 
 JOBS = 3
 ALL = "all"
+RESUMING = OPTIONS_OF_RESUMING | frozenset({"devices", "jobs", "save"})
+"""Flags that a resuming command sets itself; the others come from the command that was broken off."""
 
 
 class _SelftestFlags(OutputFlags):
@@ -44,10 +46,10 @@ class _SelftestFlags(OutputFlags):
 def main(flags: _SelftestFlags) -> int:
     """Prove that attacks are caught and honest solutions pass."""
     output = flags.output()
-    flags, journal = _begin(flags)
-    report, error = _follow(flags, journal, output)
-    if journal is not None and error is None:
-        _save(report, journal.path)
+    flags, keeping = _begin(flags)
+    report, error = _follow(flags, keeping, output)
+    if keeping is not None and error is None:
+        _save(report, keeping.path)
     code = report.exit_code if error is None else error.exit_code
     output.rendered(rendering, report, error=error)
     if error is not None and not output.wants_json:
@@ -55,78 +57,55 @@ def main(flags: _SelftestFlags) -> int:
     return code
 
 
-def _begin(flags: _SelftestFlags) -> tuple[_SelftestFlags, SelftestJournal | None]:
+def _begin(flags: _SelftestFlags) -> tuple[_SelftestFlags, Journal | None]:
+    """Begin a selftest, or resume one: its flags, and its journal where one is kept."""
     if flags.resume is not None:
-        if flags.names or flags.corpus:
-            message = f"`--resume {flags.resume}` judges what that selftest was started with"
-            raise UsageError(message, "leave out names and `--corpus`")
-        path = journal_file.find("unfinished selftest", flags.resume, flags.save or Path())
-        record = kept.read(path)
-        started, kind = record.arguments, choose_devices(flags.devices)[0].kind
-        if kind != started.device:
-            raise UsageError(f"{path} is of {started.device}, and this is {kind}", f"add `--devices {started.device}`")
-        flags = replace(flags, names=list(started.names), corpus=started.corpus)
-        return flags, SelftestJournal(path, record)
+        path, record = journal.find("selftest", flags.resume, flags.save or Path(), KeptCheck)
+        return started_with(flags, record.header, flags.resume, RESUMING), Journal(path, record.header, resumed=record)
     if flags.save is None:
         return flags, None
-    kind = choose_devices(flags.devices)[0].kind
-    place = flags.corpus.absolute() if flags.corpus is not None else None
-    started = SelftestArguments(device=kind, names=tuple(flags.names or ()), corpus=place)
-    stem = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{kind}"
-    return flags, SelftestJournal(flags.save / f"{stem}{journal_file.SUFFIX}", SelftestRecord(arguments=started))
+    now = datetime.datetime.now(datetime.UTC)
+    run, arguments = f"{now:%Y%m%dT%H%M%SZ}-{choose_devices(flags.devices)[0].kind}", arguments_of(flags, RESUMING)
+    header = Header(run=run, started_utc=now.isoformat(timespec="seconds"), arguments=arguments, command="selftest")
+    return flags, Journal(flags.save / f"{run}{journal_file.SUFFIX}", header)
 
 
 def _follow(
-    flags: _SelftestFlags, journal: SelftestJournal | None, output: Output
+    flags: _SelftestFlags, keeping: Journal | None, output: Output
 ) -> tuple[SelftestReport, KbenchError | None]:
     from kbench.selftest import session as verb
 
     report: SelftestReport | None = None
     began = time.monotonic()
-    try:
-        with closing(
-            verb.selftest(
-                devices=flags.devices,
-                names=tuple(flags.names or ()),
-                jobs=flags.jobs,
-                folder=flags.corpus or CORPUS,
-                journal=journal,
-            )
-        ) as reports:
-            for report in reports:
-                count, total = len(report.checks), report.fixtures
-                if report.latest is None:
-                    kept = f", {count} of them kept" if flags.resume else ""
-                    output.note(f"{total} fixtures on {report.device}{kept}")
-                    continue
-                left = units.time_left(count - report.kept, total - report.kept, time.monotonic() - began)
-                line = f"{count:>3}/{total}  {rendering.line(report.latest)}"
-                output.note(f"{line}  {left}" if count < total else line)
-        ended = None
-    except KbenchError as error:
-        ended = error
-    except KeyboardInterrupt:
-        ended = KbenchError("interrupted", exit_code=ExitCode.INTERRUPTED)
-    if ended is None:
-        assert report is not None, "a selftest begins with a report"
-        return report, None
+    names, folder = tuple(flags.names or ()), Path(flags.corpus or CORPUS)
+    judging = verb.selftest(devices=flags.devices, names=names, jobs=flags.jobs, folder=folder, journal=keeping)
+    with Ending() as ending, closing(judging) as reports:
+        for report in reports:
+            count, total = len(report.checks), report.fixtures
+            if report.latest is None:
+                kept = f", {count} of them kept" if flags.resume else ""
+                output.note(f"{total} fixtures on {report.device}{kept}")
+                continue
+            left = units.time_left(count - report.kept, total - report.kept, time.monotonic() - began)
+            line = f"{count:>3}/{total}  {rendering.line(report.latest)}"
+            output.note(f"{line}  {left}" if count < total else line)
     if report is None:
-        raise ended
-    return report, _with_way_on(ended, report, journal, flags)
+        raise ending.error or InternalError("a selftest begins with a report")
+    return report, None if ending.error is None else _with_way_on(ending.error, report, keeping, flags)
 
 
 def _with_way_on(
-    ended: KbenchError, report: SelftestReport, journal: SelftestJournal | None, flags: _SelftestFlags
+    ended: KbenchError, report: SelftestReport, keeping: Journal | None, flags: _SelftestFlags
 ) -> KbenchError:
     """Add to what ended a selftest early what is kept, and the command that goes on."""
     done = f"{len(report.checks)} of {report.fixtures} fixtures"
-    if journal is None:
+    if keeping is None:
         kept, hint = f"{done} were judged, and none is kept", "`--save DIR` keeps what is done"
     else:
         more = [] if flags.devices == ALL else ["--devices", flags.devices]
         more += [] if flags.jobs == JOBS else ["--jobs", str(flags.jobs)]
-        words = shlex.join([str(journal.path).removesuffix(journal_file.SUFFIX), *more])
-        kept, hint = f"{done} are kept in {journal.path}", f"`kbench selftest --resume {words}` goes on"
+        words = shlex.join([str(keeping.path).removesuffix(journal_file.SUFFIX), *more])
+        kept, hint = f"{done} are kept in {keeping.path}", f"`kbench selftest --resume {words}` goes on"
     return KbenchError(f"{ended.message}; {kept}", f"{ended.hint}; {hint}" if ended.hint else hint, ended.exit_code)
 
 

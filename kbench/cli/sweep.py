@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import argument, command, option, switch
-from kbench.cli.output import Output
+from kbench.cli.output import INTERRUPTED, Ending
 from kbench.cli.resume import OPTIONS_OF_RESUMING, arguments_of, started_with
 from kbench.cli.run import TimingFlags, code_of_statuses, make_options
-from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.errors import ExitCode, UsageError
 from kbench.core.model import Status
 from kbench.engine.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 from kbench.storage import journal_file
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.devices.selection import DeviceChoice
     from kbench.engine.crew import SweepOptions
     from kbench.engine.journal import Header, Record
-    from kbench.engine.sweep import MakeCrew, Sweep
+    from kbench.engine.sweep import MakeCrew
 
 
 class SweepFlags(TimingFlags):
@@ -49,8 +49,6 @@ class SweepFlags(TimingFlags):
     )
     address: str | None = option("--address HOST:PORT", "With --executor ray: the cluster (default: this host's)")
     jobs: int | None = shared_flags.jobs("Parallel builds (default: one per processor)")
-    verify_limit: float | None = shared_flags.seconds("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
-    time_limit: float | None = shared_flags.seconds("--time-limit SECONDS", "Timeout for measuring (default 300s)")
     retry: list[str] | None = option(
         "--retry STATUS", "With --resume: judge again what has this status, `failed` for all but passed; repeatable"
     )
@@ -68,6 +66,7 @@ RESUMING = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
 @command(SweepFlags)
 def main(flags: SweepFlags) -> int:
     """Judge many solutions of many problems; resumable."""
+    from kbench.cli.progress import progress_for
     from kbench.devices.selection import choose_devices
     from kbench.engine.crew import Crew
     from kbench.engine.ladder import unfinished
@@ -99,16 +98,24 @@ def main(flags: SweepFlags) -> int:
             kept = record.results if record is not None else {}
             left, known = unfinished(tasks, kept, _retried(flags.retry or ()))
             sweep = Sweep(tasks=tasks, left=left, known=known, header=header, journal=journal, resumed=record)
-            code, error = _follow(sweep, options, make, output, [*notes, *more])
+            with Ending() as ending, progress_for(output) as show, closing(sweep.judge(options, make)) as events:
+                for note in (*notes, *more):
+                    output.note(f"note: {note}")
+                for event in events:
+                    show(event)
         summary, verdicts = sweep.summary(), sweep.verdicts
-        if code is ExitCode.OK:
+        if ending.error is not None and ending.error is not INTERRUPTED and not verdicts:
+            raise ending.error
+        if ending.error is not None:
+            code = ending.error.exit_code
+        else:
             gone = summary.reason.startswith("no device is left")
             code = ExitCode.ENVIRONMENT if gone else code_of_statuses(summary.statuses)
         if flags.no_save:
             summary = replace(summary, csv_path=None)
-        output.rendered(swept, summary, verdicts, exit_code=int(code), hint=error.hint if error else None)
-        if error is not None and not output.wants_json:
-            output.error(error)
+        output.rendered(swept, summary, verdicts, exit_code=int(code), hint=ending.error.hint if ending.error else None)
+        if ending.error is not None and not output.wants_json:
+            output.error(ending.error)
         return code
 
 
@@ -161,7 +168,6 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     from kbench.engine.crew import SweepOptions, default_lanes
     from kbench.engine.options import fit_to
     from kbench.engine.run import sandbox_rung
-    from kbench.engine.task import Budgets
     from kbench.host import sanitizer
 
     timed = flags.until != "verify"
@@ -177,7 +183,6 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
         rung=sandbox_rung(run, kind) if local else 0,
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
-        budgets=Budgets(**shared_flags.given(verify_s=flags.verify_limit, time_s=flags.time_limit)),
         max_failures=flags.max_failures,
     )
 
@@ -199,23 +204,3 @@ def _pairs(flags: SweepFlags, run: str, journal: Path, settings: Settings) -> tu
     if flags.self_:  # a shell makes several arguments of a glob, and all are problems
         return pairs([flags.problem, *(flags.solutions or [])], ["eager"], flags.pair, settings)
     return pairs([flags.problem], list(flags.solutions or []), flags.pair, settings)
-
-
-def _follow(
-    sweep: "Sweep", options: "SweepOptions", make: "MakeCrew", output: Output, notes: Sequence[str]
-) -> tuple[ExitCode, KbenchError | None]:
-    from kbench.cli.progress import SweepProgress, shown
-
-    try:
-        with shown(output, SweepProgress()) as show, closing(sweep.judge(options, make)) as events:
-            for note in notes:
-                output.note(f"note: {note}")
-            for event in events:
-                show(event)
-    except KbenchError as error:
-        if not sweep.verdicts:
-            raise
-        return error.exit_code, error
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED, None
-    return ExitCode.OK, None

@@ -4,7 +4,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.options import SettingsFlags, argument, command
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
-from kbench.core.events import Event, StageEvent, StageFinished
+from kbench.core.events import Event, StageEvent
 from kbench.report import units
 from kbench.report.table import one_line
 
@@ -52,8 +52,8 @@ class Shown:
             return judge()
 
     def show(self, event: StageEvent) -> None:
-        """Show a stage; why one failed is in the verdict."""
-        if self._show is not None and not (isinstance(event, StageFinished) and not event.ok):
+        """Show a stage."""
+        if self._show is not None:
             self._show(event)
 
 
@@ -76,19 +76,16 @@ def main(flags: _WatchFlags) -> int:
     options: dict[str, Any] = {"device": flags.device or settings.run.device, "verify_only": flags.verify_only}
     options |= {"processes": PROCESSES, "max_processes": PROCESSES, "budget_s": flags.budget or BUDGET_S}
     options |= {"cases": tuple(flags.case)} if flags.case else {}
-    saves = passed = 0
     shown = Shown(output)
-    try:
-        with Judge(lanes=1, config=flags.config, on_stage=shown.show, **options) as judge:
-            once = functools.partial(judge.evaluate, str(problem.path), solution)
-            output.note(f"watching {flags.file} and the files that it imports; Ctrl-C ends it")
-            with closing(watch(lambda: shown.during(once), saves_of(path, variant=chosen.variant))) as judged:
-                for cases, elapsed_s in judged:
-                    saves += 1
-                    passed += all(case.result.passed for case in cases)
-                    output.text(render_save(saves, cases, elapsed_s))
-    except KeyboardInterrupt:
-        output.text(render_end(saves, passed))
+    with (
+        suppress(KeyboardInterrupt),
+        Judge(lanes=1, config=flags.config, on_stage=shown.show, **options) as judge,
+    ):
+        once = functools.partial(judge.evaluate, str(problem.path), solution)
+        output.note(f"watching {flags.file} and the files that it imports; Ctrl-C ends it")
+        with closing(watch(lambda: shown.during(once), saves_of(path, variant=chosen.variant))) as judged:
+            for number, (cases, elapsed_s) in enumerate(judged, start=1):
+                output.text(render_save(number, cases, elapsed_s))
     return ExitCode.OK
 
 
@@ -118,8 +115,3 @@ def _change(change: "Interval") -> str:
     half = (high - low) / 2
     least, middle, most = (units.change(end, half) for end in (low, centre, high))
     return f"time {middle} ({least.removesuffix(' %')} … {most})"
-
-
-def render_end(saves: int, passed: int) -> str:
-    """Write the last line."""
-    return f"watched {saves} {'save' if saves == 1 else 'saves'}, {passed} passed"

@@ -257,7 +257,7 @@ class Cluster(Crew):
         verdict = self._dispatcher.record(task, result)
         if verdict.is_done:
             post.flying.pop(task.key, None)
-            yield Finished(verdict=verdict, elapsed_s=sum(verdict.stage_s.values()))
+            yield Finished(verdict=verdict)
         if not self._halted and (reason := self._dispatcher.why_stopped()):
             self._halted = reason
             for other in self._posts:

@@ -159,8 +159,6 @@ class Estimated:
     speedup: float
     half_width: float | None
     """Half-width of the speed-up's 95 % interval over processes, as a share; None for one process."""
-    left_s: float | None
-    """Seconds of measuring that follow at most; None without a budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,7 @@ class Builds:
         self._lock = threading.Lock()
 
     def start(self, tasks: Sequence[Task]) -> "list[Future[None]]":
-        """Pass on tasks that need no build, and build the others. All tasks have equal options."""
+        """Pass on tasks that need no build, and build the others."""
         groups: dict[BuildKey, list[Task]] = defaultdict(list)
         ready: list[Task] = []
         for task in tasks:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.core.errors import MachineError
@@ -23,7 +23,7 @@ from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
 from kbench.engine.ladder import BATCH
 from kbench.engine.lane import Lane
-from kbench.engine.task import Budgets, SweepEvent, Task
+from kbench.engine.task import SweepEvent, Task
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process
 from kbench.host.context import RunContext
@@ -48,7 +48,6 @@ class SweepOptions:
     lanes: int
     """Number of judges on each device."""
     jobs: int
-    budgets: Budgets = field(default_factory=Budgets)
     max_failures: int | None = None
     """Failed solutions after which nothing more is started; None for no limit."""
 
@@ -89,7 +88,7 @@ class Crew:
     def start(self) -> None:
         """Start the nursery, lanes and builders; they wait for tasks."""
         options, device, is_run = self._options, self._options.devices[0], self._opening is not None
-        if not (is_run or options.run.verify_only) and options.run.wait_for_device:
+        if options.run.wait_for_device and not options.run.verify_only:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
@@ -112,7 +111,7 @@ class Crew:
             thread.start()
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Queue tasks with equal options; `known` has the results of units that are not judged again."""
+        """Queue tasks; `known` has the results of units that are not judged again."""
         self._dispatcher.add(tasks, known)
         if self._opening is None:
             self._builds.start(tasks)
@@ -159,7 +158,7 @@ class Crew:
         self._closing.close()
 
     def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
-        return Evaluator(device, self._options.rung, scratch, guard, self._options.budgets)
+        return Evaluator(device, self._options.rung, scratch, guard)
 
     def _serve(self, lane: Lane) -> None:
         try:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from kbench.engine.ladder import BATCH, counts_as_failure, halted, next_batch
+from kbench.engine.ladder import BATCH, counts_as_failure, next_batch
 from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 
@@ -97,7 +97,8 @@ class Dispatcher:
             if verdict.is_done:
                 del self._results[task.key]
                 self._failures += counts_as_failure(result)
-                self._stopped = self._stopped or halted(self._failures, self._max_failures)
+                if self._max_failures is not None and self._failures >= self._max_failures:
+                    self._stopped = self._stopped or f"{self._failures} failed, the limit that was set"
                 self._news.notify_all()
             else:
                 self._results[task.key] = verdict.results

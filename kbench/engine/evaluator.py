@@ -19,7 +19,6 @@ from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.guard import Guard
-from kbench.engine.task import NO_LIMITS, Budgets
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
 from kbench.host import builder, listing, sanitizer
 from kbench.host.builder import built, keep_manifest
@@ -82,9 +81,9 @@ class Evaluator:
     Judges are forks of the present nursery. To be used within `nursery_process.nursery`, by one thread.
     """
 
-    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard, budgets: Budgets = NO_LIMITS):
-        self._device, self._rung, self._scratch, self.guard, self._budgets = device, rung, scratch, guard, budgets
-        self.peaks = peaks.load_peaks(device, cache_dir())
+    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, guard: Guard):
+        self._device, self._rung, self._scratch, self.guard = device, rung, scratch, guard
+        self._peaks = peaks.load_peaks(device, cache_dir())
         self._bench: Bench | None = None
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
@@ -93,10 +92,7 @@ class Evaluator:
         asked = problem, manifest.identity(problem.path), options
         if self._bench is None or self._bench.judges != asked:
             self.close()
-            stages_s, scratch = self._budgets.stages_s, self._scratch
-            context = RunContext(
-                options=options, device=self._device, rung=self._rung, scratch=scratch, stages_s=stages_s
-            )
+            context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
             looking = sanitizer.Sanitizer(problem, context)
             self._bench = Bench(problem=problem, problem_sha256=asked[1], context=context, sanitizer=looking, files=[])
         bench = self._bench
@@ -390,7 +386,7 @@ class Evaluator:
             stage_s=stage_s,
             environment=opened.environment if opened is not None else None,
             cost=opened.cost if opened is not None else None,
-            peaks=self.peaks,
+            peaks=self._peaks,
             tensors=opened.tensors if opened is not None else "",
             weights=weights,
             eval_mode=opened is not None and opened.eval_mode,

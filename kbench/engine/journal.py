@@ -1,9 +1,10 @@
-"""The journal of a run or sweep: its arguments, and a line for each finished unit."""
+"""The journal of a run, a sweep or a selftest: its arguments, and a line for each finished unit or fixture."""
 
 import contextlib
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,18 +46,20 @@ class JournalLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The content of a journal: results of each task's units, by the task's key, in the order of their processes."""
+    """The content of a journal; each of its lines has the seconds that the command had taken by then."""
 
     header: Header
-    results: dict[str, tuple[UnitResult, ...]]
     whole_bytes: int
     """Length of the file without an incomplete last line."""
-    lines: tuple[JournalLine, ...]
+    lines: tuple[Any, ...]
+    results: dict[str, tuple[UnitResult, ...]] = field(default_factory=dict)
+    """Results of each task's units, by the task's key, in the order of their processes."""
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds from the start of each command to its last unit; pauses in between do not count."""
-        return self.lines[-1].elapsed_s if self.lines else 0.0
+        """Seconds from the start of each command to its last line; pauses in between do not count."""
+        elapsed_s: float = self.lines[-1].elapsed_s if self.lines else 0.0
+        return elapsed_s
 
     @property
     def units_per_hour(self) -> float | None:
@@ -70,12 +73,13 @@ def per_hour(units: int, elapsed_s: float) -> float | None:
 
 
 class Journal(JournalFile):
-    """The open journal of a run or a sweep; a context manager. It locks the file against other writers."""
+    """The open journal of a command; a context manager. It locks the file against other writers."""
 
     def __init__(self, path: Path, header: Header, *, resumed: Record | None = None):
-        super().__init__(path, whole_bytes=resumed.whole_bytes if resumed is not None else None)
+        way_out = f"write elsewhere with `{'--save' if header.command == 'selftest' else '--results'} DIR`"
+        super().__init__(path, whole_bytes=resumed.whole_bytes if resumed is not None else None, way_out=way_out)
         self._header = header
-        self._is_new = resumed is None
+        self.resumed = resumed
         self.units, self.elapsed_s = (len(resumed.lines), resumed.elapsed_s) if resumed is not None else (0, 0.0)
         """Number of the lines, and the seconds that the last one has."""
         self._began = time.monotonic() - self.elapsed_s
@@ -86,8 +90,8 @@ class Journal(JournalFile):
         except FileExistsError:
             hint = f"`--resume {self._header.run}` continues it, `--name` sets another name"
             raise UsageError(f"a {self._header.command} named `{self._header.run}` exists already", hint) from None
-        if self._is_new:
-            self.write({"sweep": asdict(self._header)})
+        if self.resumed is None:
+            self.write({"sweep": plain(self._header)})
         return self
 
     def append(self, verdict: TaskVerdict) -> None:
@@ -107,39 +111,38 @@ class Journal(JournalFile):
         self.units, self.elapsed_s = self.units + 1, elapsed_s
 
 
-def find(command: str, name: str, folder: Path) -> tuple[Path, Record]:
+def find(command: str, name: str, folder: Path, kind: type = JournalLine) -> tuple[Path, Record]:
     """Return the journal of a command by its name, its path or `@latest`, and what it holds. Raises what `read` raises.
 
     Raises UsageError for none.
     """
     if name != LATEST:
         path = journal_file.find(command, name, folder)
-        record = read(path)
-        if record.header.command != command:
-            hint = f"`kbench {record.header.command} --resume {name}` continues it"
-            raise UsageError(f"`{name}` is not a {command}", hint)
-        return path, record
+        header = _header(path, whole_lines(path)[0])
+        if header.command != command:
+            raise UsageError(f"`{name}` is not a {command}", f"`kbench {header.command} --resume {name}` continues it")
+        return path, read(path, kind)
     found = sorted(folder.glob(f"*{journal_file.SUFFIX}"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in found:
-        with contextlib.suppress(ResultsError):  # a selftest's, or another version's
-            if (record := read(path)).header.command == command:
+        with contextlib.suppress(ResultsError):  # another command's or version's
+            if (record := read(path, kind)).header.command == command:
                 return path, record
     raise UsageError(f"no {command} in {folder} was broken off", "its journal would be there")
 
 
-def read(path: Path) -> Record:
-    """Read a journal: the last line about a unit counts, and a new first process replaces its task's results.
+def read(path: Path, kind: type = JournalLine) -> Record:
+    """Read a journal with lines of a kind: the last one about a unit counts, and a new first process replaces all.
 
     Raises ResultsError for a file that is no journal of this version, and MachineError if it is unreadable.
     """
     lines, whole_bytes = whole_lines(path)
-    header = _header(path, lines[0] if lines else b"")
+    header, found = _header(path, lines), list[Any]()
     results: dict[str, tuple[UnitResult, ...]] = {}
-    found: list[JournalLine] = []
     for number, line_text in enumerate(lines[1:], start=2):
         try:
-            line = reader_of(JournalLine).validate_json(line_text)
-            results[line.key] = _follow(results.get(line.key, ()), line.process, line.result)
+            line = reader_of(kind).validate_json(line_text)
+            if isinstance(line, JournalLine):
+                results[line.key] = _follow(results.get(line.key, ()), line.process, line.result)
             found.append(line)
         except ValueError as error:
             raise ResultsError(f"{path} is damaged in line {number}: {error}", "start it again") from error
@@ -152,13 +155,11 @@ def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) ->
     return (*before[:process], result)
 
 
-def _header(path: Path, line: bytes) -> Header:
+def _header(path: Path, lines: Sequence[bytes]) -> Header:
     try:
-        header = Header(**json.loads(line)["sweep"])
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise ResultsError(
-            f"{path} is not the journal of a run or sweep", "name one of `kbench run` or `kbench sweep`"
-        ) from error
+        header = Header(**json.loads(lines[0])["sweep"])
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        raise ResultsError(f"{path} is not the journal of a command", "name one that was broken off") from error
     if header.kbench_version != __version__:
         message = f"{path} was started by kbench {header.kbench_version}, and this is {__version__}"
         raise ResultsError(message, "verdicts of two versions are not mixed: start it again")

@@ -56,12 +56,6 @@ def does_not_fit(result: UnitResult) -> bool:
     return result.status is Status.NOT_VERIFIED and getattr(result.outcome, "reason", "").startswith(TOO_LARGE)
 
 
-def halted(failures: int, most: int | None) -> str:
-    """Return why a sweep ends here; empty if it continues."""
-    reached = most is not None and failures >= most
-    return f"{failures} failed, the limit that was set" if reached else ""
-
-
 def counts_as_failure(result: UnitResult) -> bool:
     """Return whether a verdict is a failure of the solution."""
     return result.status is not Status.PASSED and result.is_verdict

@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import tempfile
-import time
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
 from kbench.engine.ladder import does_not_fit, may_retry
 from kbench.engine.task import Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
-from kbench.engine.unit import TimeLeft, UnitResult, time_left
+from kbench.engine.unit import UNIT_TIMEOUT_S, TimeLeft, UnitResult
 from kbench.host.builder import MAYBE_THE_PROBLEM
 from kbench.host.health import PROBED_AFTER
 from kbench.storage.settings import cache_dir
@@ -48,9 +47,7 @@ class Lane:
     """Findings that every pass gets: about the device."""
     environment: Environment | None = None
     """Machine and device of the last unit."""
-    _spent_s: dict[str, float] = field(default_factory=dict)
-    """Wall seconds of the tasks in work, by key."""
-    _left: dict[tuple[str, str], TimeLeft | None] = field(default_factory=dict)
+    _left: dict[tuple[str, str], TimeLeft] = field(default_factory=dict)
     """Time that the solutions of the batch have left, by path and variant."""
 
     def __post_init__(self) -> None:
@@ -93,14 +90,12 @@ class Lane:
                 again = [] if task.options.verify_only else order[::-1]
                 later = [other for other in (*order[number + 1 :], *again) if standing[other.key].wants_more]
                 following = [other.solution for other in (*later, *next_case) if other.refused is None]
-                began = time.monotonic()
                 result = (yield from self._result(standing[task.key], following)) if self._goes_on() else None
                 if result is None:
                     return
                 verdict = standing[task.key] = self.dispatcher.record(task, result)
-                self._spent_s[task.key] = self._spent_s.get(task.key, 0.0) + time.monotonic() - began
                 if verdict.is_done:
-                    yield Finished(verdict=verdict, elapsed_s=self._spent_s.pop(task.key))
+                    yield Finished(verdict=verdict)
                 elif (estimated := verdict.estimate()) is not None:
                     yield estimated
             turn += 1
@@ -154,7 +149,7 @@ class Lane:
         while True:
             incidents = self.guard.incidents
             shapes = yield from self.shapes.by_lane(task, self.evaluator)
-            left = self._left.setdefault((str(task.solution.path), task.solution.variant), time_left(task.options))
+            left = self._time_left(task)
             unit = replace(known.unit(shapes), case=case or task.case)
             result = yield from self.evaluator.evaluate(unit, following, left)
             result = replace(result, outcome=self._with_room(result.outcome), case=case)
@@ -178,6 +173,13 @@ class Lane:
                 noted = (*result.outcome.findings, Finding.note("smaller_case", message))
                 result = replace(result, outcome=replace(result.outcome, findings=noted))
             return replace(result, attempts=attempts)
+
+    def _time_left(self, task: Task) -> TimeLeft | None:
+        """Return the time of the next unit; None where there is no limit."""
+        if task.options.timeout_s is not None:
+            key = str(task.solution.path), task.solution.variant
+            return self._left.setdefault(key, TimeLeft(task.options.timeout_s))
+        return None if self.is_run else TimeLeft(UNIT_TIMEOUT_S)
 
     def _with_room(self, outcome: Outcome) -> Outcome:
         """Return an outcome, as a failure of the machine if its disk is full without anything of the solution."""

@@ -18,7 +18,15 @@ from kbench.storage.settings import Settings
 
 
 def options_from(settings: Settings, **given: Any) -> RunOptions:
-    """Combine given options, settings and defaults, in this order; None and empty values are not given."""
+    """Combine given options, settings and defaults, in this order; None is not given.
+
+    Of the least and the largest number of processes, the one that is given moves the other.
+    """
+    least, most = given.get("processes"), given.get("max_processes")
+    if isinstance(least, int) and most is None:
+        given["max_processes"] = max(least, settings.run.max_processes)
+    if isinstance(most, int) and least is None:
+        given["processes"] = min(most, settings.run.processes)
     known: dict[str, Any] = {field.name: getattr(settings.run, field.name) for field in fields(MeasuringOptions)}
     known |= {
         "level": Level(settings.level),

@@ -27,9 +27,9 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, large_forecasts
-from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Peaks, ResultRow, Status
+from kbench.core.model import Case, Environment, Finding, FindingKind, Peaks, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
-from kbench.devices import monitor, peaks, selection
+from kbench.devices import monitor, selection
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.engine.builds import Builds, default_jobs
@@ -42,7 +42,7 @@ from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
 from kbench.engine.rows import rows_of
 from kbench.engine.summary import judged_of
-from kbench.engine.task import NO_LIMITS, Finished, SweepEvent, Task, TaskVerdict
+from kbench.engine.task import Finished, SweepEvent, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
@@ -102,7 +102,6 @@ def run(
             rung=rung,
             lanes=1,
             jobs=max(1, default_jobs() // PROCESSORS_EACH),
-            budgets=NO_LIMITS,
         )
         crew = Crew(asked, scratch, files.write, opening=Opening(context, other_processes(context)))
         with contextlib.closing(judged(crew, left, known)) as events:
@@ -112,8 +111,8 @@ def run(
                 elif isinstance(event, Event):
                     yield event
         if crew.reason:
-            yield from files.give_up(left, crew.reason)
-        files.end(is_whole=not crew.reason)
+            raise MachineError(crew.reason, "`kbench doctor` looks for what is wrong with it")
+        files.end()
         yield Saved(csv_path=csv_path, environment=files.environment, peaks=files.peaks)
 
 
@@ -201,16 +200,6 @@ class RunFiles:
             self._put(verdict)
         return found
 
-    def give_up(self, tasks: Sequence[Task], reason: str) -> Iterator[Judged]:
-        """End tasks without a verdict because of the device; the journal keeps them to be judged."""
-        for task in tasks:
-            known = self._standing.get(task.key, TaskVerdict(task=task, results=()))
-            if not known.is_done:
-                outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
-                result = UnitResult(outcome=outcome, environment=self.environment)
-                verdict = replace(known, results=(*known.results, result))
-                yield self.judged(verdict)
-
     def _put(self, verdict: TaskVerdict, from_process: int = 0) -> tuple[ResultRow, ...]:
         """Write the rows of a task as its processes so far make them, in place of earlier ones; return them."""
         rows, last = rows_of(verdict, self._header.run, self._header.started_utc)[from_process:], verdict.last
@@ -231,14 +220,14 @@ class RunFiles:
         if not self._standing:
             self._journal.path.unlink(missing_ok=True)
 
-    def end(self, *, is_whole: bool) -> None:
+    def end(self) -> None:
         """Remove the journal, unless another try may give a verdict that is missing."""
-        if is_whole and not any(known.status is Status.HARNESS_ERROR for known in self._standing.values()):
+        if not any(known.status is Status.HARNESS_ERROR for known in self._standing.values()):
             self._journal.path.unlink()
 
 
 class Opening:
-    """The work of a run's lane before its first unit: open the judge, report large cases, build, measure the device."""
+    """The work of a run's lane before its first unit: open the judge, report large cases, build."""
 
     def __init__(self, context: RunContext, notes: tuple[Finding, ...]):
         self._notes = notes
@@ -257,7 +246,7 @@ class Opening:
             yield from lane.shapes.by_lane(task, evaluator)
         yield from self._large_cases(evaluator, problem, tasks[0].cases, solutions)
         wait(builds.start(tasks))
-        lane.notes += (*self._notes, *self._prepare_device(evaluator))
+        lane.notes += self._notes
 
     def _large_cases(
         self, evaluator: Evaluator, problem: Entry, cases: tuple[Case, ...], solutions: Sequence[Entry]
@@ -283,12 +272,3 @@ class Opening:
             device=self._device.uuid,
             timed=not self._options.verify_only,
         )
-
-    def _prepare_device(self, evaluator: Evaluator) -> Iterator[Finding]:
-        """Measure missing peaks; yield what rows note about that."""
-        if not self._options.wait_for_device or self._options.verify_only:
-            return
-        try:
-            evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
-        except MachineError as error:
-            yield Finding.note("no_peaks", error.message)

@@ -11,7 +11,6 @@ from kbench.core.events import Judged
 from kbench.core.model import Environment, Finding, FindingKind, Outcome, Passed, Status
 from kbench.core.stats import process_estimate, ratio_interval, timings_interval, weighted_mean
 from kbench.core.timed import FORWARD, timed_of
-from kbench.engine.ladder import counts_as_failure
 from kbench.engine.rows import rows_of
 from kbench.engine.task import TaskVerdict
 
@@ -86,7 +85,6 @@ class SweepSummary:
     """Number of solutions that pass a task trivially; fast_p and the mean leave them out."""
     held: int = 0
     """Speed-ups that the judge's clock confirms in every process."""
-    failures: int = 0
     not_judged: int = 0
     """Number of results that are not verdicts: a fault of kbench, the machine or the problem, or a skipped case."""
     retried: int = 0
@@ -189,7 +187,7 @@ def summarise(run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, **fields
     """Return the summary, with further `fields`."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
-    levels = Counter(verdict.level or "none" for verdict in judged)
+    levels = Counter(verdict.outcome.level or "none" for verdict in judged)
     scores = [_score(verdict) for verdict in judged if timed_of(verdict.task.case.name) == FORWARD]
     fresh = [verdict for verdict in verdicts if not verdict.resumed]
     stage_s: Counter[str] = Counter()
@@ -206,7 +204,6 @@ def summarise(run: str, verdicts: Sequence[TaskVerdict], *, tasks: int, **fields
         speedup=mean_speedup(scores),
         trivial=sum(one.trivial for one in scores),
         held=sum(verdict.is_held for verdict in judged),
-        failures=sum(counts_as_failure(verdict.last) for verdict in verdicts),
         not_judged=len(verdicts) - len(judged),
         retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
         stage_s=dict(stage_s.most_common()),

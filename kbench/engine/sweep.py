@@ -72,7 +72,7 @@ class Sweep:
                 )
                 crew = make(options, scratch, functools.partial(self._record, writer))
                 for verdict in kept:
-                    yield Finished(verdict=verdict, elapsed_s=0.0)
+                    yield Finished(verdict=verdict)
                 with contextlib.closing(judged(crew, longest_first(self.left), self.known)) as events:
                     for event in events:
                         yield event

@@ -94,11 +94,6 @@ class TaskVerdict:
         return outcome
 
     @property
-    def level(self) -> Level | None:
-        """The level that it holds, which the first unit tries; None if a later unit failed, or it holds none."""
-        return self.outcome.level
-
-    @property
     def status(self) -> Status:
         """`passed`, or why not."""
         return self.last.status
@@ -158,18 +153,15 @@ class TaskVerdict:
 
     def estimate(self) -> Estimated | None:
         """Return the estimate from the processes so far; None without a timed process."""
-        estimates, options = self.estimates, self.task.options
+        estimates = self.estimates
         if not estimates:
             return None
         interval = stats.ratio_interval(estimates) if len(estimates) > 1 else None
-        spent_s, done = self.stage_s.get("time", 0.0), len(estimates)
-        due_s = (options.processes - done) * spent_s / done  # measured whatever the budget is
         return Estimated(
             solution=self.task.solution.name,
             case=self.task.case.name,
             speedup=math.exp(-statistics.fmean(estimates)),
             half_width=interval.half_width if interval is not None else None,
-            left_s=None if options.budget_s is None else max(options.budget_s - spent_s, due_s),
         )
 
     def unit(self, derived: Derived) -> Unit:
@@ -196,22 +188,6 @@ def with_own_share(outcome: Passed, share: OwnShare) -> Passed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budgets:
-    """Time limits of a unit in seconds, without waiting for the device and opening the case. Chosen."""
-
-    verify_s: float | None = 300.0
-    time_s: float | None = 300.0
-
-    @property
-    def stages_s(self) -> dict[str, float | None]:
-        """The limit of each stage that has one."""
-        return {"load": self.verify_s, "verify": self.verify_s, "time": self.time_s}
-
-
-NO_LIMITS = Budgets(verify_s=None, time_s=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlanned:
     """The tasks are known, and the verdicts that the journal has already."""
 
@@ -228,7 +204,6 @@ class Finished:
     """One verdict is on the disk."""
 
     verdict: TaskVerdict
-    elapsed_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,13 +18,15 @@ from kbench.process.channel import encode_constants
 
 OPTIONS_NOT_HASHED = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
 """Options that change no verdict: places of files, and those that the case and the device determine."""
+UNIT_TIMEOUT_S = 600.0
+"""Chosen. Seconds for a unit of a sweep or a pool, unless a limit is set for all units of a solution."""
 RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED})
 """Statuses that are kbench's or the machine's fault: another try, or another machine, may give a verdict."""
 
 
 @dataclass(slots=True)
 class TimeLeft:
-    """Seconds that a solution has left, of its limit for all its units together."""
+    """Seconds that a solution has left, of its limit for all its units together, or for one."""
 
     seconds: float
 
@@ -32,11 +34,6 @@ class TimeLeft:
         """Take away what the stages of a unit took, less what the problem took of them or who had the device."""
         solution_s = sum(took_s for stage, took_s in stage_s.items() if stage not in {*REFERENCE_STAGES, "wait"})
         self.seconds -= max(0.0, solution_s - of_problem_s)
-
-
-def time_left(options: RunOptions) -> TimeLeft | None:
-    """Return what a solution has in the beginning; None where there is no limit."""
-    return None if options.timeout_s is None else TimeLeft(options.timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

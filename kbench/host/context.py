@@ -1,7 +1,6 @@
 """Settings that all processes of a run share."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.core.events import RunOptions
@@ -18,5 +17,3 @@ class RunContext:
     """The rung of the sandbox."""
     scratch: Path
     """Temporary folder, which its processes cannot read except for their own parts."""
-    stages_s: Mapping[str, float | None] = field(default_factory=dict)
-    """Time limits of the stages of a unit, in seconds."""

@@ -95,8 +95,6 @@ class JudgeProcess:
         """Why the last request had no answer, where the problem's own code took too long with the constants of it."""
         self.is_overdue = False
         self._problem_time = OwnTime()
-        self._stage_ends_s = math.inf
-        """End of the present stage's limit, without the time of the problem's own code."""
         self.holder = ""
         launch = Launch(
             module=JUDGE,
@@ -228,10 +226,10 @@ class JudgeProcess:
         """
         began, limit_s, where = time.monotonic(), min(least_s, total_s), ""
         steps: list[Step | None] = [None]
-        self.stuck, self._stage_ends_s = "", math.inf
+        self.stuck = ""
         try:
             self._child.post(message)
-            while "progress" in (received := self._receive(limit_s)):
+            while "progress" in (received := self._child.receive(limit_s)):
                 steps.append(Step(received["step"]) if "step" in received else None)
                 where = received.get("where", "")
                 yield steps[-1], received
@@ -239,7 +237,7 @@ class JudgeProcess:
             yield None, received
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
-                if not any(steps) and self._child.has_ended and error.status is not Status.TOTAL_TIMEOUT:
+                if not any(steps) and self._child.has_ended:
                     raise ChildError(Status.HARNESS_ERROR, error.reason, error.log) from error
                 raise
             self.is_overdue = True
@@ -253,21 +251,6 @@ class JudgeProcess:
             if message["op"] != "derive" or steps.count(Step.IMPORT) == 1:  # else with other constants
                 self.stuck = reason
             raise ChildError(error.status, reason, error.log) from error
-
-    def _receive(self, limit_s: float) -> Message:
-        """Receive within a limit and within that of the present stage, to which the problem's own time is added."""
-        until_s = time.monotonic() + limit_s
-        while True:
-            stage_s = self._stage_ends_s + self._problem_time.seconds - time.monotonic()
-            if stage_s <= 0:
-                self.close()
-                raise ChildError(Status.TOTAL_TIMEOUT, "the stage took too long", self._child.log)
-            try:
-                return self._child.receive(min(limit_s, stage_s))
-            except ChildError as error:
-                if error.status is not Status.CALL_TIMEOUT or stage_s >= limit_s:
-                    raise
-                limit_s = until_s - time.monotonic()
 
     def _limit_s(self, step: Step | None, least_s: float = OPEN_TIMEOUT_S) -> float:
         limit_s = OPENING[step] * self._context.options.import_timeout_s if step is not None else 0.0
@@ -294,7 +277,7 @@ class JudgeProcess:
         return [built(entry, self._context).compiler for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Evaluating:
-        """Evaluate a solution; yields stages, some with a time limit. A judge that breaks is a harness error."""
+        """Evaluate a solution; yields stages. A judge that breaks is a harness error."""
         self._problem_time = OwnTime()
         stage, started = "", time.monotonic()
         try:
@@ -305,8 +288,6 @@ class JudgeProcess:
                     if stage:
                         yield stage, True, now - started
                     stage, started = received["stage"], now
-                    limit_s = self._context.stages_s.get(stage)
-                    self._stage_ends_s = math.inf if limit_s is None else now + limit_s - self._problem_time.seconds
                     self.holder = received.get("holder", "")
                     yield stage, True, None
             found = evaluated(received, self._child.log)
@@ -314,13 +295,6 @@ class JudgeProcess:
             status, reason = Status.HARNESS_ERROR, error.reason
             if self.stuck:
                 status, reason = Status.REFERENCE_FAILED, f"the problem fails: {self.stuck}"
-            elif error.status is Status.TOTAL_TIMEOUT:
-                option = "--time-limit" if stage == "time" else "--verify-limit"
-                also = "the reference's own calls included; give it more with"
-                status, reason = (
-                    error.status,
-                    f"`{stage}` took longer than {self._context.stages_s[stage]:.3g} s, {also} `{option}`",
-                )
             return Evaluated(outcome=Failed(status=status, reason=reason, log=error.log))
         if stage and not found.unbuilt:
             yield stage, isinstance(found.outcome, Passed), time.monotonic() - started

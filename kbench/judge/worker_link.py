@@ -154,11 +154,11 @@ class WorkerLink:
             self._require_built()
         except ChildError as error:
             self._require_built()
-            status, reason, total_s = error.status, error.reason, self._config.options.timeout_s
+            status, reason = error.status, error.reason
             if status is Status.CALL_TIMEOUT:
-                status = Status.TOTAL_TIMEOUT if left_s < timeout_s else on_timeout
-                if left_s < timeout_s and total_s:
-                    reason = f"not judged within {total_s:g} s in total (`--timeout`)"
+                status = on_timeout
+                if left_s < timeout_s:
+                    status, reason = Status.TOTAL_TIMEOUT, "not judged within its limit; give it more with `--timeout`"
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
                 reason = f"the reference's own process failed during timing: {reason}"

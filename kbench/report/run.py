@@ -235,8 +235,7 @@ def _where_time_went(run: RunSummary) -> Table:
 
 
 def _closing(run: RunSummary) -> list[str]:
-    lines = [run.reason] if run.interrupted else []
-    if run.csv_path is not None:
-        passed_over = f" ({NOT_LATEST})" if {case.status for case in run.cases} == {Status.SKIPPED} else ""
-        lines.append(f"saved {run.csv_path}{passed_over}")
-    return lines
+    if run.csv_path is None:
+        return []
+    passed_over = f" ({NOT_LATEST})" if {case.status for case in run.cases} == {Status.SKIPPED} else ""
+    return [f"saved {run.csv_path}{passed_over}"]

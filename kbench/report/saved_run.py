@@ -1,7 +1,6 @@
 """A saved run as the events that made it, so that reports render it as `run` did."""
 
 import functools
-import shlex
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -17,7 +16,6 @@ from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run
-from kbench.storage.runfiles import shown_path
 
 MOST_PROBLEMS = 3
 
@@ -42,7 +40,6 @@ def recall(run: Run, cases: Sequence[str] = ()) -> RunSummary:
         elapsed_s=known.elapsed_s,
         peaks=known.peaks,
         command=known.command,
-        typed=shlex.quote(shown_path(run.path)),
     )
 
 

@@ -1,12 +1,14 @@
 """The selftest's result as text, Markdown, JSON and CSV: a row per class, then every miss and its expectation."""
 
+from collections import Counter
+
 from kbench.core.errors import KbenchError
 from kbench.core.levels import level_in_words
 from kbench.core.model import Status
 from kbench.report import units
 from kbench.report.document import render_document, render_records
 from kbench.report.table import ReportPart, one_line, table
-from kbench.selftest.checks import Checked, ClassFigures, SelftestReport
+from kbench.selftest.checks import Checked, SelftestReport
 
 
 def blocks(report: SelftestReport, *, verbosity: int = 0) -> list[str | ReportPart]:
@@ -17,11 +19,11 @@ def blocks(report: SelftestReport, *, verbosity: int = 0) -> list[str | ReportPa
         f"selftest · {report.device_name} · torch {report.torch} · isolation {report.isolation}"
     ]
     for title, honest in (("attacks", False), ("honest look-alikes", True)):
-        tallies = [tally for tally in report.tallies if tally.honest is honest]
-        if tallies:
-            sums = {name: sum(getattr(tally, name) for tally in tallies) for name in ("checks", "right", "elapsed_s")}
-            total = ClassFigures(category="all", honest=honest, **sums)
-            shown.append(table([*map(_cells, tallies), _cells(total)], title=title))
+        of = Counter(check.category for check in report.checks if check.honest is honest)
+        right = of - Counter(miss.category for miss in report.misses if miss.honest is honest)
+        counts = [*((name, right[name], of[name]) for name in sorted(of)), ("all", right.total(), of.total())]
+        rows = [{"class": name, ">right": str(good), ">of": str(total)} for name, good, total in counts if total]
+        shown.append(table(rows, title=title))
     if verbosity > 0 and report.checks:
         shown.append(table([_fixture(check) for check in report.checks]))
     return [*shown, *map(_miss, report.misses), verdict(report)]
@@ -63,16 +65,6 @@ def render_json(report: SelftestReport, *, error: KbenchError | None = None) -> 
         elapsed_s=report.elapsed_s,
         detection_rate=report.detection_rate,
         false_positive_rate=report.false_positive_rate,
-        classes=[
-            {
-                "class": tally.category,
-                "honest": tally.honest,
-                "checks": tally.checks,
-                "right": tally.right,
-                "seconds_per_check": tally.seconds_per_check,
-            }
-            for tally in report.tallies
-        ],
         results=report.checks,
     )
 
@@ -100,11 +92,6 @@ def line(check: Checked) -> str:
     status = "contained" if contained else check.status
     speedup = "" if check.speedup is None else f"  {check.speedup:.2f}x"
     return f"{word:<4}  {kind}  {check.name}  {status}{level}{speedup}  {units.seconds(check.elapsed_s)}"
-
-
-def _cells(tally: ClassFigures) -> dict[str, str]:
-    mean_s = f"{tally.seconds_per_check:.1f}"
-    return {"class": tally.category, ">right": str(tally.right), ">of": str(tally.checks), ">s per check": mean_s}
 
 
 def _miss(check: Checked) -> str:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kbench.core.events import Waiting
 from kbench.core.explain import CAUSES, explain
 from kbench.core.model import Environment, FindingKind, ResultRow
 from kbench.core.timed import BACKWARD, FORWARD
@@ -13,7 +12,6 @@ from kbench.report import units
 from kbench.report.summary import HOST_BOUND, ONE_PROCESS, CaseSummary, RunSummary
 from kbench.report.table import one_line
 from kbench.report.units import TimeUnit
-from kbench.storage.runfiles import LATEST
 
 WORST_FIRST = (
     *("beats_limit", "fallback", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
@@ -37,11 +35,6 @@ def stack_line(here: ResultRow | Environment | None) -> str:
     device = f"CPU {here.gpu_name}".strip() if on_cpu else here.gpu_name
     known = [f"{name} {text}" for name, text in (versions | {"torch": here.torch}).items() if text]
     return " · ".join(filter(None, [device, *known]))
-
-
-def render_waiting(event: Waiting) -> str:
-    """Name the process that holds the device: `waiting for NVIDIA H200, in use by pid 812 (ann): kbench run x`."""
-    return f"waiting for {event.device}, in use by {one_line(event.holder)}"
 
 
 def unit_of(cases: Sequence[CaseSummary]) -> TimeUnit:
@@ -233,15 +226,8 @@ def _hints(run: RunSummary) -> list[Note]:
             known = explain(code)
             is_said = one.kind != "warning" and code == IMPRECISE
             if known is not None and not is_said and CAUSES.get(code, frozenset()).isdisjoint(found):
-                advised.setdefault(_typed(known.fix, run), {})[code] = None
+                advised.setdefault(known.fix, {})[code] = None
     return [Note(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in advised.items()]
-
-
-def _typed(fix: str, run: RunSummary) -> str:
-    """Return an advice with the name of this run in place of the latest one; one that is not saved has none."""
-    if run.csv_path is None and run.typed == LATEST:
-        fix = fix.partition(f"; `kbench report {LATEST}")[0].rstrip(".") + "."
-    return fix.replace(LATEST, run.typed)
 
 
 def _where(cases: Sequence[tuple[str, str]], most: int | None) -> str:

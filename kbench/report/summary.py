@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.core.errors import KbenchError
+from kbench.core.errors import ExitCode, KbenchError
 from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
 from kbench.core.model import (
@@ -25,7 +25,6 @@ from kbench.core.stats import one_process_half_width, pair_log_ratios, weighted_
 from kbench.core.timed import FORWARD, mean_name, timed_of
 from kbench.report import units
 from kbench.storage.results import CaseKey, constants_of
-from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 """Not a warning: the wall time is printed beside the device time."""
@@ -59,7 +58,6 @@ class CaseSummary:
     speedup: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
-    limit_ns: int | None = None
     percent_of_limit: float | None = None
     own_share: float | None = None
     """Share of a call's time in the solution's own kernels, from 0 to 1; None if not known."""
@@ -146,7 +144,7 @@ class CaseSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run, complete or not; `error` and `interrupted` say why it ended early."""
+    """A run, complete or not; `error` says why it ended early."""
 
     problem: str
     cases: tuple[CaseSummary, ...]
@@ -161,10 +159,7 @@ class RunSummary:
     """The solution that the others are compared with in the table of cases and solutions; empty: the reference."""
     unjudged: int = 0
     """Number of the problem's cases that were left out because none was named."""
-    typed: str = LATEST
-    """The word that names it on a command line."""
     error: KbenchError | None = None
-    interrupted: bool = False
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -196,9 +191,7 @@ class RunSummary:
     def status(self) -> str:
         """`error`, `interrupted`, the status of the first failing case, `skipped`, or `passed`."""
         if self.error is not None:
-            return "error"
-        if self.interrupted:
-            return "interrupted"
+            return "interrupted" if self.error.exit_code is ExitCode.INTERRUPTED else "error"
         if self.failing:
             return self.failing[0].status.value
         return (Status.PASSED if any(case.passed for case in self.cases) else Status.SKIPPED).value
@@ -208,8 +201,6 @@ class RunSummary:
         """Why the status is not `passed`; empty if it is."""
         if self.error is not None:
             return self.error.message
-        if self.interrupted:
-            return "interrupted"
         found = [(case, name) for case, name in zip(self.cases, self.names, strict=True) if case.status == self.status]
         if not found or found[0][0].passed:
             return ""
@@ -298,7 +289,6 @@ def summarise(judged: Judged) -> CaseSummary:
         speedup=statistics.geometric_mean(speedups) if speedups else None,
         speedup_low=first.speedup_low if first else None,
         speedup_high=first.speedup_high if first else None,
-        limit_ns=first.limit_ns if first else None,
         percent_of_limit=_median(row.percent_of_limit for row in timed),
         own_share=outcome.own_share if isinstance(outcome, Passed) else None,
         level=outcome.level,

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kbench.core.events import Waiting
 from kbench.core.model import Failed, ResultRow
 from kbench.engine.rows import rows_of
-from kbench.engine.summary import SweepSummary, judged_of, speedup_of
+from kbench.engine.summary import Mean, SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document, render_records
-from kbench.report.shown import MOST_CONSTANTS, render_waiting, stack_line
+from kbench.report.shown import MOST_CONSTANTS, stack_line
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import ReportPart, one_line, table
 from kbench.storage.json_values import plain
@@ -60,7 +59,9 @@ def figures(summary: SweepSummary) -> dict[str, str]:
             for p, share in summary.fast.items()
         )
         + (" · weighted" if any(share.weighted is not None for share in summary.fast.values()) else ""),
-        "speed-up": _mean(summary),
+        "speed-up": f"{mean_in_words(summary.speedup)}, {summary.held} confirmed by the judge's clock"
+        if summary.speedup is not None
+        else "",
         "trivial": f"{summary.trivial} pass tasks that zeros or other wrong answers pass too: in no figure above"
         if summary.trivial
         else "",
@@ -107,11 +108,10 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             verdict, case = event.verdict, summarise(judged_of(event.verdict))
             line = [one_line(verdict.task.name), verdict.status.value, *([case.shown_speedup] if case.speedup else [])]
             line += [_short(reason)] if (reason := _reason(verdict)) else []
-            return f"[{done:>{len(str(tasks))}}/{tasks}] {'  '.join(line)}  {units.seconds(event.elapsed_s)}"
+            line.append(units.seconds(sum(verdict.stage_s.values())))
+            return f"[{done:>{len(str(tasks))}}/{tasks}] {'  '.join(line)}"
         case Retried():
             return f"  again, attempt {event.attempt + 1}: {one_line(event.task.name)}: {_short(event.reason)}"
-        case Waiting():
-            return f"  {render_waiting(event)}"
         case DeviceState():
             return f"  {event.device} is {event.state}: {_short(event.reason)}"
         case _:
@@ -160,13 +160,13 @@ def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
     return list(found)
 
 
-def _mean(summary: SweepSummary) -> str:
-    mean = summary.speedup
+def mean_in_words(mean: Mean | None) -> str:
+    """Write a mean of speed-ups, with the digits that its solutions support; empty for none."""
     if mean is None:
         return ""
     shown = units.speedup(mean.value, mean.low, mean.high, alone=mean.count == 1)
     interval = "" if mean.low is None else f" ({units.interval(mean.low, mean.high)})"
-    return f"{mean.name} {shown}{interval} of {mean.count}, {summary.held} confirmed by the judge's clock"
+    return f"{mean.name} {shown}{interval} of {mean.count}"
 
 
 def _broken_off(summary: SweepSummary) -> str:

@@ -1,11 +1,11 @@
 """The checks of a selftest, and what they prove together."""
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from kbench.core.errors import ExitCode
+from kbench.core.model import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,19 +31,20 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassFigures:
-    """Figures of the fixtures of one class."""
+class KeptCheck:
+    """A finished fixture in the journal of a selftest."""
 
-    category: str
-    honest: bool
-    checks: int
-    right: int
+    check: Checked
+    basis: str
+    """A hash of all that the verdict depends on."""
     elapsed_s: float
+    """Seconds that the selftest had taken by then, those of earlier commands included."""
 
-    @property
-    def seconds_per_check(self) -> float:
-        """Mean time of one check."""
-        return self.elapsed_s / self.checks
+
+def still_valid(lines: Iterable[KeptCheck], bases: Mapping[str, str]) -> dict[str, Checked]:
+    """Return the checks by name whose basis is that of `bases`; kbench failed at none of them."""
+    known = (line for line in lines if bases.get(line.check.name) == line.basis)
+    return {line.check.name: line.check for line in known if line.check.status != Status.HARNESS_ERROR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,23 +96,6 @@ class SelftestReport:
         if not self.is_complete:
             return ExitCode.INTERRUPTED
         return ExitCode.NEGATIVE if self.misses else ExitCode.OK
-
-    @property
-    def tallies(self) -> tuple[ClassFigures, ...]:
-        """Figures per class, attacks first."""
-        groups: dict[tuple[bool, str], list[Checked]] = defaultdict(list)
-        for check in self.checks:
-            groups[check.honest, check.category].append(check)
-        return tuple(
-            ClassFigures(
-                category=category,
-                honest=honest,
-                checks=len(group),
-                right=sum(check.complaint is None for check in group),
-                elapsed_s=sum(check.elapsed_s for check in group),
-            )
-            for (honest, category), group in sorted(groups.items())
-        )
 
 
 def _share(answers: Sequence[bool]) -> float | None:

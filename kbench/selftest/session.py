@@ -6,7 +6,6 @@ import shutil
 import sysconfig
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import metadata
@@ -25,17 +24,18 @@ from kbench.devices import selection
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.builds import default_jobs
-from kbench.engine.crew import Crew, SweepOptions
+from kbench.engine.crew import Crew, SweepOptions, judged
+from kbench.engine.journal import Journal
 from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
 from kbench.engine.run import sandbox_rung
 from kbench.engine.summary import judged_of
-from kbench.engine.task import NO_LIMITS, Finished, Task
+from kbench.engine.task import Finished, Task
 from kbench.host import nursery_process, sanitizer
 from kbench.sandbox.rungs import Rung
 from kbench.sandbox.work_folder import work_folder
 from kbench.selftest.canaries import Canaries
-from kbench.selftest.checks import Checked, SelftestReport
+from kbench.selftest.checks import Checked, KeptCheck, SelftestReport, still_valid
 from kbench.selftest.fixtures import (
     CORPUS,
     TIMED_PROBLEM,
@@ -47,7 +47,7 @@ from kbench.selftest.fixtures import (
     read_corpus,
     select,
 )
-from kbench.selftest.journal import KeptCheck, SelftestJournal
+from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings, cache_dir
 
 ANY_PRECISION = 0.99
@@ -62,7 +62,7 @@ def selftest(
     names: Sequence[str] = (),
     jobs: int = 3,
     folder: Path = CORPUS,
-    journal: SelftestJournal | None = None,
+    journal: Journal | None = None,
 ) -> Generator[SelftestReport]:
     """Judge the corpus in `folder`: yield a report of the checks that a journal has, then one with each further check.
 
@@ -86,8 +86,8 @@ def selftest(
         if journal is not None:
             stack.enter_context(journal)
             bases = {one.name: basis_of(one, staged, conditions) for one in selected}
-            known = journal.record.still_valid(bases)
-            began -= journal.record.elapsed_s
+            known = still_valid(journal.resumed.lines if journal.resumed is not None else (), bases)
+            began -= journal.elapsed_s
         report = SelftestReport(
             device=device.kind,
             device_name=device.name,
@@ -105,7 +105,7 @@ def selftest(
         for check in judge_twice(FixtureRunner(staged, canaries, chosen_devices, scratch), left, jobs):
             report = report.with_check(check, time.monotonic() - began)
             if journal is not None:
-                journal.append(KeptCheck(check=check, basis=bases[check.name], elapsed_s=report.elapsed_s))
+                journal.write(plain(KeptCheck(check=check, basis=bases[check.name], elapsed_s=report.elapsed_s)))
             yield report
 
 
@@ -169,32 +169,22 @@ class FixtureRunner:
         left = {fixture.name: fixture for fixture in fixtures}
         usual = options_for(None, self._scratch, alone=alone)
         rung = sandbox_rung(usual, self._devices[0].kind)
-        asked = SweepOptions(
-            run=usual, devices=self._devices, rung=rung, lanes=lanes, jobs=default_jobs(), budgets=NO_LIMITS
-        )
+        asked = SweepOptions(run=usual, devices=self._devices, rung=rung, lanes=lanes, jobs=default_jobs())
         crew, broken = Crew(asked, self._scratch, lambda *_: None), "it ended without a verdict"
+        tasks: list[Task] = []
+        for fixture in fixtures:
+            try:
+                tasks.append(self._task(fixture, alone=alone))
+            except KbenchError as error:
+                yield self._unjudged(left.pop(fixture.name), f"{type(error).__name__}: {error.message}")
         try:
-            tasks: dict[str, list[Task]] = defaultdict(list)
-            for fixture in fixtures:
-                try:
-                    task = self._task(fixture, alone=alone)
-                except KbenchError as error:
-                    yield self._unjudged(left.pop(fixture.name), f"{type(error).__name__}: {error.message}")
-                else:
-                    tasks[repr(task.options)].append(task)
-            if tasks:
-                crew.start()
-            for together in tasks.values():
-                crew.add(together)
-            crew.finish()
-            for event in crew.events():
-                if isinstance(event, Finished):
-                    judged = judged_of(event.verdict)
-                    yield self._check(left.pop(judged.solution), judged)
+            with contextlib.closing(judged(crew, tasks, {})) as events:
+                for event in events:
+                    if isinstance(event, Finished):
+                        found = judged_of(event.verdict)
+                        yield self._check(left.pop(found.solution), found)
         except KbenchError as error:
             broken = f"{type(error).__name__}: {error.message}"
-        finally:
-            crew.stop()
         for fixture in left.values():
             yield self._unjudged(fixture, broken)
 
@@ -243,7 +233,7 @@ def is_doubtful(check: Checked) -> bool:
 def options_for(fixture: Fixture | None, scratch: Path, *, alone: bool) -> RunOptions:
     """Return the options for judging a fixture, or most of them."""
     # Which line a cheat crashes at is not asked: each time would cost a build and a slow run.
-    extra: dict[str, Any] = {"sanitize": False, **(fixture.options if fixture is not None else {})}
+    extra: dict[str, Any] = {"sanitize": False, "timeout_s": 3600.0, **(fixture.options if fixture is not None else {})}
     if fixture is not None and fixture.problem != TIMED_PROBLEM:
         extra["precision"] = ANY_PRECISION
     if "level" in extra:

@@ -193,9 +193,9 @@ def test_the_name_of_a_solution_is_no_file_to_watch(kbench):
 @pytest.fixture
 def begun_sweep(kbench, monkeypatch) -> str:
     """A sweep that ended before its first verdict."""
-    monkeypatch.setattr("kbench.cli.sweep._follow", lambda *_: (_ for _ in ()).throw(UsageError("ended")))
+    monkeypatch.setattr("kbench.engine.sweep.Sweep.judge", lambda *_: (_ for _ in ()).throw(UsageError("ended")))
     with monkeypatch.context() as patched:
-        patched.setattr("kbench.cli.sweep._follow", _write_header)
+        patched.setattr("kbench.engine.sweep.Sweep.judge", _write_header)
         kbench("sweep", "group_norm", "--self", "--until", "verify", "--devices", "cpu", "--name", "one")
     return "one"
 
@@ -204,6 +204,7 @@ def _write_header(work, *_):
     with Journal(work.journal, work.header):
         pass
     raise UsageError("ended")
+    yield
 
 
 @pytest.mark.parametrize(

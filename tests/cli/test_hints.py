@@ -31,7 +31,7 @@ VALUES = {
     "_arguments(case)": "PROBLEM SOLUTION --case CASE",
     "_arguments(unclear[0])": "PROBLEM SOLUTION --case CASE",
     "more": "12",
-    "record.header.command": "sweep",
+    "header.command": "sweep",
     "name": "run",
 }
 """What stands for a placeholder that takes no word of any kind."""

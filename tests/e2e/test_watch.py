@@ -30,7 +30,6 @@ def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, own_cache: Pat
             assert process.wait(120) == 0
         finally:
             process.kill()
-    first, second, last = shown.read_text().splitlines()
+    first, second = shown.read_text().splitlines()
     assert first.startswith("1  default  passed  ")
     assert second.startswith("2  default  WRONG_VALUE  ")
-    assert last == "watched 2 saves, 1 passed"

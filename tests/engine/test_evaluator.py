@@ -20,8 +20,7 @@ from kbench.core.model import Case, Failed, Finding, Passed, Status
 from kbench.devices import selection
 from kbench.engine.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
 from kbench.engine.guard import Guard
-from kbench.engine.task import Budgets
-from kbench.engine.unit import Unit, UnitResult, task_key
+from kbench.engine.unit import TimeLeft, Unit, UnitResult, task_key
 from kbench.host import nursery_process
 from kbench.host.judge_process import JudgeProcess
 from kbench.sandbox.process_table import members, processes
@@ -202,9 +201,11 @@ def begin(
     return Unit(problem=problem, solution=chosen, case=Case(name="default"), process=0, options=options)
 
 
-def finish(evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None) -> UnitResult:
+def finish(
+    evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None, left: TimeLeft | None = None
+) -> UnitResult:
     """Judge a unit; do something when it reaches a stage."""
-    stages = evaluator.evaluate(one)
+    stages = evaluator.evaluate(one, left=left)
     while True:
         try:
             news = next(stages)
@@ -312,14 +313,11 @@ def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane)
     assert not [process for process in members(judge) if not process.dead]
 
 
-def test_a_stage_beyond_its_limit_ends_the_judge_and_is_a_verdict(tmp_path, lane) -> None:
+def test_a_unit_beyond_its_limit_is_a_verdict(tmp_path, lane) -> None:
     evaluator = lane
-    evaluator._budgets = Budgets(verify_s=1.0)
     hangs = tmp_path / "sleeps.py"
     hangs.write_text("import time\nfrom torch import nn\n\n\nclass ModelNew(nn.Module):\n"
                      "    def forward(self, x):\n        time.sleep(30)\n        return x\n")  # fmt: skip
-    stopped = finish(evaluator, begin(evaluator, tmp_path, "one", PROBLEM, str(hangs)))
+    stopped = finish(evaluator, begin(evaluator, tmp_path, "one", PROBLEM, str(hangs)), left=TimeLeft(2.0))
     assert stopped.status is Status.TOTAL_TIMEOUT
-    assert stopped.outcome.reason.startswith("`verify` took longer than 1 s, ")
-    evaluator._budgets = Budgets()
-    assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "one", PROBLEM)).outcome, Passed), "a fresh judge"
+    assert stopped.outcome.reason == "not judged within its limit; give it more with `--timeout`"

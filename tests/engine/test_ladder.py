@@ -8,7 +8,7 @@ from sweeping import OPTIONS, failed, passed, task
 from kbench.core.model import Failed, Status
 from kbench.engine import ladder
 from kbench.engine.ladder import BATCH, MOST_ATTEMPTS
-from kbench.engine.task import Budgets, TaskVerdict
+from kbench.engine.task import TaskVerdict
 from kbench.process.child_error import KILLED, STARVED
 
 S = Status
@@ -79,17 +79,6 @@ RETRY = [
 def test_what_is_tried_again(status, attempts, sick, again) -> None:
     result = passed() if status is S.PASSED else failed(status)
     assert ladder.may_retry(result, attempts, device_sick=sick) is again
-
-
-def test_what_a_stage_may_take() -> None:
-    assert Budgets(verify_s=2.0, time_s=3.0).stages_s == {"load": 2.0, "verify": 2.0, "time": 3.0}
-
-
-@pytest.mark.parametrize(
-    ("failures", "halt", "ends"), [(0, None, False), (9, None, False), (1, 1, True), (1, 2, False)]
-)
-def test_when_failures_end_a_sweep(failures, halt, ends) -> None:
-    assert bool(ladder.halted(failures, halt)) is ends
 
 
 AGAINST = [

@@ -146,13 +146,6 @@ def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Pa
     assert FakeJudge.sized == (("default", False), ("small", True)), "a way out is not made smaller than it is"
 
 
-def test_the_time_left_counts_processes_that_are_due_beyond_the_budget(tmp_path: Path) -> None:
-    events = list(begin(tmp_path, "a", processes=3, max_processes=9, budget_s=0.2))
-    assert [event.left_s for event in events if isinstance(event, Estimated)] == [1.0, 0.5]
-    events = list(begin(tmp_path, "b", processes=2, max_processes=9, budget_s=2.0))
-    assert [event.left_s for event in events if isinstance(event, Estimated)] == [1.5, 1.0, 0.5]
-
-
 @pytest.mark.parametrize(
     ("asked", "others", "told"),
     [
@@ -171,7 +164,7 @@ def test_strangers_on_the_device_are_named_that_were_there_before_this_run(tmp_p
 
     monkeypatch.setattr(verb, "monitor", SimpleNamespace(foreign_processes=found))
     monkeypatch.setattr(verb.Admission, "is_in_use", lambda _: others)
-    monkeypatch.setattr(verb, "peaks", SimpleNamespace(known_or_measured=lambda *_: None))
+    monkeypatch.setattr("kbench.devices.peaks.known_or_measured", lambda *_: None)
     (judged,) = judge(tmp_path, "eager", **asked)
     assert isinstance(judged.outcome, Passed)
     begun = "other processes computed on the device when the run began: "

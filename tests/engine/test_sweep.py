@@ -11,7 +11,7 @@ from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, task
 from waiting import wait_until
 
 from kbench.cli.output import Output
-from kbench.cli.progress import SweepProgress, shown
+from kbench.cli.progress import progress_for
 from kbench.core.errors import MachineError
 from kbench.core.model import Case, Failed, Status
 from kbench.devices import selection
@@ -24,7 +24,7 @@ from kbench.engine.dispatch import MOST_BATCHES, Dispatcher
 from kbench.engine.journal import Header
 from kbench.engine.ladder import unfinished
 from kbench.engine.sweep import Sweep
-from kbench.engine.task import Budgets, DeviceState, Finished, Retried, SweepEvent, SweepPlanned, Task
+from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, Task
 from kbench.host import health
 from kbench.storage import quarantine
 from kbench.storage.journal_file import SUFFIX
@@ -60,7 +60,7 @@ class Stage:
         return judge
 
     def run(
-        self, tasks: list[Task], *, devices=(CPU,), lanes=1, resume=False, halt=None, budgets=None, **told
+        self, tasks: list[Task], *, devices=(CPU,), lanes=1, resume=False, halt=None, **told
     ) -> Iterator[SweepEvent]:
         path = self.folder / f"one{SUFFIX}"
         record = journal.read(path) if resume else None
@@ -69,9 +69,7 @@ class Stage:
         left, known = unfinished(tasks, record.results if record else {}, **told)
         header = Header(run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={})
         self.sweep = Sweep(tasks=tasks, left=left, known=known, header=header, journal=path, resumed=record)
-        asked = SweepOptions(
-            run=options, devices=devices, rung=0, lanes=lanes, jobs=1, budgets=budgets or Budgets(), max_failures=halt
-        )
+        asked = SweepOptions(run=options, devices=devices, rung=0, lanes=lanes, jobs=1, max_failures=halt)
         return self.sweep.judge(asked, lambda options, scratch, write: Crew(options, scratch, write, self.make))
 
     @property
@@ -115,11 +113,11 @@ def test_problems_with_long_sources_come_first_and_the_file_keeps_the_order_aske
 
 def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_lane_never(stage, capsys) -> None:
     stage.waits_for = ["pid 7 (ann): kbench run gelu", f"{signature()}, and 1 more"]
-    with shown(Output(), SweepProgress()) as show:
+    with progress_for(Output()) as show:
         for event in stage.run(many(stage.folder, 3)):
             show(event)
     told = [line for line in capsys.readouterr().err.splitlines() if "waiting" in line]
-    assert told == [f"  waiting for {CPU.name}, in use by pid 7 (ann): kbench run gelu"]
+    assert told == [f"waiting for {CPU.name}, in use by pid 7 (ann): kbench run gelu"]
 
 
 def test_what_refuses_to_parse_never_meets_a_judge(stage) -> None:
@@ -295,7 +293,14 @@ def test_another_device_goes_on(stage, monkeypatch) -> None:
     assert [e.state for e in events if isinstance(e, DeviceState)] == ["suspect", "quarantined"]
 
 
-def test_a_solution_has_its_limit_for_all_attempts(stage) -> None:
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"timeout_s": 20.0}, [("s0", 18.5), ("s0", 20.0), ("s1", 20.0)]),
+        ({}, [("s0", 600.0), ("s0", 600.0), ("s1", 600.0)]),
+    ],
+)
+def test_a_solution_has_its_limit_for_all_attempts(stage, options, expected) -> None:
     left_s = []
 
     class Spends(FakeJudge):
@@ -305,8 +310,8 @@ def test_a_solution_has_its_limit_for_all_attempts(stage) -> None:
             return (yield from super().evaluate(unit, following, left))
 
     stage.make = lambda _device, guard, _scratch: Spends({"s0": [S.HARNESS_ERROR, S.PASSED]}, guard)
-    list(stage.run(many(stage.folder, 2), options={"timeout_s": 20.0}))
-    assert sorted(left_s) == [("s0", 18.5), ("s0", 20.0), ("s1", 20.0)]
+    list(stage.run(many(stage.folder, 2), options=options))
+    assert sorted(left_s) == expected
 
 
 def test_an_error_of_a_thread_ends_the_sweep(stage) -> None:

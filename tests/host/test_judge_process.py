@@ -57,10 +57,9 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(judge_process, "Child", Child)
     monkeypatch.setattr(judge_process.nursery_process, "present", lambda: None)
 
-    def make(import_s: float, limits_s: dict[str, float | None] | None = None) -> JudgeProcess:
+    def make(import_s: float) -> JudgeProcess:
         options = RunOptions(device="cpu", import_timeout_s=import_s)
-        device, stages_s = selection.cpu(), limits_s or {}
-        context = RunContext(options=options, device=device, rung=0, scratch=tmp_path, stages_s=stages_s)
+        context = RunContext(options=options, device=selection.cpu(), rung=0, scratch=tmp_path)
         return JudgeProcess(context, problem=PROBLEM, files=[], expected=[])
 
     return make
@@ -179,51 +178,3 @@ def test_an_evaluation_ends_in_one_answer(judge, messages, status, reason, stage
     else:
         assert (status, found.weights) == ("passed", "name")
     assert bool(found.unbuilt) == ("unbuilt" in messages[-1])
-
-
-class Slow(Child):
-    """Lets the time of a test pass while it is waited for, and answers when its messages are due."""
-
-    now_s = 0.0
-    due: list[tuple[float, dict[str, Any]]]
-
-    def receive(self, timeout_s) -> dict[str, Any]:
-        at_s, message = self.due[0]
-        if at_s - Slow.now_s > timeout_s:
-            Slow.now_s += timeout_s
-            raise ChildError(Status.CALL_TIMEOUT, "no answer")
-        Slow.now_s = max(Slow.now_s, at_s)
-        self.due.pop(0)
-        return message
-
-
-TIMES = {"progress": True, "stage": "time"}
-OVER = "`verify` took longer than 60 s, the reference's own calls included; give it more with `--verify-limit`"
-
-
-@pytest.mark.parametrize(
-    ("due", "reason"),
-    [
-        ([(0.0, VERIFIES), (59.0, PASS)], ""),
-        ([(0.0, VERIFIES), (61.0, PASS)], OVER),
-        ([(0.0, VERIFIES), (10.0, WAIT), (500.0, VERIFIES), (559.0, PASS)], ""),
-        ([(0.0, VERIFIES), (59.0, TIMES), (300.0, PASS)], ""),
-        ([(0.0, VERIFIES), (10.0, step(Step.CONSTRUCT)), (40.0, VERIFIES), (89.0, PASS)], ""),
-        ([(0.0, VERIFIES), (10.0, step(Step.CONSTRUCT)), (40.0, VERIFIES), (91.0, PASS)], OVER),
-        ([(0.0, VERIFIES), (10.0, step(Step.CONSTRUCT)), (100.0, VERIFIES), (149.0, PASS)], ""),
-    ],
-    ids=["in time", "late", "waits", "no limit", "problem", "late beside it", "problem beyond the limit"],
-)
-def test_a_stage_has_a_limit_to_which_the_problems_own_time_is_added(judge, monkeypatch, due, reason) -> None:
-    monkeypatch.setattr(judge_process, "Child", Slow)
-    monkeypatch.setattr("time.monotonic", lambda: Slow.now_s)
-    monkeypatch.setattr(Slow, "now_s", 0.0)
-    one = judge(60.0, {"verify": 60.0, "time": None})
-    one._child.due = [*due]
-    _, found = stages_of(one.evaluate({"op": "evaluate"}))
-    assert one._child.killed is bool(reason), "its late answer would be taken for that to the next request"
-    if reason:
-        assert isinstance(found.outcome, Failed)
-        assert (found.outcome.status, found.outcome.reason) == (Status.TOTAL_TIMEOUT, reason)
-    else:
-        assert isinstance(found.outcome, Passed)

@@ -25,9 +25,7 @@ def test_the_worst_flag_is_said_in_words_and_the_others_by_code():
         "warning: online: the judge's clock cannot confirm the time, so the speed-up is printed with two digits "
         "at most and a `~` [attestation_weak]; also unstable, drift"
     )
-    assert hint == (
-        "hint: unstable, drift: Close other programs and run again; `kbench report @latest` shows every time."
-    )
+    assert hint == ("hint: unstable, drift: Close other programs and run again.")
 
 
 @pytest.mark.parametrize("flags", ["bimodal", "bimodal outliers", "outliers refuted_clock bimodal"])
@@ -60,14 +58,6 @@ def test_verbose_output_has_a_line_for_each_code_with_its_cases():
     assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
     assert unsettled.endswith("have not settled when timing begins, by clocks, heat or memory [drift]")
     assert hint.startswith("hint: ")
-
-
-def test_the_advice_on_a_saved_run_names_that_run_and_that_on_an_unsaved_one_none():
-    case = summarise(passed(flags="drift"))
-    *_, hint = notes_of_run(RunSummary(problem="p", cases=(case,), typed="results/one.csv"))
-    assert "`kbench report results/one.csv`" in hint.text
-    *_, hint = notes_of_run(RunSummary(problem="p", cases=(case,)))
-    assert hint.text == "drift: Close other programs and run again."
 
 
 def test_a_weak_time_without_a_known_cause_has_its_own_advice():

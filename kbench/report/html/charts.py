@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
-from kbench.report import units
-
 MOST_TICKS = 6
 ROOM = 0.04
 """Share of an axis that is left free at either end."""
@@ -89,13 +87,6 @@ def around(values: Iterable[float | None], *, log: bool = False, unit: str = "",
     return Scale(low=middle - half, high=middle + half, unit=unit)
 
 
-def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:
-    """Make a logarithmic axis of times, in the unit that suits them; values are placed in that unit."""
-    present = [time for time in times_ns if time]
-    unit = units.unit_for(present)
-    return around([time / unit.size_ns for time in present], log=True, unit=f" {unit.name}", least_span=0.5), unit
-
-
 def _touching(ticks: tuple[Tick, ...], *, upright: bool) -> bool:
     """Return whether two labels touch; those beside each other are a letter apart, or they read as one."""
     if upright:
@@ -130,13 +121,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A point at its values; `kind` names its look in the style sheet, `title` is shown on hovering."""
+    """A point at its values; `title` is shown on hovering."""
 
     x: float = 0.0
     y: float = 0.0
     span: Span | None = None
     """The interval that `y` lies in."""
-    kind: str = "point"
     title: str = ""
     label: str = ""
 
@@ -163,12 +153,12 @@ class Chart:
     rule: tuple[float, str] | None = None
     """A value to compare with, such as 1×, and its name."""
     key: Sequence[tuple[str, str]] = ()
-    """Entries of the legend: look and meaning of marks."""
+    """Entries of the legend: look and meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A straight line between two points of a plane, with its name at its end; or a bar between two corners."""
+    """A straight line between two points of a plane, with its name at its end; `kind` names its look."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -182,8 +172,6 @@ class Plane:
 
     dots: Sequence[Mark]
     lines: Sequence[Line] = ()
-    bands: Sequence[Line] = ()
-    """Bars behind the lines."""
     x: Scale
     y: Scale
     x_axis: str = ""
@@ -222,14 +210,13 @@ def over(
     `marks` are vertical lines before places, with their labels.
     """
     places = max((len(row) for row in series.values()), default=1)
-    dots, lines, bands = list[Mark](), list[Line](), list[Line]()
-    half = min(0.4, 0.015 * places)
+    dots, lines = list[Mark](), list[Line]()
     for number, (name, row) in enumerate(series.items()):
         known = [replace(mark, x=place) for place, mark in enumerate(row, start=1) if mark is not None]
         dots += [*known[:-1], *(replace(last, label=name) for last in known[-1:])]
         for mark in known:
             if (span := mark.span) is not None and span.low is not None and span.high is not None:
-                bands.append(Line(x=(mark.x - half, mark.x + half), y=(span.low, span.high), kind="interval"))
+                lines.append(Line(x=(mark.x, mark.x), y=(span.low, span.high), kind="noise"))
         lines += [
             Line(x=(old.x, new.x), y=(old.y, new.y), kind=f"series dash-{number % DASHES}")
             for old, new in pairwise(known)
@@ -238,7 +225,7 @@ def over(
     for place, text in (marks or {}).items():
         lines.append(Line(x=(place - 0.5, place - 0.5), y=(y.low, y.high), kind="rule", label=text))
     x = Scale(low=0.5, high=places + 0.5, whole=True)
-    shapes = Plane(dots=dots, lines=lines, bands=bands, x=x, y=y, lift=LABEL_GAP)
+    shapes = Plane(dots=dots, lines=lines, x=x, y=y, lift=LABEL_GAP)
     return replace(shapes, x_axis=x_axis, y_axis=y_axis, key=key)
 
 

@@ -7,10 +7,10 @@ from kbench.core.levels import PROPERTIES
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.html import page, samples, speed
+from kbench.report.html import page, speed
 from kbench.report.pivot import pivot_of
 from kbench.report.run import failures
-from kbench.report.shown import MOST_CONSTANTS, Note, headline, notes_of_run, rows_of, stack_line
+from kbench.report.shown import MOST_CONSTANTS, Note, headline, notes_of_run, rows_of, stack_line, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Table, table
 
@@ -18,28 +18,28 @@ from kbench.report.table import Table, table
 def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "") -> str:
     """Write a run as one HTML file; `notes` are on the file `source`. Raises MachineError."""
     first, pivot = run.rows[0], pivot_of(run)
-    on_cpu = is_timed_by_host(first.device)
     constants = [f"case {case}: {text}" for case, text in run.constants.items()]
     few = len(constants) <= MOST_CONSTANTS
-    rows = [{name: text for name, text in row.items() if "wall" not in name} for row in rows_of(run, walls_apart=True)]
+    rows, elsewhere = rows_of(run, walls_apart=True), {"level", f">reference wall {unit_of(run.cases).name}"}
     answer = pivot.sentence() if pivot is not None else ""
     return page.render(
         "run",
         title=run.problem,
         headline=answer or headline(run),
-        lead=[stack_line(first), "Timed by the host's clock." if on_cpu else "", *(constants if few else ())],
+        lead=[
+            stack_line(first),
+            "Timed by the host's clock." if is_timed_by_host(first.device) else "",
+            *(constants if few else ()),
+        ],
         source=source,
         pivot=pivot,
         grid=[speed.over_cases(pivot, rate) for rate in dict.fromkeys(("", pivot.rate))] if pivot and answer else [],
-        results=table(rows),
+        results=table([{name: row[name] for name in row if name not in elsewhere} for row in rows]),
         means=_means(run),
         failures=failures(run, 0),
         speedups=speed.speedups(run.timed),
-        times=speed.times(run.timed),
-        on_cpu=on_cpu,
         rooflines=speed.rooflines(run.timed, run.peaks),
         peaks=run.peaks,
-        panels=samples.panels(run.cases),
         right=_correctness(run),
         lacks=_lacks(run.cases),
         notes=[*notes, *notes_of_run(run, 1)],

@@ -1,4 +1,4 @@
-"""Plots of speed: speed-ups and their spread over processes, times of a call, and rooflines."""
+"""Plots of speed: speed-ups and their spread over processes, times over cases, and rooflines."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,7 @@ from kbench.report import units
 from kbench.report.html import charts
 from kbench.report.html.charts import Chart, ChartRow, Line, Mark, Span, around
 from kbench.report.pivot import Pivot
-from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
-
-NAMES = {
-    "point": "device time",
-    "wall": "wall time of a plain loop",
-    "reference": "reference, device time",
-    "limit": "limit of the device",
-}
 
 
 def speedups(cases: Sequence[CaseSummary]) -> Chart:
@@ -48,33 +40,6 @@ def speed_chart(rows: Sequence[ChartRow], key: tuple[tuple[str, str], ...] = ())
     return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
 
 
-def times(cases: Sequence[CaseSummary]) -> Chart:
-    """Draw the device time and the wall time of a call, the reference's, and the device's limit."""
-    scale, unit = charts.time_scale(
-        time for case in cases for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
-    )
-    rows, kinds = [], {"reference"}
-    for case in cases:
-        found = {"limit": case.limit_ns, "reference": case.reference_ns, "wall": case.wall_ns, "point": case.time_ns}
-        kinds |= {kind for kind, time in found.items() if time}
-        cells = shown(case, unit)
-        rows.append(
-            ChartRow(
-                label=case.solution,
-                note=where(case, cases),
-                value=f"{cells['time']} {unit.name}",
-                value_note="" if case.wall_ns is None else f"wall {cells['wall']}",
-                marks=[
-                    Mark(x=time / unit.size_ns, kind=kind, title=f"{NAMES[kind]}: {units.duration(time)}")
-                    for kind, time in found.items()
-                    if time
-                ],
-            )
-        )
-    key = tuple((kind, name) for kind, name in NAMES.items() if kind in kinds)
-    return Chart(rows=rows, scale=scale, axis="time of a call, shorter is better", key=key)
-
-
 def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
     """Draw over the cases, in their order, the time of each solution, or the rate that it reaches, in its unit."""
 
@@ -83,9 +48,8 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
 
     rows = {name: [value(row.get(name)) for row in pivot.cells.values()] for name in pivot.run.solutions}
     known = [number for row in rows.values() for number in row if number]
-    y, unit = charts.time_scale(known)
-    if rate:
-        y, unit = around(known, log=True, unit=f" {rate}", least_span=0.5), units.TimeUnit(rate, 1.0)
+    unit = units.TimeUnit(rate, 1.0) if rate else units.unit_for(known)
+    y = around([number / unit.size_ns for number in known], log=True, unit=f" {unit.name}", least_span=0.5)
 
     def seen(name: str, case: str, number: float | None) -> Mark | None:
         if not number:

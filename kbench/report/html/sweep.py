@@ -12,6 +12,7 @@ from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span
 from kbench.report.html.speed import speed_chart
 from kbench.report.shown import MOST_CONSTANTS, Note, flag_text, rows_of, stack_line, warnings_of
 from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.swept import mean_in_words
 from kbench.report.table import Table, table
 from kbench.storage.results import CaseKey
 
@@ -78,14 +79,7 @@ def headline(run: RunSummary) -> str:
     text = f"{sum(case.passed for case in run.cases)} of {len(run.cases)} pass"
     if trivial:
         text += f", {trivial} of them a task that wrong answers pass too"
-    if mean is None:
-        return f"{text}."
-    shown = units.speedup(mean.value, mean.low, mean.high, alone=mean.count == 1)
-    interval = "" if mean.low is None else f" (95 % interval {units.interval(mean.low, mean.high)})"
-    if mean.count == 1:
-        return f"{text}. The {'other ' if trivial else ''}one that was timed has {shown} the reference's speed."
-    which = f"{mean.count} others" if trivial else str(mean.count)
-    return f"{text}. Over the {which} that were timed the {mean.name} is {shown} the reference's speed{interval}."
+    return f"{text}." if mean is None else f"{text}. Speed-up: {mean_in_words(mean)}."
 
 
 def _fast(shares: Mapping[float, Share]) -> Chart:

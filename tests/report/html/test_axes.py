@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.html.charts import LABEL_GAP, LETTER, MOST_TICKS, Scale, Tick, around, spread_labels, time_scale
+from kbench.report.html.charts import LABEL_GAP, LETTER, MOST_TICKS, Scale, Tick, around, spread_labels
 
 POSITIVE = st.floats(1e-9, 1e15)
 
@@ -50,12 +50,6 @@ def test_an_axis_holds_its_values_and_has_ticks_inside(values, log):
 def test_what_lies_beyond_an_axis_is_placed_at_its_end():
     scale = Scale(low=1.0, high=10.0, log=True)
     assert [scale.at(value) for value in (0.0, 1.0, math.sqrt(10), 10.0, 1e9)] == [0, 0, 50, 100, 100]
-
-
-def test_times_have_the_unit_of_the_smallest():
-    scale, unit = time_scale([2_000_000, None, 30_000])
-    assert unit.name == "µs"
-    assert all(tick.text.endswith(" µs") for tick in scale.ticks())
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=12))

@@ -7,7 +7,7 @@ from kbench.report.html.sweep import headline
 from kbench.report.summary import CaseSummary, RunSummary
 
 TRIVIAL = "a task that wrong answers pass too"
-MEAN = "the geometric mean is 0.500× the reference's speed (95 % interval 0.500 … 0.500)"
+MEAN = "geometric mean 0.500× (0.500 … 0.500) of 3"
 
 
 def line(number, speedup, flags=()):
@@ -19,8 +19,12 @@ def line(number, speedup, flags=()):
     ("speedups", "trivial", "sentence"),
     [
         ((), 0, "0 of 4 pass."),
-        ((0.9768,), 0, "1 of 4 pass. The one that was timed has 0.98× the reference's speed."),
-        ((0.5, 0.5, 0.5), 1, f"4 of 4 pass, 1 of them {TRIVIAL}. Over the 3 others that were timed {MEAN}."),
+        ((0.9768,), 0, "1 of 4 pass. Speed-up: geometric mean 0.98× of 1."),
+        (
+            (0.5, 0.5, 0.5),
+            1,
+            f"4 of 4 pass, 1 of them {TRIVIAL}. Speed-up: geometric mean 0.500× (0.500 … 0.500) of 3.",
+        ),
     ],
 )
 def test_the_headline_has_the_digits_that_its_solutions_support(speedups, trivial, sentence):
