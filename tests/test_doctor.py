@@ -219,6 +219,11 @@ def test_a_compiler_says_its_version(tmp_path, monkeypatch):
     assert doctor.find_nvcc() == (fake, (12, 8))
     fake.write_text("#!/bin/sh\nexit 1\n")
     assert doctor.find_nvcc() == (fake, None)
+    other = tmp_path / "toolkit" / "bin" / "nvcc"
+    other.parent.mkdir(parents=True)
+    other.symlink_to(fake)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
+    assert doctor.find_nvcc() == (other, None)  # as torch does
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert doctor.find_host_compiler() == ("no-such-compiler", None)
 
@@ -281,7 +286,8 @@ def test_doctor_imports_no_torch():
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={**os.environ}).returncode == 0
 
 
-def test_languages_are_told_with_their_versions_and_are_nobodys_fault():
-    check = doctor.check_languages({"triton": "3.5.1", "helion": None})
+def test_languages_are_told_with_their_versions_and_are_nobodys_fault(monkeypatch):
+    monkeypatch.setattr(doctor, "LANGUAGES", ("pytest", "no-such-language"))
+    check = doctor.check_languages()
     assert (check.name, check.status, check.fix) == ("languages", Health.OK, "")
-    assert check.detail == "triton 3.5.1, helion not installed"
+    assert check.detail == f"pytest {pytest.__version__}, no-such-language not installed"

@@ -34,10 +34,7 @@ class Cpu(Backend):
     kind = "cpu"
     has_own_memory = False
     queues_calls = False
-    replays_graphs = False
     names_kernels = False
-    fills_memory = True
-    can_break = False
     preferred_cases = ("cpu", "small", "default")
 
     def settle(self) -> None:

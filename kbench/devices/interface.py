@@ -31,17 +31,11 @@ class Backend:
     kind: str
     """`cuda` or `cpu`, the name in torch and in rows."""
     has_own_memory: bool
-    """True if its memory is not the host's, so that it is reserved before use."""
+    """True if its memory is not the host's: it is reserved before use, and a crash may leave it broken."""
     queues_calls: bool
-    """True if calls wait on the device behind the judge's gate, while other processes get ready."""
-    replays_graphs: bool
-    """True if `--mode graph` has graphs to replay."""
+    """True if calls wait on the device behind the judge's gate, and if graphs of calls can be replayed."""
     names_kernels: bool
     """True if a profiler and compute-sanitizer see its kernels."""
-    fills_memory: bool
-    """True if `filled` finds unwritten elements that poisoned free memory of the outputs' sizes does not find."""
-    can_break: bool
-    """True if a crash may leave it broken, so that it is probed."""
     preferred_cases: tuple[str, ...]
     """Default cases: a run without `--case` takes the first of these that the problem has."""
 
@@ -71,7 +65,7 @@ class Backend:
         return ""
 
     def filled(self) -> AbstractContextManager[None]:
-        """Return a `with` block in which allocated memory is filled with poison, if the device `fills_memory`."""
+        """Return a `with` block in which allocated memory is filled with poison, where that is the host's."""
         return contextlib.nullcontext()
 
     def release_cached(self) -> None:
