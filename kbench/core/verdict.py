@@ -14,8 +14,7 @@ import numpy as np
 from kbench.core.errors import UsageError
 from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
 from kbench.core.model import ResultRow, Status, Time
-from kbench.core.stats import Interval, difference_interval, ratio_interval
-from kbench.core.student_t import t_quantile
+from kbench.core.stats import Interval, difference_interval, ratio_interval, t_quantile
 
 MOST_PROCESSES = 100
 """Chosen. Larger numbers of processes that would decide are not worth recommending."""

@@ -10,9 +10,8 @@ from kbench.catalog.containers import tensors
 from kbench.core.model import Environment
 from kbench.devices import cuda_runtime, nvml
 from kbench.devices.cuda_driver import Driver, DriverError
-from kbench.devices.interface import Backend, SharedMemory
+from kbench.devices.interface import Backend, Call, SharedMemory, TimedCall, Timer
 from kbench.devices.poison import poison_floats
-from kbench.devices.timer import Call, TimedCall, Timer
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,16 +1,46 @@
-"""Interface of each kind of device, and memory that one process owns and another one maps."""
+"""Interface of each kind of device: its timer, and memory that one process owns and another one maps."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
-from kbench.devices.timer import Timer
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Call = Callable[[int], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedCall:
+    """One measured call: the device's time, the host's time to submit it, and its result."""
+
+    t_event_ns: int
+    t_submit_ns: int
+    output: Any
+
+
+class Timer:
+    """Times `call(slot)`; captures and prepares nothing, unless a device's does."""
+
+    name: str
+
+    def start(self) -> None:
+        """Prepare this process for calls in a row, so that both arms begin in the same state."""
+
+    def measure(self, call: Call, slot: int) -> TimedCall:
+        """Call once and return the time of the call."""
+        raise NotImplementedError
+
+    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:  # noqa: ARG002
+        """Return `call` for these slots, or the `replay` of a graph of it."""
+        return call
+
+    def forget(self) -> None:
+        """Release captured graphs, because inputs lie elsewhere now or their numbers changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import make_samples
 
-from kbench.core import stats, student_t
+from kbench.core import stats
 from kbench.core.model import Timing
 
 logs = st.floats(-1, 1)
@@ -37,7 +37,7 @@ def timing(**options) -> Timing:
 @pytest.mark.parametrize("probability", [0.01, 0.5, 0.6, 0.95, 0.975, 0.99, 0.9995])
 def test_t_quantile_is_scipys(freedom: float, probability: float) -> None:
     expected = scipy_stats().t.ppf(probability, freedom)
-    assert student_t.t_quantile(probability, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert stats.t_quantile(probability, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("freedom", [2, 4, 8, 30])
@@ -45,13 +45,13 @@ def test_t_quantile_is_scipys(freedom: float, probability: float) -> None:
 @pytest.mark.parametrize("value", [0.5, 2, 5, 12])
 def test_noncentral_t_is_scipys(freedom: float, noncentrality: float, value: float) -> None:
     expected = scipy_stats().nct.cdf(value, freedom, noncentrality)
-    assert student_t.t_cdf(value, freedom, noncentrality) == pytest.approx(expected, abs=1e-9)
+    assert stats.t_cdf(value, freedom, noncentrality) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        *((functools.partial(student_t.t_quantile, p, 4), "between 0 and 1") for p in (0.0, 1.0, -1.0, 2.0)),
+        *((functools.partial(stats.t_quantile, p, 4), "between 0 and 1") for p in (0.0, 1.0, -1.0, 2.0)),
         (lambda: stats.pairs(make_samples(process=0) + make_samples(process=1)), "2 processes"),
         (lambda: stats.pairs([replace(make_samples()[0], t_event_ns=0)]), "0 ns"),
         (lambda: stats.process_estimate(Timing(samples=make_samples(pairs=2)[:1], timer="events", l2="")), "no pair"),
@@ -264,5 +264,5 @@ def test_detectable_effect_is_detected_that_often() -> None:
     effect = math.log1p(stats.detectable_effect(spread, processes))
     old, new = (rng.normal(centre, spread, (4000, processes)) for centre in (0.0, effect))
     error = np.sqrt((old.var(1, ddof=1) + new.var(1, ddof=1)) / processes)
-    bounds = new.mean(1) - old.mean(1) - student_t.t_quantile(0.99, 2 * (processes - 1)) * error
+    bounds = new.mean(1) - old.mean(1) - stats.t_quantile(0.99, 2 * (processes - 1)) * error
     assert (bounds > 0).mean() == pytest.approx(0.99, abs=0.006)
