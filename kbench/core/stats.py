@@ -18,7 +18,7 @@ from kbench.core.model import Sample, Timing
 STEADY_SHARE = 0.8
 """Share of marked pairs from which all pairs count: the calls themselves bring the device to its power cap."""
 CONFIDENCE, POWER = 0.99, 0.99
-"""Confidence of a verdict, and the probability with which a slow-down of the detectable size gets it."""
+"""Confidence of each bound of a verdict, and the probability with which a slow-down of the detectable size gets it."""
 BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
     "cuda": ((20e3, 0.006), (0.0, 0.05)),
     "cpu": ((1e6, 0.025), (2e5, 0.06), (0.0, 0.15)),
