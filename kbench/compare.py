@@ -18,7 +18,7 @@ from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import Interval
 from kbench.core.timed import FORWARD, mean_name, timed_of
-from kbench.core.verdict import Answer, Measurement, Thresholds, Verdict, conditions_of, judge_change
+from kbench.core.verdict import MARGIN, Answer, Measurement, Verdict, conditions_of, judge_change
 from kbench.storage import details
 from kbench.storage.results import CaseKey, Run, case_key
 
@@ -115,7 +115,7 @@ def compare(
     *,
     base: str | None = None,
     cases: Sequence[str] = (),
-    thresholds: Thresholds | None = None,
+    margin: float = MARGIN,
     time: Time = Time.DEVICE,
 ) -> Comparison:
     """Compare several runs with the first of them, or the solutions of one run with `base` (its first solution).
@@ -123,13 +123,12 @@ def compare(
     `cases` are globs. Measurements on different GPUs get a ratio, but no verdict. Raises UsageError,
     NothingSelectedError for no case, and ResultsError for rows of a case that were measured differently.
     """
-    thresholds = thresholds or Thresholds()
     if not runs:
         raise UsageError("there is no run to compare", "`kbench compare RUN`, or `kbench compare OLD NEW`")
     if len(runs) == 1:
-        comparison = _compare_solutions(runs[0], base, cases, thresholds, time)
+        comparison = _compare_solutions(runs[0], base, cases, margin, time)
     else:
-        comparison = _compare_runs(runs, cases, thresholds, time)
+        comparison = _compare_runs(runs, cases, margin, time)
     if not comparison.cases:
         raise NothingSelectedError("no case to compare", hint="`kbench show RUN` lists a run's cases")
     known = [details.read(run.path, run.rows[0].started_utc) for run in runs if run.rows]
@@ -221,9 +220,7 @@ def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     )
 
 
-def _compare_solutions(
-    run: Run, base: str | None, cases: Sequence[str], thresholds: Thresholds, time: Time
-) -> Comparison:
+def _compare_solutions(run: Run, base: str | None, cases: Sequence[str], margin: float, time: Time) -> Comparison:
     found = measured(run, cases, time)
     solutions = tuple(dict.fromkeys(row.solution for row in run.rows))
     base = base or solutions[0]
@@ -233,13 +230,13 @@ def _compare_solutions(
     lines = []
     for key, new in found.items():
         line = _line(key, found.get(key._replace(solution=base)), new, key.solution)
-        lines.append(line if key.solution == base else _judged(line, thresholds, paired=True))
+        lines.append(line if key.solution == base else _judged(line, margin, paired=True))
     return Comparison(
-        by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence, time=time
+        by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=stats.CONFIDENCE, time=time
     )
 
 
-def _compare_runs(runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, time: Time) -> Comparison:
+def _compare_runs(runs: Sequence[Run], cases: Sequence[str], margin: float, time: Time) -> Comparison:
     base = measured(runs[0], cases, time)
     shared = Counter(run.name for run in runs)  # runs of one name get their place in the list
     labels = tuple(f"{r.name} ({n})" if shared[r.name] > 1 else r.name for n, r in enumerate(runs, start=1))
@@ -247,9 +244,9 @@ def _compare_runs(runs: Sequence[Run], cases: Sequence[str], thresholds: Thresho
     for label, run in zip(labels[1:], runs[1:], strict=True):
         others = measured(run, cases, time)
         unjudged = [_line(key, base.get(key), others.get(key), label) for key in dict.fromkeys((*base, *others))]
-        lines += [_judged(line, thresholds, paired=False) for line in unjudged]
+        lines += [_judged(line, margin, paired=False) for line in unjudged]
     return Comparison(
-        by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=thresholds.confidence, time=time
+        by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=stats.CONFIDENCE, time=time
     )
 
 
@@ -257,7 +254,7 @@ def _line(key: CaseKey, old: ComparedSide | None, new: ComparedSide | None, labe
     return ComparedCase(**key._asdict(), old=old, new=new, verdict=None, label=label)
 
 
-def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> ComparedCase:
+def _judged(line: ComparedCase, margin: float, *, paired: bool) -> ComparedCase:
     if line.old is None or line.new is None:
         lacking, has = ("old", "new") if line.old is None else ("new", "old")
         code, message = f"not_in_{lacking}", f"measured on the {has} side only"
@@ -266,7 +263,7 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
     differences = process_differences(old, new) if paired else None
     if paired:
         old = replace(old, standing=UNKNOWN)  # the level of another solution does not apply to this one
-    verdict = judge_change(old, new, thresholds, differences=differences)
+    verdict = judge_change(old, new, margin, differences=differences)
     if verdict.reason_code == "other_gpu" and differences is None and old.log_ratios and new.log_ratios:
         # A ratio to look at, which no verdict stands on.
         verdict = replace(verdict, ratio=math.exp(np.mean(new.log_ratios) - np.mean(old.log_ratios)))

@@ -1,6 +1,7 @@
 """`doctor`: is this machine ready to build, judge and time kernels, and how to fix it. Imports no torch."""
 
 import functools
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -8,12 +9,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kbench.build import languages
+from kbench.build import toolkit
 from kbench.core.errors import MachineError
 from kbench.core.roofline import arithmetic_peaks
 from kbench.devices import monitor, nvml, peaks, selection
@@ -28,6 +29,8 @@ from kbench.storage import quarantine
 NEEDED_DISK_BYTES = 256 << 20
 WANTED_DISK_BYTES = 4 << 30
 OLDEST_HOST_COMPILER = (9, 0)
+LANGUAGES = ("triton", "nvidia-cutlass-dsl", "tilelang", "helion")
+"""Packages of languages that compile while a solution runs, by their names on the package index."""
 TORCH_INDEX = "https://download.pytorch.org/whl/cu{major}{minor}"
 
 Version = tuple[int, int]
@@ -117,7 +120,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, announce: 
         yield check_peaks(choice, cache_dir, remeasure=remeasure, announce=announce)
     if on_gpu or held is not None:
         yield ok("health", "not quarantined") if held is None else fail("health", held.message, held.fix)
-    yield check_languages(languages.installed())
+    yield check_languages()
 
 
 def clear_quarantine(device: str, cache_dir: Path) -> None:
@@ -195,9 +198,10 @@ def check_host_compiler(name: str, version: Version | None) -> Check:
     return ok("c++", f"{name} {_dotted(version)}")
 
 
-def check_languages(versions: Mapping[str, str | None]) -> Check:
+def check_languages() -> Check:
     """Report the installed languages; a solution needs only those that it imports."""
-    return ok("languages", ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items()))
+    versions = {one.name: one.version for one in importlib.metadata.distributions()}
+    return ok("languages", ", ".join(f"{name} {versions.get(name, 'not installed')}" for name in LANGUAGES))
 
 
 def check_ninja(path: str | None) -> Check:
@@ -298,9 +302,7 @@ def find_torch() -> Torch | None:
 
 def find_nvcc() -> tuple[Path, Version | None] | None:
     """Find the nvcc that torch would use: of CUDA_HOME, of PATH, of the usual folder."""
-    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
-    places = (home and f"{home}/bin/nvcc", shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc")
-    found = next((Path(place) for place in places if place and Path(place).exists()), None)
+    found = toolkit.find("nvcc")
     return (found, _version(_output([str(found), "--version"]), after="release ")) if found else None
 
 
@@ -312,21 +314,21 @@ def find_host_compiler() -> tuple[str, Version | None]:
 
 def read_gpu(choice: DeviceChoice) -> Gpu | None:
     """Ask NVML about a GPU; None where it does not answer at all."""
-    gpu = nvml.NvmlDevice.find(choice.uuid)
+    gpu = nvml.handle(choice.uuid)
     if gpu is None:
         return None
     cuda = nvml.ask("nvmlSystemGetCudaDriverVersion")
-    memory = gpu.ask("nvmlDeviceGetMemoryInfo")
+    memory = nvml.ask("nvmlDeviceGetMemoryInfo", gpu)
     return Gpu(
         name=choice.name,
         memory_bytes=memory.total if memory else None,
         driver=nvml.driver_version() or "unknown",
         driver_cuda=(cuda // 1000, cuda % 1000 // 10) if cuda else None,
-        sm_clock_mhz=gpu.ask("nvmlDeviceGetClockInfo", gpu.nvml.NVML_CLOCK_SM),
-        max_sm_clock_mhz=gpu.ask("nvmlDeviceGetMaxClockInfo", gpu.nvml.NVML_CLOCK_SM),
-        throttle_reasons=gpu.ask("nvmlDeviceGetCurrentClocksThrottleReasons"),
-        power_limit_mw=gpu.ask("nvmlDeviceGetEnforcedPowerLimit"),
-        default_power_limit_mw=gpu.ask("nvmlDeviceGetPowerManagementDefaultLimit"),
+        sm_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", gpu, nvml.CLOCK_SM),
+        max_sm_clock_mhz=nvml.ask("nvmlDeviceGetMaxClockInfo", gpu, nvml.CLOCK_SM),
+        throttle_reasons=nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu),
+        power_limit_mw=nvml.ask("nvmlDeviceGetEnforcedPowerLimit", gpu),
+        default_power_limit_mw=nvml.ask("nvmlDeviceGetPowerManagementDefaultLimit", gpu),
     )
 
 

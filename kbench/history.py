@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from kbench.compare import ComparedSide, measured
 from kbench.core.model import Status, Time
-from kbench.core.verdict import NOT_EVALUATED, Answer, Measurement, Thresholds, Verdict, judge_change
+from kbench.core.verdict import MARGIN, NOT_EVALUATED, Answer, Measurement, Verdict, judge_change
 from kbench.storage.results import CaseKey, Run
 
 CREEP = 0.02
@@ -63,7 +63,7 @@ class Series:
         return self.points[self.steps[-1].at if self.steps else 0 :]
 
 
-def histories(runs: Iterable[Run], thresholds: Thresholds | None = None, time: Time = Time.DEVICE) -> list[Series]:
+def histories(runs: Iterable[Run], margin: float = MARGIN, time: Time = Time.DEVICE) -> list[Series]:
     """Return the history of every case that was measured; `runs` come oldest first.
 
     Rows that were only written again, in a later commit or with other columns, are the measurement that they were.
@@ -78,8 +78,7 @@ def histories(runs: Iterable[Run], thresholds: Thresholds | None = None, time: T
                 one = Point(run=run.name, started_utc=row.started_utc, commit=commit, side=side)
                 same = one.started_utc, side.measurement.status, *side.measurement.log_ratios
                 points.setdefault((key, row.gpu_name), {})[same] = one
-    rule = thresholds or Thresholds()
-    return [_series(key, gpu_name, [*found.values()], rule) for (key, gpu_name), found in points.items()]
+    return [_series(key, gpu_name, [*found.values()], margin) for (key, gpu_name), found in points.items()]
 
 
 def anchors(runs: Iterable[Run], time: Time = Time.DEVICE) -> Mapping[CaseKey, Point]:
@@ -87,21 +86,21 @@ def anchors(runs: Iterable[Run], time: Time = Time.DEVICE) -> Mapping[CaseKey, P
     return {one.key: one.since_step[0] for one in histories(runs, time=time) if len(one.since_step) > 1}
 
 
-def _series(key: CaseKey, gpu_name: str, points: Sequence[Point], rule: Thresholds) -> Series:
+def _series(key: CaseKey, gpu_name: str, points: Sequence[Point], margin: float) -> Series:
     steps: list[HistoryStep] = []
     for at in range(1, len(points)):
         first = steps[-1].at if steps else 0
         before, after = points[max(first, at - 2) : at], points[at : at + 2]
-        verdict = judge_change(before[-1].measurement, after[0].measurement, rule)
+        verdict = judge_change(before[-1].measurement, after[0].measurement, margin)
         same = [
-            judge_change(b.measurement, a.measurement, rule).status is verdict.status for b in before for a in after
+            judge_change(b.measurement, a.measurement, margin).status is verdict.status for b in before for a in after
         ]
         broken = verdict.status is Answer.NOT_COMPARABLE and verdict.reason_code.startswith("other_")
         if broken or (verdict.status in STEPS and all(same)):
             cause = _cause(before[-1], after[0], verdict)
             steps.append(HistoryStep(at=at, verdict=verdict, cause=cause, confirmed=broken or len(after) > 1))
     found = Series(key=key, gpu_name=gpu_name, points=tuple(points), steps=tuple(steps))
-    return replace(found, creep=_creep(found, Thresholds(margin=max(CREEP, rule.margin))))
+    return replace(found, creep=_creep(found, max(CREEP, margin)))
 
 
 def _cause(before: Point, after: Point, verdict: Verdict) -> str:
@@ -114,10 +113,10 @@ def _cause(before: Point, after: Point, verdict: Verdict) -> str:
     return ", ".join(changed) or f"commit {before.commit or '?'} → {after.commit or '?'}"
 
 
-def _creep(series: Series, rule: Thresholds) -> Verdict | None:
+def _creep(series: Series, margin: float) -> Verdict | None:
     """Compare the last two points with the oldest since the last step: both must be slower by more than the margin."""
     start, *later = series.since_step
-    found = [judge_change(start.measurement, one.measurement, rule) for one in later[-2:]]
+    found = [judge_change(start.measurement, one.measurement, margin) for one in later[-2:]]
     is_passing = start.measurement.status is Status.PASSED
     crept = is_passing and found and all(one.status is Answer.SLOWER for one in found)
     return replace(found[-1], reason_code="creep") if crept else None

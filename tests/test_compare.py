@@ -10,7 +10,7 @@ from records import make_row, make_run, make_samples
 from kbench.compare import compare, measured, measurements, process_differences
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
 from kbench.core.model import Time
-from kbench.core.verdict import Answer, Thresholds, timed_by
+from kbench.core.verdict import Answer, timed_by
 from kbench.storage.results import RunWriter, read_run
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
@@ -202,7 +202,7 @@ def test_another_gpu_gets_a_ratio_without_verdict(tmp_path: Path) -> None:
 
 def test_the_margin_is_the_callers(tmp_path: Path) -> None:
     old, new = make_run(tmp_path, "old", {"a": FIVE}), make_run(tmp_path, "new", {"a": slower(0.05)})
-    (case,) = compare([old, new], thresholds=Thresholds(margin=0.08)).cases
+    (case,) = compare([old, new], margin=0.08).cases
     assert case.verdict.status == Answer.SAME
 
 

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 from kbench.build import manifest
-from kbench.build.observation import SOURCE_SUFFIXES
-from kbench.catalog.source import MAX_SOURCE_BYTES, read_head
+from kbench.build.interpreter import SOURCE_SUFFIXES
+from kbench.catalog.source import read_head
 
 EXTENSION = r"cpp_extension|load_inline"
 IN_CALLS = re.compile(
@@ -40,6 +40,6 @@ def declares_kernels(path: Path, builtin: str | None) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return read_head(path, MAX_SOURCE_BYTES).decode(errors="replace")
+        return read_head(path).decode(errors="replace")
     except OSError:
         return ""

@@ -15,8 +15,7 @@ from pathlib import Path
 from kbench.storage.settings import cache_dir
 
 FOLDER = "bytecode"
-PACKAGE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py", ".json")
-"""Suffixes of kbench's own files."""
+SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
 PACKAGE = Path(__file__).resolve().parent.parent
 """The folder of kbench itself."""
 
@@ -68,7 +67,9 @@ def kernels_of(path: Path) -> Path:
 def package_sha256(*, left_out: Path | None = None) -> str:
     """Return one hash over kbench's sources except those in `left_out`: checkouts of one version may differ."""
     found = hashlib.sha256()
-    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in PACKAGE_SUFFIXES and path.is_file()):
+    for path in sorted(
+        path for path in PACKAGE.rglob("*") if path.suffix in (*SOURCE_SUFFIXES, ".json") and path.is_file()
+    ):
         if left_out is None or not path.is_relative_to(left_out):
             place = path.relative_to(PACKAGE)
             found.update(f"{place} ".encode() + hashlib.sha256(path.read_bytes()).digest())

@@ -19,14 +19,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench.build.interpreter import PACKAGE
+from kbench.build.interpreter import PACKAGE, SOURCE_SUFFIXES
 
 MAX_PATHS = 5_000
 """Paths that one process reports; further ones are dropped."""
 MAX_PATH_BYTES = 4096
 """PATH_MAX of Linux."""
 MAX_NEEDS = 20
-SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
 CONTENT_FOLDERS = tuple(f"{PACKAGE / name}{os.sep}" for name in ("kernels", "problems", "solutions"))
 """Parts of this package that are content: a solution which uses them depends on them as on any file."""
 IMPORTER = "<frozen importlib._bootstrap_external>"

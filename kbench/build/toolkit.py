@@ -6,8 +6,9 @@ from pathlib import Path
 
 
 def find(name: str) -> Path | None:
-    """Find a tool on PATH, in CUDA_HOME, or in the usual folder."""
-    homes = filter(None, (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"))
-    folders = [os.environ.get("PATH", os.defpath), *(str(Path(home, part)) for home in homes for part in ("bin", name))]
+    """Find a tool where torch looks for nvcc: in CUDA_HOME, on PATH, in the usual folder."""
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    usual = [str(Path(each, part)) for each in filter(None, (home, "/usr/local/cuda")) for part in ("bin", name)]
+    folders = [*usual[:-2], os.environ.get("PATH", os.defpath), *usual[-2:]]
     found = shutil.which(name, path=os.pathsep.join(folders))
     return None if found is None else Path(found).absolute()

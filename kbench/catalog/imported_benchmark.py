@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbench.catalog.combined_file import problem_part
 from kbench.catalog.constant_folding import DTYPE, bound
 from kbench.catalog.imported_trace import Imported
+from kbench.catalog.problem_module import problem_part
 from kbench.catalog.source import parse
 from kbench.core.errors import PluginError
 

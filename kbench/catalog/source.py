@@ -208,7 +208,7 @@ def parse(path: Path) -> Source:
 
 def _text(path: Path) -> str:
     """Parse a plugin file that is safe for Python's parser. Raises PluginError and others."""
-    content = read_head(path, MAX_SOURCE_BYTES)
+    content = read_head(path)
     if len(content) > MAX_SOURCE_BYTES:
         raise PluginError(f"{path} is larger than {MAX_SOURCE_BYTES >> 20} MiB, too large for a source file")
     encoding = codecs.lookup(tokenize.detect_encoding(io.BytesIO(content).readline)[0]).name
@@ -248,8 +248,8 @@ def is_main_guard(statement: ast.stmt) -> bool:
     return False
 
 
-def read_head(path: Path, most_bytes: int) -> bytes:
-    """Return a regular file, or its first `most_bytes` + 1 bytes; never waits. Raises OSError for pipes and devices."""
+def read_head(path: Path) -> bytes:
+    """Return a regular file, or MAX_SOURCE_BYTES of it and one more; never waits. Raises OSError for pipes, devices."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except ValueError as error:
@@ -258,7 +258,7 @@ def read_head(path: Path, most_bytes: int) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
         parts = []
-        left = most_bytes + 1
+        left = MAX_SOURCE_BYTES + 1
         while left and (part := file.read(min(left, 1 << 20))):
             parts.append(part)
             left -= len(part)

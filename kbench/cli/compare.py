@@ -27,7 +27,6 @@ def main(flags: _CompareFlags) -> int:
     It exits with 0 whatever it finds; `kbench gate` fails a job.
     """
     from kbench import compare as verb  # imports numpy, which completion does not need
-    from kbench.core.verdict import Thresholds
     from kbench.report import comparison as report
 
     output, settings = flags.output(), flags.settings()
@@ -36,8 +35,8 @@ def main(flags: _CompareFlags) -> int:
         [find_run(name, folder, settings) for name in flags.runs],
         base=flags.base,
         cases=tuple(flags.case or ()),
-        thresholds=Thresholds(**shared_flags.given(margin=flags.slower)),
         time=flags.time or Time.DEVICE,
+        **shared_flags.given(margin=flags.slower),
     )
     if all(case.verdict is None for case in found.cases):
         raise NothingSelectedError(

@@ -105,7 +105,6 @@ def page_of(path: Path) -> str:
 def _history(path: Path, flags: _ReportFlags) -> str:
     """Write the history of the runs beside `path`, or if that is a results file, of its commits and of itself."""
     from kbench import history as verb
-    from kbench.core.verdict import Thresholds
     from kbench.report.html.history import render_history
     from kbench.report.shown import Note
     from kbench.storage.versions import versions
@@ -121,8 +120,7 @@ def _history(path: Path, flags: _ReportFlags) -> str:
             notes.append(Note(kind="warning", text=error.message))
     if not runs:
         raise NothingSelectedError(f"no run in {path.parent}", "`kbench run PROBLEM` makes one")
-    thresholds = Thresholds(**shared_flags.given(margin=flags.slower))
-    found = verb.histories(runs, thresholds, flags.time or Time.DEVICE)
+    found = verb.histories(runs, time=flags.time or Time.DEVICE, **shared_flags.given(margin=flags.slower))
     source = shown_path(path if path.is_file() else path.parent)
     count = len({point.started_utc for one in found for point in one.points})
     title = f"{count} run{'s' * (count != 1)} of {source}"

@@ -113,7 +113,7 @@ def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
 
     nodes = [node for node in ray.nodes() if node["Alive"]]
     if kind == selection.AUTO:
-        kind = selection.kind_of_any(gpus=any(node["Resources"].get("GPU") for node in nodes))
+        kind = "cuda" if any(node["Resources"].get("GPU") for node in nodes) else "cpu"
     is_gpu = backend(kind).has_own_memory
     resource = "GPU" if is_gpu else "CPU"
     started = []

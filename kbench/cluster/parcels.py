@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbench.build import manifest
-from kbench.build.interpreter import PACKAGE
-from kbench.build.observation import SOURCE_SUFFIXES
+from kbench.build.interpreter import PACKAGE, SOURCE_SUFFIXES
 from kbench.catalog.registry import Entry
 from kbench.engine.task import Task
 

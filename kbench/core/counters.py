@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 MOST_KERNELS = 64
-MOST_TEXT = 4 << 20
 REFUSED = "ERR_NVGPUCTRPERM"
 HEAD = ("ID", "Kernel Name")
 SECTIONS = ("SpeedOfLight", "MemoryWorkloadAnalysis", "ComputeWorkloadAnalysis", "Occupancy", "WarpStateStats")
@@ -67,7 +66,7 @@ class Counters:
 
 def parse(text: str) -> tuple[Counters, ...]:
     """Read the raw page; empty where it has no table. At most MOST_KERNELS lines are read."""
-    lines = [line for line in text[:MOST_TEXT].splitlines() if line.startswith('"')]
+    lines = [line for line in text.splitlines() if line.startswith('"')]
     start = next((n for n, line in enumerate(lines) if all(f'"{name}"' in line for name in HEAD)), None)
     if start is None:
         return ()

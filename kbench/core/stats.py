@@ -1,10 +1,11 @@
 """Estimators and intervals for paired timings, in log units: d = log(t_candidate / t_reference), 0.01 is 1 % slower.
 
 The process is the unit of replication: an interval from samples of one process is too narrow (docs/statistics.md).
+The tests compare Student's t distribution with scipy.
 """
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -13,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.core.model import Sample, Timing
-from kbench.core.student_t import bisect, t_cdf, t_quantile
 
 STEADY_SHARE = 0.8
 """Share of marked pairs from which all pairs count: the calls themselves bring the device to its power cap."""
 CONFIDENCE, POWER = 0.99, 0.99
-"""Confidence of a verdict, and the probability with which a slow-down of the detectable size gets it."""
+"""Confidence of each bound of a verdict, and the probability with which a slow-down of the detectable size gets it."""
 BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
     "cuda": ((20e3, 0.006), (0.0, 0.05)),
     "cpu": ((1e6, 0.025), (2e5, 0.06), (0.0, 0.15)),
@@ -29,6 +29,7 @@ BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued":
 """Half-widths by flag, where the host decides how long a GPU takes. KernelBench 1/71 (1,890 launches a call) read
 0.94x to 1.07x against itself in six verdicts; references that wait for the device (2/83, 2/93, 3/30) 0.71x to 1.05x, a
 standard deviation of 13 % (`reference_unqueued` in results/calibration/sweep_{h100,h200}.csv and an earlier sweep)."""
+_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +219,7 @@ def detection_factor(processes: int) -> float:
         raise ValueError("one process shows no spread between processes")
     freedom = 2 * (processes - 1)
     critical = t_quantile(CONFIDENCE, freedom)
-    shift = bisect(lambda nc: 1 - t_cdf(critical, freedom, nc) - POWER, 0.0, 8.0 * (critical + 4.0))
+    shift = _root_below(8.0 * (critical + 4.0), lambda nc: 1 - t_cdf(critical, freedom, nc) - POWER)
     return shift * math.sqrt(2 / processes)
 
 
@@ -243,3 +244,48 @@ def weighted_mean(ratios: Sequence[float], weights: Sequence[float]) -> float:
     """Return the geometric mean of ratios, each counted as often as its weight says."""
     logs = (weight * math.log(ratio) for ratio, weight in zip(ratios, weights, strict=True))
     return math.exp(math.fsum(logs) / math.fsum(weights))
+
+
+def t_cdf(value: float, freedom: float, noncentrality: float = 0.0) -> float:
+    """Distribution function of Student's t, also noncentral: the mean of Phi(x S - nc) over S = chi / sqrt(freedom).
+
+    Over log S the integrand falls off on both sides, and the trapezoid rule converges geometrically.
+    """
+    root = math.sqrt(freedom)
+    lower, upper = -(36.0 / freedom + 9.0 / root), math.log1p(12.0 / root)
+    grid = np.linspace(lower, upper, 801)
+    scale = np.exp(grid)
+    log_density = freedom * (grid - scale**2 / 2)
+    log_constant = math.log(2) + freedom / 2 * math.log(freedom / 2) - math.lgamma(freedom / 2)
+    weights = np.exp(log_density + log_constant) * (grid[1] - grid[0])
+    phi = np.asarray(_erfc((noncentrality - value * scale) / math.sqrt(2)), dtype=np.float64) / 2
+    return float(weights @ phi)
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(probability: float, freedom: float) -> float:
+    """Quantile of Student's t with `freedom` degrees of freedom, `probability` within (0, 1)."""
+    if not 0 < probability < 1:
+        raise ValueError(f"a probability lies between 0 and 1, not at {probability}")
+    if probability == 0.5:
+        return 0.0
+    if probability < 0.5:
+        return -t_quantile(1 - probability, freedom)
+    upper = 2.0
+    while t_cdf(upper, freedom) < probability:
+        upper *= 2
+    return _root_below(upper, lambda x: t_cdf(x, freedom) - probability)
+
+
+def _root_below(high: float, function: Callable[[float], float]) -> float:
+    """Find the root of a monotone function between 0 and `high`, to the last bits of a double."""
+    low, sign_low = 0.0, function(0.0) > 0
+    for _ in range(200):
+        middle = (low + high) / 2
+        if middle in {low, high} or high - low < 1e-12 * abs(middle):
+            break
+        if (function(middle) > 0) == sign_low:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2

@@ -11,15 +11,19 @@ from operator import attrgetter
 
 import numpy as np
 
-from kbench.core.errors import UsageError
 from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
 from kbench.core.model import ResultRow, Status, Time
-from kbench.core.stats import Interval, difference_interval, ratio_interval
-from kbench.core.student_t import t_quantile
+from kbench.core.stats import CONFIDENCE, Interval, difference_interval, ratio_interval, t_quantile
 
 MOST_PROCESSES = 100
 """Chosen. Larger numbers of processes that would decide are not worth recommending."""
-
+MARGIN = 0.005
+"""Share by which a case may be slower, where no other margin is asked for."""
+BETWEEN_DEVICES = 0.02
+"""Widening, on either side, of an interval between two devices of one model or two drivers. Their ratios differ by up
+to 2 % on H200s, with any number of processes (results/h200/README.md)."""
+EQUIVALENCE = 0.02
+"""SAME claims that the change is smaller than this share, or than the margin if that is larger."""
 UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)"
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
@@ -62,33 +66,6 @@ class Measurement:
     weak: bool = False
     """The judge's clock can neither prove nor refute its times."""
     time: Time = Time.DEVICE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
-    """Limits of "slower" and of "equal", as shares: 0.005 is 0.5 %.
-
-    Raises UsageError for a margin that is negative, or a confidence outside (0.5, 1).
-    """
-
-    margin: float = 0.005
-    between_devices: float = 0.02
-    """Widening, on either side, of an interval between two devices of one model or two drivers.
-
-    Their ratios differ by up to 2 % on H200s, with any number of processes (results/h200/README.md).
-    """
-    equivalence: float = 0.02
-    """SAME claims that the change is smaller than this (or than the margin, if that is larger)."""
-    confidence: float = 0.99
-    """Confidence of each one-sided bound."""
-
-    def __post_init__(self) -> None:
-        if min(self.margin, self.between_devices, self.equivalence) < 0:
-            raise UsageError("a margin cannot be negative", hint="--slower 1%")
-        if not 0.5 < self.confidence < 1:
-            raise UsageError(
-                f"a confidence of {self.confidence:g} is not between 50 % and 100 %", hint="--confidence 95%"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +125,7 @@ def conditions_of(row: ResultRow) -> tuple[object, ...]:
 
 
 def judge_change(
-    old: Measurement, new: Measurement, thresholds: Thresholds, *, differences: Sequence[float] | None = None
+    old: Measurement, new: Measurement, margin: float = MARGIN, *, differences: Sequence[float] | None = None
 ) -> Verdict:
     """Judge the change of a case: by `differences`, log(t_new / t_old) of each process, where both were timed in it.
 
@@ -158,39 +135,39 @@ def judge_change(
     if verdict is not None:
         return verdict
     if differences is not None:
-        verdict = judge_ratios(differences, thresholds)
+        verdict = judge_ratios(differences, margin)
     else:
-        allowance = allowance_between(old.row, new.row, thresholds)
-        verdict = judge_runs(old.log_ratios, new.log_ratios, thresholds, allowance)
+        allowance = allowance_between(old.row, new.row)
+        verdict = judge_runs(old.log_ratios, new.log_ratios, margin, allowance)
     message = f"{new.time} time {verdict.message}" if verdict.low is not None else verdict.message
     return replace(verdict, message=f"{message}; {UNPROVED}" if old.weak or new.weak else message)
 
 
-def judge_runs(old: Sequence[float], new: Sequence[float], thresholds: Thresholds, allowance: float = 0.0) -> Verdict:
+def judge_runs(old: Sequence[float], new: Sequence[float], margin: float, allowance: float) -> Verdict:
     """Judge two runs by log(t_candidate / t_reference) of their processes; `allowance` is the devices' share."""
     if not old or not new:
         return _no_verdict("no_timing", "one of the runs has no times")
     if min(len(old), len(new)) < 2:
-        return _one_process(float(np.mean(new) - np.mean(old)), thresholds.margin)
-    interval = difference_interval(old, new, 2 * thresholds.confidence - 1)
+        return _one_process(float(np.mean(new) - np.mean(old)), margin)
+    interval = difference_interval(old, new, 2 * CONFIDENCE - 1)
     spread = math.sqrt(float(np.var(old, ddof=1) + np.var(new, ddof=1)))
-    return _judge_interval(interval, thresholds, allowance, spread=spread, arms=2)
+    return _judge_interval(interval, margin, allowance, spread=spread, arms=2)
 
 
-def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict:
+def judge_ratios(log_ratios: Sequence[float], margin: float) -> Verdict:
     """Judge log(t_new / t_old) of each process; old and new were timed side by side in each."""
     if not log_ratios:
         return _no_verdict("no_timing", "old and new were not timed together in any process")
     if len(log_ratios) < 2:
-        return _one_process(log_ratios[0], thresholds.margin)
-    interval = ratio_interval(log_ratios, 2 * thresholds.confidence - 1)
-    return _judge_interval(interval, thresholds, 0.0, spread=float(np.std(log_ratios, ddof=1)), arms=1)
+        return _one_process(log_ratios[0], margin)
+    interval = ratio_interval(log_ratios, 2 * CONFIDENCE - 1)
+    return _judge_interval(interval, margin, 0.0, spread=float(np.std(log_ratios, ddof=1)), arms=1)
 
 
-def allowance_between(old: ResultRow, new: ResultRow, thresholds: Thresholds) -> float:
+def allowance_between(old: ResultRow, new: ResultRow) -> float:
     """Return the share by which two comparable measurements may differ: none on one device under one driver."""
     is_same = bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
-    return 0.0 if is_same else thresholds.between_devices
+    return 0.0 if is_same else BETWEEN_DEVICES
 
 
 def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
@@ -282,11 +259,8 @@ def _one_process(centre: float, margin: float) -> Verdict:
     )
 
 
-def _judge_interval(
-    interval: Interval, thresholds: Thresholds, allowance: float, *, spread: float, arms: int
-) -> Verdict:
-    margin, apart = thresholds.margin, math.log1p(allowance)
-    equal = max(thresholds.equivalence, margin) + allowance
+def _judge_interval(interval: Interval, margin: float, allowance: float, *, spread: float, arms: int) -> Verdict:
+    apart, equal = math.log1p(allowance), max(EQUIVALENCE, margin) + allowance
     low, high = interval.low - apart, interval.high + apart
     bar, bound = math.log1p(margin), math.log1p(equal)
     needed = None
@@ -297,7 +271,7 @@ def _judge_interval(
     elif low > -bound and high < bound:
         answer, code, message = Answer.SAME, "within_equivalence", f"within ±{_percent(equal)}"
     else:
-        needed = _processes_to_decide(interval, thresholds.confidence, bar + apart, bound - apart, spread, arms)
+        needed = _processes_to_decide(interval, bar + apart, bound - apart, spread, arms)
         answer, code = Answer.UNCLEAR, "spans_margin"
         message = f"neither beyond ±{_percent(margin)} nor within ±{_percent(equal)}"
         enough = f"about {needed} processes would" if needed else f"{MOST_PROCESSES} processes would not"
@@ -318,15 +292,13 @@ def _judge_interval(
     )
 
 
-def _processes_to_decide(
-    interval: Interval, confidence: float, bar: float, bound: float, spread: float, arms: int
-) -> int | None:
+def _processes_to_decide(interval: Interval, bar: float, bound: float, spread: float, arms: int) -> int | None:
     """Fewest processes whose interval, at this centre and spread, would reach a clear answer."""
     centre = interval.centre
     room = max(centre - bar, -centre - bar, bound - abs(centre))
 
     def decides(processes: int) -> bool:
-        half = t_quantile(confidence, arms * (processes - 1)) * spread / math.sqrt(processes)
+        half = t_quantile(CONFIDENCE, arms * (processes - 1)) * spread / math.sqrt(processes)
         return half < room
 
     low, high = interval.processes, MOST_PROCESSES

@@ -4,11 +4,9 @@ Otherwise both threads of a softmax run on one of two processors of a virtual ma
 """
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 TASKS = Path("/proc/self/task")
-TOPOLOGY = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
 CHUNK = 1 << 15
 """Elements from which PyTorch gives work to one more thread (ATen, GRAIN_SIZE)."""
 CALLING = 0
@@ -25,7 +23,7 @@ class ComputeThreads:
         self._work = torch.empty(CHUNK * torch.get_num_threads())
         self._work.zero_()  # the first parallel operation starts them
         self._threads = [CALLING, *(thread for thread in sorted(_tasks() - before) if _may_move(thread))]
-        self._processors = by_core(os.sched_getaffinity(0))
+        self._processors = sorted(os.sched_getaffinity(0))
 
     def spread(self) -> None:
         """Wake each thread on a processor of its own, which it and threads that it starts may leave."""
@@ -36,25 +34,6 @@ class ComputeThreads:
         self._work.zero_()  # a sleeping thread moves when it wakes up, and waits there for more work
         for thread, where in allowed.items():
             os.sched_setaffinity(thread, where)
-
-
-def by_core(processors: Iterable[int]) -> list[int]:
-    """Return processors ordered by hardware thread: the first of each core, then the second ones."""
-    return sorted(processors, key=lambda number: (_place_in_core(number), number))
-
-
-def _place_in_core(number: int) -> int:
-    try:
-        siblings = Path(TOPOLOGY.format(number)).read_text()
-    except OSError:
-        return 0  # the machine does not report it
-    return sum(first < number for first in _numbers(siblings))
-
-
-def _numbers(text: str) -> set[int]:
-    """Return the numbers of a list of the kernel, such as `0-1,8`."""
-    ends = [part.partition("-")[::2] for part in text.strip().split(",")]
-    return {number for first, last in ends for number in range(int(first), int(last or first) + 1)}
 
 
 def _may_move(thread: int) -> bool:

@@ -13,8 +13,7 @@ from typing import Any
 from kbench.core.model import Environment
 from kbench.devices import selection
 from kbench.devices.compute_threads import ComputeThreads
-from kbench.devices.interface import Backend, SharedMemory
-from kbench.devices.timer import Call, TimedCall, Timer
+from kbench.devices.interface import Backend, Call, SharedMemory, TimedCall, Timer
 
 M_PERTURB = -6
 FILL_WITH_ONES = 0x100
@@ -34,10 +33,7 @@ class Cpu(Backend):
     kind = "cpu"
     has_own_memory = False
     queues_calls = False
-    replays_graphs = False
     names_kernels = False
-    fills_memory = True
-    can_break = False
     preferred_cases = ("cpu", "small", "default")
 
     def settle(self) -> None:

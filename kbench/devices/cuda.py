@@ -10,9 +10,8 @@ from kbench.catalog.containers import tensors
 from kbench.core.model import Environment
 from kbench.devices import cuda_runtime, nvml
 from kbench.devices.cuda_driver import Driver, DriverError
-from kbench.devices.interface import Backend, SharedMemory
+from kbench.devices.interface import Backend, Call, SharedMemory, TimedCall, Timer
 from kbench.devices.poison import poison_floats
-from kbench.devices.timer import Call, TimedCall, Timer
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,13 +27,10 @@ class Cuda(Backend):
     kind = "cuda"
     has_own_memory = True
     queues_calls = True
-    replays_graphs = True
     names_kernels = True
-    fills_memory = False
-    can_break = True
     preferred_cases = ("default",)
 
-    _runtimes: cuda_runtime.Runtimes | None = None
+    _runtimes: Sequence[Any] = ()
 
     def open_ahead(self) -> None:
         """Make the context that torch will use. If that fails, torch reports the reason later."""
@@ -71,7 +67,7 @@ class Cuda(Backend):
     def unchecked_error(self) -> str:
         """Ask every loaded copy of CUDA's runtime; an extension may have loaded one before its first call."""
         self._runtimes = self._runtimes or cuda_runtime.loaded()
-        return self._runtimes.take_error()
+        return cuda_runtime.take_error(self._runtimes)
 
     def release_cached(self) -> None:
         """Free the GPU memory that this process's torch caches."""

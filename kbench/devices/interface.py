@@ -1,16 +1,46 @@
-"""Interface of each kind of device, and memory that one process owns and another one maps."""
+"""Interface of each kind of device: its timer, and memory that one process owns and another one maps."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
-from kbench.devices.timer import Timer
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Call = Callable[[int], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedCall:
+    """One measured call: the device's time, the host's time to submit it, and its result."""
+
+    t_event_ns: int
+    t_submit_ns: int
+    output: Any
+
+
+class Timer:
+    """Times `call(slot)`; captures and prepares nothing, unless a device's does."""
+
+    name: str
+
+    def start(self) -> None:
+        """Prepare this process for calls in a row, so that both arms begin in the same state."""
+
+    def measure(self, call: Call, slot: int) -> TimedCall:
+        """Call once and return the time of the call."""
+        raise NotImplementedError
+
+    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:  # noqa: ARG002
+        """Return `call` for these slots, or the `replay` of a graph of it."""
+        return call
+
+    def forget(self) -> None:
+        """Release captured graphs, because inputs lie elsewhere now or their numbers changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +61,11 @@ class Backend:
     kind: str
     """`cuda` or `cpu`, the name in torch and in rows."""
     has_own_memory: bool
-    """True if its memory is not the host's, so that it is reserved before use."""
+    """True if its memory is not the host's: it is reserved before use, and a crash may leave it broken."""
     queues_calls: bool
-    """True if calls wait on the device behind the judge's gate, while other processes get ready."""
-    replays_graphs: bool
-    """True if `--mode graph` has graphs to replay."""
+    """True if calls wait on the device behind the judge's gate, and if graphs of calls can be replayed."""
     names_kernels: bool
     """True if a profiler and compute-sanitizer see its kernels."""
-    fills_memory: bool
-    """True if `filled` finds unwritten elements that poisoned free memory of the outputs' sizes does not find."""
-    can_break: bool
-    """True if a crash may leave it broken, so that it is probed."""
     preferred_cases: tuple[str, ...]
     """Default cases: a run without `--case` takes the first of these that the problem has."""
 
@@ -71,7 +95,7 @@ class Backend:
         return ""
 
     def filled(self) -> AbstractContextManager[None]:
-        """Return a `with` block in which allocated memory is filled with poison, if the device `fills_memory`."""
+        """Return a `with` block in which allocated memory is filled with poison, where that is the host's."""
         return contextlib.nullcontext()
 
     def release_cached(self) -> None:

@@ -3,10 +3,10 @@
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from kbench.devices import nvml
 from kbench.devices.backend import backend
-from kbench.devices.nvml import NvmlDevice, ask
 from kbench.devices.selection import DeviceChoice
 
 SLOWED_BY = {
@@ -38,12 +38,12 @@ class DeviceMonitor:
     def __init__(self, kind: str, uuid: str | None = None):
         self._kind = kind
         self._uuid = uuid
-        self._gpu: NvmlDevice | None = None
+        self._gpu: Any = None
         self._clocks_mhz: list[int] = []
 
     def __enter__(self) -> Self:
         if backend(self._kind).has_own_memory:
-            self._gpu = NvmlDevice(self._uuid or backend(self._kind).identify().gpu_uuid)
+            self._gpu = nvml.handle(self._uuid or backend(self._kind).identify().gpu_uuid)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,12 +53,11 @@ class DeviceMonitor:
         """Take a reading, which takes about 0.1 ms on a GPU."""
         if self._gpu is None:
             return DeviceReading()
-        ask_gpu, nvml = self._gpu.ask, self._gpu.nvml
         reading = DeviceReading(
-            sm_clock_mhz=ask_gpu("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
-            power_mw=ask_gpu("nvmlDeviceGetPowerUsage"),
-            temperature_c=ask_gpu("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            throttle_reasons=ask_gpu("nvmlDeviceGetCurrentClocksThrottleReasons"),
+            sm_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", self._gpu, nvml.CLOCK_SM),
+            power_mw=nvml.ask("nvmlDeviceGetPowerUsage", self._gpu),
+            temperature_c=nvml.ask("nvmlDeviceGetTemperature", self._gpu, nvml.TEMPERATURE_GPU),
+            throttle_reasons=nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._gpu),
         )
         if reading.sm_clock_mhz is not None:
             self._clocks_mhz.append(reading.sm_clock_mhz)
@@ -77,11 +76,11 @@ def foreign_processes(device: DeviceChoice) -> tuple[str, ...] | None:
     """Return the processes on a GPU as `PID NAME`, while this run has none; None if the device does not report them."""
     if not backend(device.kind).has_own_memory:
         return ()
-    gpu = NvmlDevice.find(device.uuid)
-    running = None if gpu is None else gpu.ask("nvmlDeviceGetComputeRunningProcesses")
+    gpu = nvml.handle(device.uuid)
+    running = None if gpu is None else nvml.ask("nvmlDeviceGetComputeRunningProcesses", gpu)
     if running is None:
         return None
-    names = ((process.pid, ask("nvmlSystemGetProcessName", process.pid)) for process in running)
+    names = ((process.pid, nvml.ask("nvmlSystemGetProcessName", process.pid)) for process in running)
     return tuple(f"{pid} {Path(_text(name)).name or 'unknown'}" for pid, name in names)
 
 

@@ -1,9 +1,11 @@
 """NVML, NVIDIA's management library: opened here only. It answers without privileges and without torch."""
 
-from typing import Any, Self
+from typing import Any
 
 PACKAGES = {"pynvml": "nvidia-ml-py"}
 """The package that installs each module."""
+CLOCK_SM, TEMPERATURE_GPU = 1, 0
+"""NVML_CLOCK_SM and NVML_TEMPERATURE_GPU."""
 
 
 def opened() -> Any:
@@ -15,7 +17,7 @@ def opened() -> Any:
 
 
 def ask(question: str, *arguments: Any) -> Any:
-    """Call a function of NVML; None without a driver, an answer or such a function."""
+    """Call a function of NVML; None without a driver, such a function, or an answer of the device."""
     import pynvml
 
     try:
@@ -48,26 +50,6 @@ def gpus() -> list[tuple[str, str, str]]:
         return []
 
 
-class NvmlDevice:
-    """One GPU."""
-
-    def __init__(self, uuid: str):
-        self.nvml = opened()
-        self._handle = self.nvml.nvmlDeviceGetHandleByUUID(uuid)
-
-    @classmethod
-    def find(cls, uuid: str) -> Self | None:
-        """Return the GPU; None if NVML does not answer for it."""
-        import pynvml
-
-        try:
-            return cls(uuid)
-        except pynvml.NVMLError:
-            return None
-
-    def ask(self, question: str, *arguments: Any) -> Any:
-        """Call a function of NVML on this GPU; None if this device or driver has no answer."""
-        try:
-            return getattr(self.nvml, question)(self._handle, *arguments)
-        except (self.nvml.NVMLError, AttributeError):
-            return None
+def handle(uuid: str) -> Any:
+    """Return the handle of a GPU, with which `ask` is called; None if NVML does not answer for it."""
+    return ask("nvmlDeviceGetHandleByUUID", uuid)

@@ -73,11 +73,6 @@ def choose_kind(text: str) -> str:
     return kinds[text]
 
 
-def kind_of_any(*, gpus: bool) -> str:
-    """Return the kind that `auto` means with GPUs, or without."""
-    return "cuda" if gpus else "cpu"
-
-
 def cpu() -> DeviceChoice:
     """Return the processor as a device; its uuid stands for this machine and this model."""
     models = (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name"))

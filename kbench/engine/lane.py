@@ -191,7 +191,7 @@ class Lane:
         return replace(outcome, status=Status.HARNESS_ERROR, reason=f"{full}: {outcome.reason}")
 
     def _may_have_harmed(self, status: Status) -> bool:
-        return status in PROBED_AFTER and backend(self.guard.device.kind).can_break
+        return status in PROBED_AFTER and backend(self.guard.device.kind).has_own_memory
 
 
 def full_disk() -> str:

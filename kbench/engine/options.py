@@ -40,7 +40,7 @@ def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
     """Return the options for this device, with its budget. Raises UsageError for an option that it does not support."""
     if options.mode == "graph" and (options.backward or any(timed_of(case) != FORWARD for case in options.cases)):
         raise UsageError("`--mode graph` records forward passes only", "leave out `--mode graph`, or `--backward`")
-    if options.mode == "graph" and not backend(device.kind).replays_graphs:
+    if options.mode == "graph" and not backend(device.kind).queues_calls:
         raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
     return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S)
 

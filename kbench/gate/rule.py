@@ -16,7 +16,7 @@ from kbench.calibrate import Calibration
 from kbench.compare import ComparedSide, measured
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.model import Time
-from kbench.core.verdict import NOT_EVALUATED, Answer, Measurement, Thresholds, Verdict, allowance_between, judge_change
+from kbench.core.verdict import MARGIN, NOT_EVALUATED, Answer, Measurement, Verdict, allowance_between, judge_change
 from kbench.history import CREEP, anchors
 from kbench.storage.baselines import Acceptance, in_force
 from kbench.storage.results import CaseKey, Run
@@ -137,11 +137,11 @@ def gate(
     new, old = measured(run, time=time), measured(baseline, time=time)
     oldest = anchors(versions, time)
     notes: list[str] = []
-    contests, rules = {}, {}
+    contests, margins = {}, {}
     for key in new:
         if key in old:
             contests[key] = Contest(old=old[key].measurement, new=new[key].measurement)
-            rules[key] = _rule(key, old[key], new[key], policy, calibration, notes)
+            margins[key] = _margin(key, old[key], new[key], policy, calibration, notes)
 
     def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
         assert confirm is not None
@@ -150,7 +150,7 @@ def gate(
 
     first = {key: one.measurement for key, one in oldest.items()}
     again = remeasure if confirm is not None else None
-    decided = decide(contests, policy, rules=rules, oldest=first, remeasure=again)
+    decided = decide(contests, policy, margins=margins, oldest=first, remeasure=again)
     allowed = in_force(accepted, today or datetime.now(UTC).date())
     problems = {problem for problem, _, _ in (*new, *old)}
     lost = [key for key in allowed if key[0] in problems and key not in new and key not in old]
@@ -172,25 +172,25 @@ def decide(
     contests: Mapping[CaseKey, Contest],
     policy: GateSettings,
     *,
-    rules: Mapping[CaseKey, Thresholds] | None = None,
+    margins: Mapping[CaseKey, float] | None = None,
     oldest: Mapping[CaseKey, Measurement] | None = None,
     remeasure: Remeasure | None = None,
 ) -> dict[CaseKey, GatedCase]:
-    """Judge every contest by `rules` or the policy, again where needed; the `oldest` measurements bound creep."""
-    rules, oldest = rules or {}, oldest or {}
-    default = _thresholds(policy.slower)
+    """Judge every contest by `margins` or the policy, again where needed; the `oldest` measurements bound creep."""
+    margins, oldest = margins or {}, oldest or {}
+    default = policy.slower or MARGIN
     looks: dict[CaseKey, list[Verdict]] = {key: [] for key in contests}
     creep: dict[CaseKey, list[Verdict]] = {key: [] for key in contests if key in oldest}
     trial: Mapping[CaseKey, Contest] = contests
     for number in range(MOST_TRIALS):
         for key, contest in trial.items():
             if _open(looks[key]):
-                rule = rules.get(key, default)
-                verdict = judge_change(contest.old, contest.new, rule, differences=contest.differences)
+                margin = margins.get(key, default)
+                verdict = judge_change(contest.old, contest.new, margin, differences=contest.differences)
                 looks[key].append(verdict)
             if key in creep and _open(creep[key]):
-                bar = max(CREEP, rules.get(key, default).margin)  # a case with a wide margin may creep as far
-                creep[key].append(judge_change(oldest[key], contest.new, Thresholds(margin=bar)))
+                bar = max(CREEP, margins.get(key, default))  # a case with a wide margin may creep as far
+                creep[key].append(judge_change(oldest[key], contest.new, bar))
         again = tuple(key for key in trial if _open(looks[key]) or (key in creep and _open(creep[key])))
         if remeasure is None or not again or number == MOST_TRIALS - 1:
             break
@@ -232,37 +232,33 @@ def report(
     )
 
 
-def _rule(
+def _margin(
     key: CaseKey,
     old: ComparedSide,
     new: ComparedSide,
     policy: GateSettings,
     calibration: Calibration | None,
     notes: list[str],
-) -> Thresholds:
+) -> float:
     """Choose the margin of a case, and compare it with the resolution of this device."""
     name = "/".join(key)
     rules = (override.slower for glob, override in policy.override.items() if fnmatchcase(name, glob))
     asked = next(rules, policy.slower)
-    rule = _thresholds(asked)
+    margin = asked or MARGIN
     rows = old.measurement.row, new.measurement.row
     known = calibration is not None and calibration.gpu_uuid == rows[1].gpu_uuid
     processes = min(len(old.measurement.log_ratios), len(new.measurement.log_ratios))
     if not known or calibration is None or new.time_ns is None or Time(policy.time) is not Time.DEVICE:
-        return rule  # the noise of wall times is not calibrated
+        return margin  # the noise of wall times is not calibrated
     resolution = calibration.detectable(new.time_ns, processes)
-    if resolution is None or resolution <= rule.margin + allowance_between(*rows, rule):
-        return rule
+    if resolution is None or resolution <= margin + allowance_between(*rows):
+        return margin
     limits = f"{name}: {processes} processes on this device cannot resolve less than {100 * resolution:.2g} %"
     if asked is not None:
         needed = f"--slower {100 * resolution:.1f}%, or more --processes"
         raise UsageError(f"{limits}; a margin of {100 * asked:.2g} % is asked for", hint=needed)
     notes.append(f"{limits}; this is its margin")
-    return _thresholds(resolution)
-
-
-def _thresholds(margin: float | None) -> Thresholds:
-    return Thresholds() if margin is None else Thresholds(margin=margin)
+    return resolution
 
 
 def _open(looks: Sequence[Verdict]) -> bool:

@@ -17,6 +17,8 @@ from kbench.sandbox import removal, rungs
 
 END_LIMIT_S = 60.0
 """Limit for a tool to write its report once its worker was asked to end."""
+MAX_CHARACTERS = 4 << 20
+"""Longest report, or source, that is read."""
 Tool = tuple[Sequence[str], Mapping[str, str], float]
 """The command line of a tool, variables for it, and the time limit of each step below it."""
 
@@ -64,9 +66,9 @@ class BelowTool(Builder):
                 yield child, failed, has_ended
 
 
-def head_of(report: Path, most: int) -> str:
-    """Return the first `most` characters of a file that a candidate can write; empty unless it is a regular file."""
+def head_of(report: Path) -> str:
+    """Return the first MAX_CHARACTERS of a file that a candidate can write; empty unless it is a regular file."""
     if not report.is_file() or report.is_symlink():
         return ""
     with report.open(errors="replace") as lines:
-        return lines.read(most)
+        return lines.read(MAX_CHARACTERS)

@@ -53,7 +53,7 @@ def examine(device: DeviceChoice) -> str | None:
 
 def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
     """Have a fresh process compute on the device. A CPU needs no probe."""
-    if not backend(device.kind).can_break:
+    if not backend(device.kind).has_own_memory:
         return ProbeAnswer.RIGHT, ""
     environment = {**interpreter.child_environment(), **device.environment}
     return ask([sys.executable, "-P", "-m", __name__, device.kind], environment, PROBE_LIMIT_S)

@@ -77,7 +77,7 @@ class Profiler(BelowTool):
             below = home, entry, artefacts, case, (command, NCU_ENVIRONMENT, NCU_LIMIT_S)
             with self.called(*below, lambda child: child.request(message, timeout_s=NCU_LIMIT_S)) as (child, error, _):
                 complaint = error.reason if error is not None else ""
-                text, log = head_of(page, counters.MOST_TEXT), child.log
+                text, log = head_of(page), child.log
                 found = counters.parse(text)
                 if found and keep is not None:
                     complaint = kept(report, keep)

@@ -34,7 +34,6 @@ LIMIT_S = 180.0
 """For each step below the tool: code runs 10 to 100 times slower there."""
 SMALL_BYTES = 64 << 20
 """Largest case, in bytes moved by a call, that is run below the tool."""
-MOST_TEXT = 4 << 20
 AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
 """Statuses after which memcheck runs by itself, to find the line."""
 REFUSED_LAUNCH = re.compile(
@@ -176,7 +175,7 @@ class Watched(BelowTool):
             with self.called(*below, call) as (child, error, has_ended):
                 complaint = f"{error.status.value}: {error.reason}" if error is not None else ""
                 keep_manifest(entry.path, entry.variant, child.observed)
-                text = head_of(report, MOST_TEXT) or child.log
+                text = head_of(report) or child.log
         except cache.UnfitArtefactsError as unfit:
             return parse(""), str(unfit)
         return parse(text), complaint if has_ended else f"{complaint}; memcheck did not end".lstrip("; ")
@@ -207,7 +206,7 @@ def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:
     found = {}
     for spot in wanted:
         same = [file for file in here if file.name == Path(spot.file or "").name]
-        lines = head_of(same[0], MOST_TEXT).splitlines() if len(same) == 1 else []
+        lines = head_of(same[0]).splitlines() if len(same) == 1 else []
         if spot.line is not None and 0 < spot.line <= len(lines):
             found[spot] = lines[spot.line - 1].strip()[:120]
     return found

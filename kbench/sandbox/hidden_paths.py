@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kbench.build import interpreter
-from kbench.build.observation import SOURCE_SUFFIXES
 from kbench.catalog.script import python_path
 from kbench.sandbox import landlock, namespaces
 from kbench.sandbox.namespaces import Surroundings
@@ -85,7 +84,7 @@ def _beside(files: Sequence[Path]) -> Iterator[Path]:
             uppermost = namespaces.place() / path.relative_to(namespaces.place()).parts[0]
             if uppermost == path:
                 yield path
-                yield from (one for one in sorted(path.parent.iterdir()) if one.suffix in SOURCE_SUFFIXES)
+                yield from (one for one in sorted(path.parent.iterdir()) if one.suffix in interpreter.SOURCE_SUFFIXES)
             else:
                 of_a_run = any(uppermost.match(name) for name in RUN_FOLDERS)
                 yield from (path.parent, path) if of_a_run else (uppermost,)

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from kbench.catalog.containers import over_leaves
 from kbench.catalog.script import set_caller_folder
 from kbench.devices.backend import backend
+from kbench.devices.interface import Timer
+from kbench.devices.poison import poison_pool
 from kbench.devices.profiler import profile
-from kbench.devices.timer import Timer, poison_pool
 from kbench.process.autograd import Gradients, detached, gradients_of
 from kbench.process.channel import Channel, Message, PeerGoneError, decode_tree
 from kbench.process.layouts import layouts_of, misaligned

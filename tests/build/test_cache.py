@@ -3,6 +3,7 @@
 import os
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,11 @@ def test_the_toolchain_names_what_compiles(monkeypatch, tmp_path) -> None:
 # --- entries -------------------------------------------------------------------
 
 
+@pytest.fixture
+def entry(tmp_path) -> CacheEntry:
+    return CacheEntry(folder=tmp_path / "builds" / "key")
+
+
 def staged(entry: CacheEntry, text: str) -> Path:
     staging = entry.stage()
     (staging / "artefact").write_text(text)
@@ -58,8 +64,7 @@ def staged(entry: CacheEntry, text: str) -> Path:
     return staging
 
 
-def test_an_entry_appears_when_it_is_published(tmp_path) -> None:
-    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+def test_an_entry_appears_when_it_is_published(entry, tmp_path) -> None:
     assert (entry.is_built, entry.rehearsed()) == (False, set())
     staging = staged(entry, "one")
     assert not entry.folder.exists()
@@ -69,8 +74,7 @@ def test_an_entry_appears_when_it_is_published(tmp_path) -> None:
     assert not staging.exists()
 
 
-def test_staging_begins_with_what_there_is_and_changes_nothing(tmp_path) -> None:
-    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+def test_staging_begins_with_what_there_is_and_changes_nothing(entry, tmp_path) -> None:
     entry.publish(staged(entry, "one"), {"a"}, "")
     staging = staged(entry, "two")
     assert (staging / "only" / "one").exists()
@@ -80,8 +84,7 @@ def test_staging_begins_with_what_there_is_and_changes_nothing(tmp_path) -> None
     assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
 
 
-def test_a_worker_gets_a_copy_of_its_own(tmp_path) -> None:
-    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+def test_a_worker_gets_a_copy_of_its_own(entry, tmp_path) -> None:
     entry.copy_to(tmp_path / "nothing yet")
     entry.publish(staged(entry, "one"), (), "")
     entry.copy_to(tmp_path / "copy")
@@ -103,65 +106,45 @@ def test_a_key_that_more_files_are_part_of_has_the_same_artefacts_unless_it_has_
     assert (entry.folder / "artefact").read_text() == "one"
 
 
-def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
-    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+def test_builders_that_race_leave_one_whole_entry(entry, tmp_path) -> None:
     stagings = [staged(entry, f"builder{n}") for n in range(24)]
-    errors: list[BaseException] = []
     barrier = threading.Barrier(len(stagings))
 
     def publish(staging: Path) -> None:
         barrier.wait()
-        try:
-            entry.publish(staging, {staging.name}, "")
-        except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
-            errors.append(error)
+        entry.publish(staging, {staging.name}, "")
 
-    threads = [threading.Thread(target=publish, args=(staging,)) for staging in stagings]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(len(stagings)) as threads:
+        list(threads.map(publish, stagings))
     winner = (entry.folder / "artefact").read_text()
     assert [file.name for file in (entry.folder / "only").iterdir()] == [winner]
     assert len(entry.rehearsed()) == 1
     assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
 
 
-def test_a_copy_taken_while_others_publish_is_one_whole_build(tmp_path) -> None:
-    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+def test_a_copy_taken_while_others_publish_is_one_whole_build(entry, tmp_path) -> None:
     entry.publish(staged(entry, "build0"), (), "")
-    done = threading.Event()
-    errors: list[BaseException] = []
 
     def publish() -> None:
-        try:
-            for number in range(1, 150):
-                staging = Path(tempfile.mkdtemp(dir=entry.folder.parent))
-                for name in ("artefact", *(f"part{n}" for n in range(20))):
-                    (staging / name).write_text(f"build{number}")
-                entry.publish(staging, (), "")
-        except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
-            errors.append(error)
-        finally:
-            done.set()
+        for number in range(1, 150):
+            staging = Path(tempfile.mkdtemp(dir=entry.folder.parent))
+            for name in ("artefact", *(f"part{n}" for n in range(20))):
+                (staging / name).write_text(f"build{number}")
+            entry.publish(staging, (), "")
 
-    thread = threading.Thread(target=publish)
-    thread.start()
-    copies = 0
-    while not done.is_set() or not copies:
-        copy = tmp_path / f"copy{copies}"
-        entry.copy_to(copy)
-        texts = {file.read_text() for file in copy.iterdir() if file.is_file() and file.name != "built.json"}
-        assert len(texts) == 1, "a copy is of one build"
-        assert (copy / "built.json").exists()
-        copies += 1
-    thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(1) as thread:
+        publishing, copies = thread.submit(publish), 0
+        while not publishing.done() or not copies:
+            copy = tmp_path / f"copy{copies}"
+            entry.copy_to(copy)
+            texts = {file.read_text() for file in copy.iterdir() if file.is_file() and file.name != "built.json"}
+            assert len(texts) == 1, "a copy is of one build"
+            assert (copy / "built.json").exists()
+            copies += 1
+        publishing.result()
 
 
-def test_a_copy_that_cannot_be_made_is_an_error(tmp_path) -> None:
-    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+def test_a_copy_that_cannot_be_made_is_an_error(entry, tmp_path) -> None:
     entry.publish(staged(entry, "one"), (), "")
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):

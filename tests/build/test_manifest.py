@@ -40,49 +40,25 @@ def edit_helper(folder: Path) -> None:
     (folder / "helper.py").write_text("x = 2\n")
 
 
-def remove_helper(folder: Path) -> None:
-    (folder / "helper.py").unlink()
+CHANGES = {
+    "a source is edited": (edit_helper, False),
+    "a source is removed": (lambda folder: (folder / "helper.py").unlink(), False),
+    "a source is added": (lambda folder: (folder / "csrc" / "new.cpp").write_text(""), False),
+    "a file that was looked for is made": (lambda folder: (folder / "tuned.json").write_text("{}"), False),
+    "a link is put in place of a file": (
+        lambda folder: ((folder / "shapes.json").unlink(), (folder / "shapes.json").symlink_to("csrc/tile.h")),
+        False,
+    ),
+    "a source gets another date": (lambda folder: os.utime(folder / "helper.py", (1, 1)), True),
+    "an unrelated file is added": (lambda folder: (folder / "unrelated.py").write_text(""), True),
+    "bytecode is added": (
+        lambda folder: ((folder / "csrc" / "__pycache__").mkdir(), (folder / "csrc" / "x.pyc").touch()),
+        True,
+    ),
+}
 
 
-def add_a_source(folder: Path) -> None:
-    (folder / "csrc" / "new.cpp").write_text("")
-
-
-def make_what_was_looked_for(folder: Path) -> None:
-    (folder / "tuned.json").write_text("{}")
-
-
-def turn_a_link(folder: Path) -> None:
-    (folder / "shapes.json").unlink()
-    (folder / "shapes.json").symlink_to(folder / "csrc" / "tile.h")
-
-
-def touch(folder: Path) -> None:
-    os.utime(folder / "helper.py", (1, 1))
-
-
-def add_an_unrelated_file(folder: Path) -> None:
-    (folder / "unrelated.py").write_text("")
-
-
-def add_bytecode(folder: Path) -> None:
-    (folder / "csrc" / "__pycache__").mkdir()
-    (folder / "csrc" / "x.pyc").touch()
-
-
-@pytest.mark.parametrize(
-    ("change", "stays"),
-    [
-        (edit_helper, False),
-        (remove_helper, False),
-        (add_a_source, False),
-        (make_what_was_looked_for, False),
-        (turn_a_link, False),
-        (touch, True),
-        (add_an_unrelated_file, True),
-        (add_bytecode, True),
-    ],
-)
+@pytest.mark.parametrize(("change", "stays"), CHANGES.values(), ids=CHANGES)
 def test_what_makes_another_solution(tmp_path, change, stays):
     folder = tmp_path / "one"
     path = lay_out(folder)

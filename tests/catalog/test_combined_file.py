@@ -9,7 +9,7 @@ import tiny_corpus
 from verdicts import verdicts
 
 from kbench.catalog import problem, registry
-from kbench.catalog.combined_file import holds_a_solution, problem_part
+from kbench.catalog.problem_module import holds_a_solution, problem_part
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Outcome, Passed
 from kbench.storage.settings import Settings

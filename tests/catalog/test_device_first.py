@@ -38,18 +38,12 @@ def fails_on(*places: str):
     return make
 
 
-def test_it_is_made_on_the_device_where_that_works():
+def test_it_is_made_on_the_device_else_on_the_cpu_under_the_same_seed():
     value, place = device_first(made, "meta")
     assert (value.device.type, place) == ("meta", "meta")
-
-
-def test_else_on_the_cpu_under_the_same_seed():
     value, place = device_first(fails_on("meta"), "meta")
     assert place == "cpu"
     assert torch.equal(value, made("cpu"))
-
-
-def test_where_neither_works_the_devices_own_error_is_raised():
     with pytest.raises(ValueError, match="not on meta"):
         device_first(fails_on("meta", "cpu"), "meta")
 

@@ -53,15 +53,10 @@ def caller(tmp_path, monkeypatch) -> Path:
         "import sys; from pathlib import Path; n = 7 if Path(sys.argv[0]).samefile(__file__) else 0",
     ],
 )
-def test_its_arguments_are_its_path_alone(tmp_path, monkeypatch, above):
+@pytest.mark.parametrize("where", ["above", "inside"])
+def test_its_arguments_are_its_path_alone(tmp_path, monkeypatch, above, where):
     monkeypatch.setattr(sys, "argv", ["kbench", "verify", "--device", "cpu"])
-    assert value(write(tmp_path, above=above, value="n")) == 7
-
-
-def test_arguments_are_parsed_in_a_function_of_the_file_as_well(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["kbench", "--odd"])
-    path = write(tmp_path, inside="import argparse; n = argparse.ArgumentParser().parse_args()", value="vars(n)")
-    assert value(path) == {}
+    assert value(write(tmp_path, **{where: above.replace("\n", "; ")}, value="n")) == 7
 
 
 @pytest.mark.parametrize(

@@ -157,40 +157,20 @@ def test_weights_are_named_before_values_and_these_before_layouts() -> None:
     assert foremost({"strides", "values"}) == "values"
 
 
+def at(level: Level, lacks: str = "", accepted: str = "", required: Level = MODULE) -> Standing:
+    return Standing(level=level, lacks=tuple(lacks.split()), accepted=tuple(accepted.split()), required=required)
+
+
 LOST = [
-    (Standing(), Standing(level=TASK, lacks=("values",), required=MODULE), ()),
-    (Standing(level=GENERAL, required=MODULE), Standing(level=GENERAL, required=MODULE), ()),
-    (
-        Standing(level=GENERAL, required=MODULE),
-        Standing(level=MODULE, lacks=("strides",), required=MODULE),
-        ("strides",),
-    ),
-    (
-        Standing(level=GENERAL, required=MODULE),
-        Standing(level=MODULE, lacks=("strides",), required=MODULE, accepted=("strides",)),
-        (),
-    ),
-    (
-        Standing(level=MODULE, lacks=("channels_last",), required=MODULE),
-        Standing(level=MODULE, lacks=("channels_last", "strides"), required=MODULE),
-        (),
-    ),
-    (
-        Standing(level=MODULE, lacks=("channels_last",), required=MODULE),
-        Standing(level=TASK, lacks=("channels_last", "frozen_weights"), required=MODULE),
-        ("frozen_weights",),
-    ),
-    (
-        Standing(level=TASK, lacks=("frozen_weights",), required=MODULE, accepted=("frozen_weights",)),
-        Standing(level=TASK, lacks=("frozen_weights", "values"), required=MODULE, accepted=("frozen_weights",)),
-        ("values",),
-    ),
-    (
-        Standing(level=TASK, lacks=("frozen_weights",), required=MODULE, accepted=("frozen_weights",)),
-        Standing(level=TASK, lacks=("frozen_weights",), required=MODULE),
-        (),
-    ),
-    (Standing(level=TASK, required=TASK), Standing(level=TASK, lacks=("values",), required=MODULE), ()),
+    (Standing(), at(TASK, "values"), ()),
+    (at(GENERAL), at(GENERAL), ()),
+    (at(GENERAL), at(MODULE, "strides"), ("strides",)),
+    (at(GENERAL), at(MODULE, "strides", "strides"), ()),
+    (at(MODULE, "channels_last"), at(MODULE, "channels_last strides"), ()),
+    (at(MODULE, "channels_last"), at(TASK, "channels_last frozen_weights"), ("frozen_weights",)),
+    (at(TASK, "frozen_weights", "frozen_weights"), at(TASK, "frozen_weights values", "frozen_weights"), ("values",)),
+    (at(TASK, "frozen_weights", "frozen_weights"), at(TASK, "frozen_weights"), ()),
+    (at(TASK, required=TASK), at(TASK, "values"), ()),
 ]
 
 
@@ -202,10 +182,10 @@ def test_what_the_gate_calls_lost(old, new, codes) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "answer"),
     [
-        (Standing(level=MODULE, required=MODULE), Standing(level=TASK, required=TASK), True),
-        (Standing(level=TASK, required=TASK), Standing(level=TASK, required=TASK), False),
-        (Standing(level=MODULE, required=MODULE), Standing(level=GENERAL, required=MODULE), False),
-        (Standing(), Standing(level=TASK, required=TASK), False),
+        (at(MODULE), at(TASK, required=TASK), True),
+        (at(TASK, required=TASK), at(TASK, required=TASK), False),
+        (at(MODULE), at(GENERAL), False),
+        (Standing(), at(TASK, required=TASK), False),
     ],
 )
 def test_what_was_not_tried_is_no_green(old, new, answer) -> None:

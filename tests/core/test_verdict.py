@@ -9,17 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from records import make_row
 
-from kbench.core.errors import UsageError
 from kbench.core.levels import Level, Standing
 from kbench.core.model import Status, Time
-from kbench.core.verdict import (
-    Answer,
-    Measurement,
-    Thresholds,
-    Verdict,
-    judge_change,
-    judge_ratios,
-)
+from kbench.core.verdict import MARGIN, Answer, Measurement, Verdict, judge_change, judge_ratios
 
 TIGHT = (-0.0004, -0.0002, 0.0, 0.0002, 0.0004)
 """Five processes of a quiet device: sd 0.03 %."""
@@ -135,21 +127,21 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("old", "new", "answer", "code", "message"), EXAMPLES)
 def test_examples(old: Measurement, new: Measurement, answer: str, code: str, message: str) -> None:
-    verdict = judge_change(old, new, Thresholds())
+    verdict = judge_change(old, new)
     assert (verdict.status, verdict.reason_code) == (answer, code)
     assert message in verdict.message
 
 
 def test_figures_of_a_verdict() -> None:
-    verdict = judge_change(BASE, around(0.078), Thresholds())
+    verdict = judge_change(BASE, around(0.078))
     assert verdict.ratio == pytest.approx(1.078, rel=1e-9)
     assert 1.077 < verdict.low < 1.078 < verdict.high < 1.079
     assert (verdict.margin, verdict.processes, verdict.processes_to_decide) == (0.005, 5, None)
 
 
 def test_bounds_between_devices_hold_what_these_may_differ_by() -> None:
-    here = judge_change(BASE, around(0.01), Thresholds())
-    there = judge_change(BASE, around(0.01, gpu_uuid="GPU-2"), Thresholds())
+    here = judge_change(BASE, around(0.01))
+    there = judge_change(BASE, around(0.01, gpu_uuid="GPU-2"))
     assert (here.low, here.high) != (None, None)
     assert there.ratio == here.ratio
     assert there.low == pytest.approx((here.low or 0) / 1.02)
@@ -162,14 +154,14 @@ def test_bounds_between_devices_hold_what_these_may_differ_by() -> None:
 def test_the_advised_processes_do_decide(change: float, elsewhere: dict[str, str]) -> None:
     """As many processes as advised, of the same spread and centre, give a clear answer; one less does not."""
     wobble = np.array(LOOSE)
-    unclear = judge_change(around(0, wobble), around(change, wobble, **elsewhere), Thresholds())
+    unclear = judge_change(around(0, wobble), around(change, wobble, **elsewhere))
     assert unclear.status == Answer.UNCLEAR
     needed = unclear.processes_to_decide
     for count, clear in [(needed, True), (needed - 1, False)]:
         wave = np.where(np.arange(count) % 2, 1.0, -1.0)
         wave -= wave.mean()
         wave *= np.std(LOOSE, ddof=1) / np.std(wave, ddof=1)
-        verdict = judge_change(around(0, wave), around(change, wave, **elsewhere), Thresholds())
+        verdict = judge_change(around(0, wave), around(change, wave, **elsewhere))
         assert (verdict.status != Answer.UNCLEAR) == clear
 
 
@@ -177,30 +169,22 @@ def test_pairs_of_one_process_beat_two_runs() -> None:
     """Differences within processes are free of what the processes share."""
     shared = np.array(LOOSE)
     old, new = around(0, shared), around(0.01, shared + np.array(TIGHT))
-    assert judge_change(old, new, Thresholds()).status == Answer.UNCLEAR
+    assert judge_change(old, new).status == Answer.UNCLEAR
     differences = [n - o for o, n in zip(old.log_ratios, new.log_ratios, strict=True)]
-    assert judge_change(old, new, Thresholds(), differences=differences).status == Answer.SLOWER
-    assert judge_change(old, WRONG, Thresholds(), differences=differences).status == Answer.NEW_FAIL
+    assert judge_change(old, new, differences=differences).status == Answer.SLOWER
+    assert judge_change(old, WRONG, differences=differences).status == Answer.NEW_FAIL
 
 
 def test_no_shared_process() -> None:
-    assert judge_ratios([], Thresholds()).reason_code == "no_timing"
-    assert judge_ratios([0.5], Thresholds()).reason_code == "one_process"
+    assert judge_ratios([], MARGIN).reason_code == "no_timing"
+    assert judge_ratios([0.5], MARGIN).reason_code == "one_process"
 
 
 def test_equal_processes_to_the_last_bit() -> None:
     """A spread of zero is an interval of no width, not a division by zero."""
-    verdict = judge_change(timed(0.0, 0.0), timed(0.01, 0.01), Thresholds())
+    verdict = judge_change(timed(0.0, 0.0), timed(0.01, 0.01))
     assert verdict.status == Answer.SLOWER
     assert verdict.low == verdict.high
-
-
-@pytest.mark.parametrize(
-    "options", [{"margin": -0.1}, {"between_devices": -0.1}, {"confidence": 0.5}, {"confidence": 1.0}]
-)
-def test_senseless_thresholds(options: dict[str, float]) -> None:
-    with pytest.raises(UsageError):
-        Thresholds(**options)
 
 
 # --- properties ----------------------------------------------------------------
@@ -212,8 +196,8 @@ sides = st.lists(st.floats(-0.05, 0.05), min_size=2, max_size=8)
 SWAPPED = {Answer.SLOWER: Answer.FASTER, Answer.FASTER: Answer.SLOWER}
 
 
-def judged(old: list[float], new: list[float], thresholds: Thresholds = Thresholds()) -> Verdict:  # noqa: B008
-    return judge_change(timed(*old), timed(*new), thresholds)
+def judged(old: list[float], new: list[float], margin: float = MARGIN) -> Verdict:
+    return judge_change(timed(*old), timed(*new), margin)
 
 
 def assume_clear_of_edges(verdict: Verdict) -> None:
@@ -246,19 +230,11 @@ def test_scale_invariance(old: list[float], new: list[float], shift: float) -> N
 @given(sides, sides, st.floats(0, 0.05), st.floats(0, 0.05))
 def test_a_wider_margin_never_accuses_more(old: list[float], new: list[float], one: float, other: float) -> None:
     narrow, wide = sorted((one, other))
-    strict = judged(old, new, Thresholds(margin=narrow)).status
-    lax = judged(old, new, Thresholds(margin=wide)).status
+    strict = judged(old, new, narrow).status
+    lax = judged(old, new, wide).status
     for accusation in (Answer.SLOWER, Answer.FASTER):
         assert not (lax == accusation and strict != accusation)
     assert not (strict == Answer.SAME and lax != Answer.SAME)
-
-
-@unhurried
-@given(sides, sides, st.floats(0.6, 0.999), st.floats(0.6, 0.999))
-def test_more_confidence_never_claims_more(old: list[float], new: list[float], one: float, other: float) -> None:
-    sure, surer = sorted((one, other))
-    if judged(old, new, Thresholds(confidence=sure)).status == Answer.UNCLEAR:
-        assert judged(old, new, Thresholds(confidence=surer)).status == Answer.UNCLEAR
 
 
 @unhurried
@@ -282,23 +258,23 @@ def test_every_draw_has_one_answer_with_its_bounds(old: list[float], new: list[f
 @pytest.mark.parametrize("time", list(Time))
 def test_the_reason_names_which_time_was_held(time):
     old, new = replace(BASE, time=time), replace(around(0.078), time=time)
-    assert judge_change(old, new, Thresholds()).message == f"{time.value} time above +0.5 %"
-    nothing = judge_change(replace(old, processes=(), log_ratios=()), new, Thresholds())
+    assert judge_change(old, new).message == f"{time.value} time above +0.5 %"
+    nothing = judge_change(replace(old, processes=(), log_ratios=()), new)
     said = {Time.DEVICE: "the old run has no times", Time.WALL: "the old run has no wall times"}
     assert (nothing.status, nothing.message) == (Answer.NOT_COMPARABLE, said[time])
 
 
 def test_two_different_times_are_not_compared():
-    verdict = judge_change(BASE, replace(BASE, time=Time.WALL), Thresholds())
+    verdict = judge_change(BASE, replace(BASE, time=Time.WALL))
     assert (verdict.reason_code, verdict.message) == ("other_time", "time differs (device, wall)")
 
 
 @pytest.mark.parametrize("weak", ["old", "new"])
 def test_a_weak_attestation_changes_no_answer_and_is_said(weak):
     old, new = BASE, around(-0.2)
-    plain = judge_change(old, new, Thresholds())
+    plain = judge_change(old, new)
     marked = {"old": old, "new": new, weak: replace({"old": old, "new": new}[weak], weak=True)}
-    said = judge_change(**marked, thresholds=Thresholds())
+    said = judge_change(**marked)
     assert replace(said, message=plain.message) == plain
     assert "does not confirm" in said.message
 
@@ -326,7 +302,7 @@ def test_a_level_that_was_held_before_is_held_or_the_case_fails(old, status, new
     """NEW FAIL names the property that was lost; what was not tried, or is required anew, is not comparable."""
     before = replace(BASE, standing=old)
     after = replace(BASE, status=status, standing=new)
-    verdict = judge_change(before, after, Thresholds())
+    verdict = judge_change(before, after)
     answer = {None: Answer.SAME, "other_level": Answer.NOT_COMPARABLE}.get(code, Answer.NEW_FAIL)
     assert verdict.status is answer
     if code is not None:

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from kbench.devices import compute_threads
-from kbench.devices.compute_threads import ComputeThreads, by_core
+from kbench.devices.compute_threads import ComputeThreads
 from kbench.process.worker_start import STEADY_HOST
 
 IN_A_FRESH_PROCESS = """
@@ -78,20 +77,3 @@ def test_threads_of_others_are_not_moved() -> None:
     assert thread.native_id not in ComputeThreads()._threads
     asleep.set()
     thread.join()
-
-
-@pytest.mark.parametrize(
-    ("siblings", "order"),
-    [
-        ({0: "0", 1: "1"}, [0, 1]),
-        ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, [0, 2, 1, 3]),
-        ({0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, [0, 1, 2, 3]),
-        ({4: "0,4", 5: "1,5"}, [4, 5]),
-        ({0: "0-1"}, [0, 1]),  # of the other one nothing is told
-    ],
-)
-def test_processors_of_different_cores_come_first(siblings, order, tmp_path, monkeypatch) -> None:
-    for number, text in siblings.items():
-        (tmp_path / str(number)).write_text(text + "\n")
-    monkeypatch.setattr(compute_threads, "TOPOLOGY", str(tmp_path / "{}"))
-    assert by_core(set(order)) == order

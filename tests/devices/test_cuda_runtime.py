@@ -34,9 +34,9 @@ class Runtime:
     ("codes", "said"), [((), ""), ((0,), ""), ((1,), "invalid argument"), ((0, 209), NO_IMAGE), ((209, 0), NO_IMAGE)]
 )
 def test_an_error_is_taken_once(codes, said):
-    runtimes = cuda_runtime.Runtimes(map(Runtime, codes))
-    assert runtimes.take_error() == said
-    assert runtimes.take_error() == ""
+    runtimes = [*map(Runtime, codes)]
+    assert cuda_runtime.take_error(runtimes) == said
+    assert cuda_runtime.take_error(runtimes) == ""
 
 
 def test_runtimes_are_found_by_what_the_process_has_mapped(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from kbench.catalog import registry
 from kbench.core.errors import PluginError
 from kbench.core.events import Judged
 from kbench.core.model import Failed, Passed, Status
+from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow(seconds=20)
@@ -57,7 +58,8 @@ SOLUTIONS = {
     "wrong_device": (calls(f"{RIGHT}.to('meta')"), {Status.WRONG_OUTPUT}),
     "two_outputs": (calls(f"{RIGHT}, x"), {Status.WRONG_OUTPUT}),
     "no_output": (calls("return None"), {Status.WRONG_OUTPUT}),
-    "raises": (calls("raise ValueError('the kernel expects a multiple of 7')"), {Status.RAISED}),
+    "mutates": (calls("y = nn.functional.gelu(x); x.zero_(); return y"), {Status.INPUT_MUTATED}),
+    "raises": (calls("raise ValueError('a multiple of 7 \\ud800, \\x00 and\\nmore')"), {Status.RAISED}),
     "raises_at_import": (calls(RIGHT, "raise RuntimeError('no such device library')"), {Status.IMPORT_FAILED}),
     "missing_module": (calls(RIGHT, "import a_module_that_does_not_exist"), {Status.IMPORT_FAILED}),
     "raises_in_constructor": (
@@ -93,14 +95,18 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
     """All solutions that need no time limit of their own, one judge for all of them."""
     folder = tmp_path_factory.mktemp("quick")
     sources = {name: source for name, (source, _) in SOLUTIONS.items()}
-    return verdicts(*written(folder, PROBLEM, sources), results_dir=folder)
+    found = verdicts(*written(folder, PROBLEM, sources), results_dir=folder, save=True, name="all")
+    assert read_run(folder / "all.csv").rows == tuple(row for one in found.values() for row in one.rows)
+    return found
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_status(quick: dict[str, Judged], name: str) -> None:
-    outcome, statuses = quick[name].outcome, SOLUTIONS[name][1]
+    outcome, (row,), statuses = quick[name].outcome, quick[name].rows, SOLUTIONS[name][1]
+    assert (row.status in statuses, row.required_level, row.time_ns_median, row.speedup) == (True, "module", None, None)
     if isinstance(outcome, Passed):
         assert statuses == {Status.PASSED}
+        assert (row.level, row.lacks) == ("general", "")
         return
     assert outcome.status in statuses, f"{outcome.status}: {outcome.reason}\n{outcome.log}"
     assert outcome.reason, "a failure says why"
@@ -123,7 +129,8 @@ def test_expiry(tmp_path: Path, limits: dict[str, float], solutions: dict[str, t
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("raises", "multiple of 7"),
+        ("raises", "ValueError: a multiple of 7 ?"),
+        ("wrong_value", "output["),
         ("raises_at_import", "no such device library"),
         ("missing_module", "a_module_that_does_not_exist"),
         ("raises_in_constructor", "cannot allocate the workspace"),

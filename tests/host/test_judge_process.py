@@ -57,9 +57,10 @@ def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(judge_process, "Child", Child)
     monkeypatch.setattr(judge_process.nursery_process, "present", lambda: None)
 
-    def make(import_s: float) -> JudgeProcess:
-        options = RunOptions(device="cpu", import_timeout_s=import_s)
-        context = RunContext(options=options, device=selection.cpu(), rung=0, scratch=tmp_path)
+    def make(import_s: float = 60.0, **of_a_run) -> JudgeProcess:
+        device = replace(selection.cpu(), kind=of_a_run.pop("kind", "cpu"))
+        options = RunOptions(import_timeout_s=import_s, **of_a_run)
+        context = RunContext(options=options, device=device, rung=0, scratch=tmp_path)
         return JudgeProcess(context, problem=PROBLEM, files=[], expected=[])
 
     return make
@@ -131,13 +132,9 @@ def test_a_judge_that_ends_before_the_problem_has_run_is_no_fault_of_the_problem
     ("kind", "processors", "waits", "threads"),
     [("cpu", 8, True, 8), ("cpu", 8, False, 2), ("cpu", 2, False, 1), ("cuda", 8, False, 8)],
 )
-def test_a_judge_beside_others_leaves_them_processors(monkeypatch, tmp_path, kind, processors, waits, threads):
-    monkeypatch.setattr(judge_process, "Child", Child)
-    monkeypatch.setattr(judge_process.nursery_process, "present", lambda: None)
+def test_a_judge_beside_others_leaves_them_processors(monkeypatch, judge, kind, processors, waits, threads):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
-    device = replace(selection.cpu(), kind=kind)
-    context = RunContext(options=RunOptions(wait_for_device=waits), device=device, rung=0, scratch=tmp_path)
-    assert JudgeProcess(context, problem=PROBLEM, files=[], expected=[])._worker_config([], [])["threads"] == threads
+    assert judge(kind=kind, wait_for_device=waits)._worker_config([], [])["threads"] == threads
 
 
 def stages_of(evaluating) -> tuple[list[tuple[str, bool]], Evaluated]:

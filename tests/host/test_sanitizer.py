@@ -295,12 +295,12 @@ def test_what_cannot_be_is_refused_with_what_to_type(monkeypatch) -> None:
     sanitizer.require(RunOptions(sanitize=False), CPU)
 
 
-def test_the_tool_is_found_on_path_then_in_cuda_home(tmp_path, monkeypatch) -> None:
+def test_the_tool_is_found_in_cuda_home_then_on_path(tmp_path, monkeypatch) -> None:
     for folder in ("one", "home/bin", "other/tool"):
         place = tmp_path / folder / "tool"
         place.parent.mkdir(parents=True)
         place.touch(mode=0o755)
-    for path, home, found in (("one", "home", "one"), (".", "home", "home/bin"), (".", "other", "other/tool")):
+    for path, home, found in (("one", "home", "home/bin"), ("one", "other", "other/tool"), ("one", ".", "one")):
         monkeypatch.setenv("PATH", str(tmp_path / path))
         monkeypatch.setenv("CUDA_HOME", str(tmp_path / home))
         assert sanitizer.toolkit.find("tool") == tmp_path / found / "tool"

@@ -1,11 +1,13 @@
 """Shared memory: layouts of odd tensors, and seals that a peer cannot break."""
 
+import contextlib
 import errno
 import itertools
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -15,13 +17,17 @@ from hypothesis import strategies as st
 from kbench.process.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, view
 
 
-def shared(tensors: list[torch.Tensor], offset: int = 0) -> tuple[Block, Block, list[TensorSpec]]:
+@contextlib.contextmanager
+def shared(tensors: list[torch.Tensor], offset: int = 0) -> Iterator[tuple[Block, Block, list[TensorSpec]]]:
     """Lay tensors out in a block, copy them in, and map the block a second time as a worker would."""
     specs, end = lay_out(tensors, offset)
     block = Block.allocate(end, "cpu")
     for tensor, spec in zip(tensors, specs, strict=True):
         view(spec, block.bytes).copy_(tensor)
-    return block, *Block.attach_all([block.descriptor], [os.dup(block.fd)]), specs
+    (mapped,) = Block.attach_all([block.descriptor], [os.dup(block.fd)])
+    yield block, mapped, specs
+    block.close()
+    mapped.close()
 
 
 ODD = {
@@ -46,12 +52,10 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_a_worker_sees_what_the_judge_wrote(name) -> None:
     tensor = ODD[name]()
-    ours, theirs, (spec,) = shared([tensor])
-    seen = view(TensorSpec.from_json(json.loads(json.dumps(spec))), theirs.bytes)
-    assert (seen.shape, seen.dtype) == (tensor.shape, tensor.dtype)
-    assert torch.equal(seen.to(torch.complex128), tensor.to(torch.complex128))
-    ours.close()
-    theirs.close()
+    with shared([tensor]) as (_, theirs, (spec,)):
+        seen = view(TensorSpec.from_json(json.loads(json.dumps(spec))), theirs.bytes)
+        assert (seen.shape, seen.dtype) == (tensor.shape, tensor.dtype)
+        assert torch.equal(seen.to(torch.complex128), tensor.to(torch.complex128))
 
 
 def test_strides_are_kept_where_they_can_be() -> None:
@@ -70,11 +74,9 @@ def test_tensors_do_not_overlap() -> None:
     assert all(begin % ALIGNMENT == 0 for begin, _ in spans)
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
     assert spans[-1][1] <= end
-    ours, theirs, specs = shared(tensors)
-    for tensor, spec in zip(tensors, specs, strict=True):
-        assert torch.equal(view(spec, theirs.bytes).to(torch.complex128), tensor.to(torch.complex128))
-    ours.close()
-    theirs.close()
+    with shared(tensors) as (_, theirs, specs):
+        for tensor, spec in zip(tensors, specs, strict=True):
+            assert torch.equal(view(spec, theirs.bytes).to(torch.complex128), tensor.to(torch.complex128))
 
 
 @settings(deadline=None, max_examples=50)
@@ -82,22 +84,18 @@ def test_tensors_do_not_overlap() -> None:
 def test_any_strides_hold_their_own_values(shape, stride) -> None:
     """Overlapping ones get room of their own, so that writing one element changes no other."""
     tensor = torch.randn(200).as_strided(shape, stride[: len(shape)])
-    ours, theirs, (spec,) = shared([tensor])
-    assert torch.equal(view(spec, theirs.bytes), tensor)
-    view(spec, theirs.bytes).copy_(torch.arange(tensor.numel()).reshape(shape).float())
-    assert torch.equal(view(spec, ours.bytes).flatten(), torch.arange(tensor.numel()).float())
-    ours.close()
-    theirs.close()
+    with shared([tensor]) as (ours, theirs, (spec,)):
+        assert torch.equal(view(spec, theirs.bytes), tensor)
+        view(spec, theirs.bytes).copy_(torch.arange(tensor.numel()).reshape(shape).float())
+        assert torch.equal(view(spec, ours.bytes).flatten(), torch.arange(tensor.numel()).float())
 
 
 def test_a_misaligned_layout() -> None:
     tensor = torch.randn(5)
-    ours, theirs, (spec,) = shared([tensor], offset=4)
-    assert spec.offset == 4
-    assert view(spec, theirs.bytes).data_ptr() % ALIGNMENT == 4
-    assert torch.equal(view(spec, theirs.bytes), tensor)
-    ours.close()
-    theirs.close()
+    with shared([tensor], offset=4) as (_, theirs, (spec,)):
+        assert spec.offset == 4
+        assert view(spec, theirs.bytes).data_ptr() % ALIGNMENT == 4
+        assert torch.equal(view(spec, theirs.bytes), tensor)
 
 
 PEER = """

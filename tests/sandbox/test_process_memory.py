@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from kbench.sandbox.process_memory import find_in_tree, read_into
+from kbench.sandbox.process_table import find_in_tree, read_into
 
 TEXT = b"what a stopped process holds"
 

@@ -327,51 +327,6 @@ def test_a_root_whose_parent_ends_meanwhile_is_not_left_stopped(grandchild, monk
     assert gone(pid)
 
 
-def test_an_interrupt_leaves_nothing_stopped(grandchild, monkeypatch) -> None:
-    _, pid = grandchild
-    send = process_tree._signal
-
-    def and_interrupt(pids, number) -> None:
-        send(pids, number)
-        if number == signal.SIGSTOP:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(process_tree, "_signal", and_interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        process_tree.kill_tree(pid)
-    assert gone(pid)
-
-
-def test_what_cannot_be_stopped_is_said(monkeypatch) -> None:
-    monkeypatch.setattr(process_tree, "STOP_LIMIT_S", 0.05)
-    monkeypatch.setattr(process_tree, "_signal", lambda _pids, _number: None)
-    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
-        assert not process_tree.stop_tree(child.pid)
-    finally:
-        child.kill()
-        child.wait()
-
-
-def test_an_interrupt_while_it_is_stopped_lets_a_tree_go_on(monkeypatch) -> None:
-    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    send = process_tree._signal
-
-    def and_interrupt(pids, number) -> None:
-        send(pids, number)
-        if number == signal.SIGSTOP:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(process_tree, "_signal", and_interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            process_tree.stop_tree(child.pid)
-        assert spends(child.pid, 10.0)
-    finally:
-        child.kill()
-        child.wait()
-
-
 SPIN = """
 import os, threading
 for _ in range(4):
@@ -387,6 +342,30 @@ def running_threads(pid: int) -> list[str]:
     stats = [stat for p in process_table.members(pid) for stat in Path(f"/proc/{p.pid}/task").glob("*/stat")]
     states = [stat.read_bytes().rpartition(b")")[2].split()[0].decode() for stat in stats]
     return [state for state in states if state not in "Tt"]
+
+
+def test_what_cannot_be_stopped_is_said(spinning, monkeypatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(process_tree, "STOP_LIMIT_S", 0.05)
+        patch.setattr(process_tree, "_signal", lambda _pids, _number: None)
+        assert not process_tree.stop_tree(spinning)
+
+
+def test_an_interrupt_leaves_nothing_stopped(spinning, grandchild, monkeypatch) -> None:
+    send = process_tree._signal
+
+    def and_interrupt(pids, number) -> None:
+        send(pids, number)
+        if number == signal.SIGSTOP:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process_tree, "_signal", and_interrupt)
+        for act, pid in ((process_tree.stop_tree, spinning), (process_tree.kill_tree, grandchild[1])):
+            with pytest.raises(KeyboardInterrupt):
+                act(pid)
+    assert spends(spinning, 10.0)
+    assert gone(grandchild[1])
 
 
 @pytest.fixture

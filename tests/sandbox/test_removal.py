@@ -75,32 +75,23 @@ def test_a_bottomless_folder_is_no_artefact(tmp_path):
     assert not staging.exists()
 
 
-def many(folder: Path) -> None:
-    for number in range(20):
-        (folder / f"file{number}").touch()
-
-
-def sparse(folder: Path) -> None:
-    with (folder / "sparse").open("w") as file:
-        file.truncate(3 << 40)
-
-
-def long_path(folder: Path) -> None:
-    (folder / "/".join(["d" * 200] * 5)).mkdir(parents=True)
-
-
-def full_record(folder: Path) -> None:
-    (folder / cache.RECORD / "inner").mkdir(parents=True)
-
-
 @pytest.mark.parametrize(
     ("leave", "error", "words"),
     [
-        (many, UnfitArtefactsError, "more than 15 files"),
-        (sparse, UnfitArtefactsError, "more than 15 files, 2 GiB"),
-        (long_path, UnfitArtefactsError, "a path of more than 1000 bytes"),
-        (full_record, OSError, "not empty"),
+        (lambda folder: [(folder / f"file{n}").touch() for n in range(20)], UnfitArtefactsError, "more than 15 files"),
+        (
+            lambda folder: ((folder / "sparse").touch(), os.truncate(folder / "sparse", 3 << 40)),
+            UnfitArtefactsError,
+            "more than 15 files, 2 GiB",
+        ),
+        (
+            lambda folder: (folder / "/".join(["d" * 200] * 5)).mkdir(parents=True),
+            UnfitArtefactsError,
+            "a path of more than 1000 bytes",
+        ),
+        (lambda folder: (folder / cache.RECORD / "inner").mkdir(parents=True), OSError, "not empty"),
     ],
+    ids=["many", "sparse", "long path", "full record"],
 )
 def test_what_is_too_much_is_not_kept(tmp_path, monkeypatch, leave, error, words):
     monkeypatch.setattr(cache, "MOST_FILES", 15)

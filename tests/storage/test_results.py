@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SCHEMA_VERSION, Finding
+from kbench.core.model import SCHEMA_VERSION, Finding, Sample
 from kbench.core.ranges import LARGEST
 from kbench.report import document
 from kbench.storage import csvfile, details, results
@@ -209,26 +209,23 @@ def test_a_row_takes_the_place_of_the_one_of_its_process(tmp_path: Path) -> None
 # --- what must be refused ------------------------------------------------------
 
 
-def test_samples_of_one_arm_alone(tmp_path: Path) -> None:
-    with RunWriter(tmp_path, "one") as writer:
-        writer.append(make_row(), [sample for sample in make_samples() if sample.arm == "reference"])
-    with pytest.raises(ResultsError, match=r"does not hold times of both arms of group_norm/fast/small, process 0"):
-        read_run(writer.csv_path)
-
-
-def test_samples_of_another_run(tmp_path: Path, written: Path) -> None:
-    with RunWriter(tmp_path, "two") as writer:
-        for process in range(2):
-            writer.append(make_row(process=process), make_samples(process=process, ratio=1.3))
-    samples_path(written).write_bytes(samples_path(writer.csv_path).read_bytes())
-    with pytest.raises(ResultsError, match="does not hold the samples"):
-        read_run(written)
-
-
 def edit(path: Path, old: str, new: str) -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
+
+
+def take_samples(path: Path, samples: list[Sample]) -> None:
+    """Give a run the samples file of another one."""
+    with RunWriter(path.parent / "other", "other") as writer:
+        for process in range(2):
+            writer.append(make_row(process=process), [replace(sample, process=process) for sample in samples])
+    samples_path(path).write_bytes(samples_path(writer.csv_path).read_bytes())
+
+
+def write_one_arm(path: Path) -> None:
+    with RunWriter(path.parent, path.stem, again=True) as writer:
+        writer.append(make_row(), [sample for sample in make_samples() if sample.arm == "reference"])
 
 
 def drop_a_sample(path: Path) -> None:
@@ -249,6 +246,8 @@ EDITED = r"does not hold the samples of group_norm/fast/small, process 0"
     [
         (lambda path: edit(samples_path(path), ",candidate,1", ",candidate,2"), EDITED),
         (drop_a_sample, EDITED),
+        (lambda path: take_samples(path, make_samples(ratio=1.3)), EDITED),
+        (write_one_arm, "does not hold times of both arms of group_norm/fast/small, process 0"),
         (lambda path: samples_path(path).unlink(), r"one.samples.csv is missing"),
         (repeat_a_row, "two rows for group_norm/fast/small, process 0"),
         (lambda path: repeat_a_row(path, "run-1", "run-2"), "mixes the rows of several runs"),
@@ -304,15 +303,6 @@ def test_something_else_entirely(tmp_path: Path, content: bytes, message: str | 
 # --- finding and listing -------------------------------------------------------
 
 
-def test_a_beginning_that_two_runs_share_names_neither(tmp_path: Path) -> None:
-    for name in ("pr-1", "pr-2"):
-        with RunWriter(tmp_path, name) as writer:
-            writer.append(make_row(run_id=name), make_samples())
-    with pytest.raises(UsageError, match=r"2 runs in .* have `pr` in their names") as caught:
-        find_run("pr", tmp_path)
-    assert "`pr-1`" in caught.value.hint
-
-
 def test_find_run(tmp_path: Path) -> None:
     for name, started in [("b-old", "2026-01-01T00:00:00Z"), ("a-new", "2026-02-01T00:00:00Z")]:
         with RunWriter(tmp_path, name) as writer:
@@ -331,6 +321,9 @@ def test_find_run(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean `b-old`?"
     with pytest.raises(UsageError, match="no run in"):
         find_run("@latest", tmp_path / "none")
+    with pytest.raises(UsageError, match=r"2 runs in .* have `-` in their names") as caught:
+        find_run("-", tmp_path)
+    assert "`a-new` and `b-old`" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["größe", "核" * 60, "v1.2+fast_b"])
@@ -423,20 +416,16 @@ def test_what_a_merge_left_in_a_file_is_named_with_its_line(written: Path, which
     assert f"git checkout --ours -- {path}" in str(raised.value.hint)
 
 
-def test_a_file_without_rows_is_to_be_restored(written: Path) -> None:
+@pytest.mark.parametrize("journal", ["{}\n", "", None], ids=["running or killed", "killed at once", "none"])
+def test_a_run_without_a_verdict_is_to_be_resumed_or_restored(written: Path, journal: str | None) -> None:
     written.write_text(written.read_text().splitlines()[0] + "\n")
-    with pytest.raises(ResultsError, match="holds no rows") as raised:
+    message, hint = "holds no rows", f"git checkout -- {written}"
+    if journal is not None:
+        written.with_suffix(".journal.jsonl").write_text(journal)
+        message, hint = "has no verdict yet", f"`kbench run --resume {written.stem}`"
+    with pytest.raises(ResultsError, match=message) as raised:
         read_run(written)
-    assert f"git checkout -- {written}" in str(raised.value.hint)
-
-
-@pytest.mark.parametrize("journal", ["{}\n", ""], ids=["running or killed", "killed at once"])
-def test_a_run_without_a_verdict_is_to_be_resumed(written: Path, journal: str) -> None:
-    written.write_text(written.read_text().splitlines()[0] + "\n")
-    written.with_suffix(".journal.jsonl").write_text(journal)
-    with pytest.raises(ResultsError, match="has no verdict yet") as raised:
-        read_run(written)
-    assert f"`kbench run --resume {written.stem}`" in str(raised.value.hint)
+    assert hint in str(raised.value.hint)
 
 
 def test_a_row_of_a_file_without_the_column_is_of_forward(tmp_path) -> None:

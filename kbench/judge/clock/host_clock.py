@@ -31,7 +31,7 @@ from kbench.judge.clock.readings import FEW_READINGS, ArmSample, Conclusion, Rep
 from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
-from kbench.sandbox import process_memory
+from kbench.sandbox import process_table
 
 CALLS = 15
 TARGET_NS = 20_000_000
@@ -217,7 +217,7 @@ def fetch(tree: int, reply: Reply, wanted: Sequence[Sequence[Tensor]]) -> None:
     spans = sorted(spec.span for spec, _ in pairs)
     if any(before[1] > after[0] for before, after in itertools.pairwise(spans)):
         raise UnfetchableError("results lie in each other's memory")
-    pid = process_memory.find_in_tree(tree, reply.process)
+    pid = process_table.find_in_tree(tree, reply.process)
     if pid is None:
         raise WireError("the process of the results does not belong to the worker")
     try:
@@ -247,8 +247,8 @@ def _place(reported: Any, want: Tensor) -> TensorSpec:
 def _read(pid: int, spec: TensorSpec, want: Tensor) -> None:
     begin, end = spec.span
     if spec.stride == want.stride():
-        process_memory.read_into(want.data_ptr(), pid, begin, end - begin)
+        process_table.read_into(want.data_ptr(), pid, begin, end - begin)
         return
     there = torch.empty((end - begin) // want.element_size(), dtype=want.dtype)
-    process_memory.read_into(there.data_ptr(), pid, begin, end - begin)
+    process_table.read_into(there.data_ptr(), pid, begin, end - begin)
     want.copy_(there.as_strided(spec.shape, spec.stride))

@@ -11,7 +11,7 @@ from torch import Tensor
 from kbench.judge.clock.host_clock import HIGHEST_ADDRESS, UnfetchableError, fetch
 from kbench.judge.clock.readings import Reply
 from kbench.process.channel import WireError
-from kbench.sandbox import process_memory
+from kbench.sandbox import process_table
 from kbench.worker.delivery import places_of
 
 
@@ -88,7 +88,7 @@ def test_memory_that_the_kernel_does_not_show_is_to_be_copied(number: int, monke
     def refuse(*_: int) -> None:
         raise OSError(number, "process_vm_readv")
 
-    monkeypatch.setattr(process_memory, "read_into", refuse)
+    monkeypatch.setattr(process_table, "read_into", refuse)
     with pytest.raises(UnfetchableError, match="process_vm_readv"):
         fetched([X], [[torch.zeros(64)]])
 
