@@ -203,7 +203,7 @@ class BoundCandidate:
     def _unbind(self) -> None:
         """Free the last shape's memory on both sides: two shapes at a time may not fit."""
         if self.arena is not None:
-            self.candidate.unbind()
+            self.candidate.ask({"op": "unbind"})
             self.arena.close()
             backend(self._judge.device).release_cached()
         self.arena = None

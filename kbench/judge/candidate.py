@@ -30,7 +30,7 @@ from kbench.judge.matching import (
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
-from kbench.judge.worker_link import REQUEST_TIMEOUT_S, SolutionSpec, WorkerLink
+from kbench.judge.worker_link import SolutionSpec, WorkerLink
 from kbench.process.channel import Message, encode_constants, list_of
 from kbench.process.channel import field as wire_field
 from kbench.process.shared_memory import Block, lay_out, view
@@ -89,7 +89,7 @@ class Candidate(WorkerLink):
             options = self._config.options
             limit_s = options.import_timeout_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
             limit_s += options.build_timeout_s if self.spec.compiler == "programs" else 0
-            answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
+            answer = self.ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, names = synchronise(reference.state(), theirs)
@@ -117,30 +117,13 @@ class Candidate(WorkerLink):
         message, fds = arena.describe(self._config.options.mode)
         unmatched: Message = {} if self.matches else {"weights": []}
         message |= {"fresh": reference.reshapes, "gradients": self._gradients(reference), **unmatched}
-        self._ask(message, fds)
+        self.ask(message, fds)
         self._called, self._arena = False, arena
         if self.matches and not self._is_compared:
             self.differing, self._is_compared = frozenset(self._unlike(reference)), True
             self.differing_buffers = self.differing - {name for name, _ in reference.model.named_parameters()}
             self.transposed = transposed(reference.state(), arena.weight_views(), self._names(reference))
         self.push_weights(reference)
-
-    def unbind(self) -> None:
-        """Close the arena in the worker."""
-        self._ask({"op": "unbind"})
-
-    def lend(self, arena: Arena) -> None:
-        """Give the worker memory for the outputs of one call."""
-        self._ask(*arena.lend())
-
-    def take_back(self, arena: Arena) -> None:
-        """Close the lent memory in the worker, and free it."""
-        self._ask({"op": "take_back"})
-        arena.take_back()
-
-    def send_scalars(self, slot: int, arguments: Any) -> None:
-        """Send the worker the arguments of a slot that are not tensors."""
-        self._ask({"op": "arguments", "slot": slot, "arguments": arguments})
 
     def push_weights(self, reference: Reference, *, in_place: bool = False) -> None:
         """Make the worker's parameters equal the reference's: loaded as a checkpoint is, or copied `in_place`."""
@@ -150,7 +133,7 @@ class Candidate(WorkerLink):
         for (_, tensor), mine in zip(reference.state(), self._arena.weight_views(), strict=True):
             mine.copy_(tensor.detach())
         backend(self._config.device).synchronize()
-        self._ask({"op": "weights", "names": self._names(reference), "in_place": in_place})
+        self.ask({"op": "weights", "names": self._names(reference), "in_place": in_place})
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
@@ -163,7 +146,7 @@ class Candidate(WorkerLink):
             return []
         assert self._arena is not None, "bound before weights are read"
         names = self._names(reference)
-        self._ask({"op": "read_weights", "names": names})
+        self.ask({"op": "read_weights", "names": names})
         pairs = zip(reference.state(), self._arena.weight_views(), names, strict=True)
         differs = {name: (ours.detach() != held).any() for (name, ours), held, their in pairs if their}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
@@ -255,17 +238,6 @@ class Candidate(WorkerLink):
         return asdict(
             replace(asked, parameters={of: self._theirs.get(our, our) for of, our in asked.parameters.items()})
         )
-
-    def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
-        """Call the model once under the profiler; return its activities, as they came, and the numbers."""
-        backend(self._config.device).synchronize()
-        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=REQUEST_TIMEOUT_S + self.limit_s)
-        with self.understood():
-            return answer.get("activities"), self._numbers(answer, [expected])[0]
-
-    def report(self) -> None:
-        """Send a request that is not timed. Raises RefusalError if the solution replaced a clock or a function."""
-        self._ask({"op": "report"})
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""

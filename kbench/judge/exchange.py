@@ -79,10 +79,10 @@ class Trial:
 
     def take_back(self, *, dead: bool = False) -> None:
         """Take back the memory that was lent for the last call's outputs; a dead worker has closed it."""
-        if self._lent and dead:
+        if self._lent and not dead:
+            self.candidate.ask({"op": "take_back"})
+        if self._lent:
             self.arena.take_back()
-        elif self._lent:
-            self.candidate.take_back(self.arena)
         self._lent = False
 
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
@@ -108,7 +108,7 @@ class Trial:
     def make_room(self, slots: Sequence[int]) -> None:
         """Give the worker poisoned buffers for the outputs of these slots."""
         if self.arena.lends:
-            self.candidate.lend(self.arena)
+            self.candidate.ask(*self.arena.lend())
             self._lent = True
             return
         for slot in slots:
@@ -118,7 +118,7 @@ class Trial:
         """Send the worker the arguments of a slot that are not tensors, unless it has the same ones."""
         tree, _ = encoded(arguments)
         if tree != self._sent_scalars.get(slot, self.arena.arguments):
-            self.candidate.send_scalars(slot, tree)
+            self.candidate.ask({"op": "arguments", "slot": slot, "arguments": tree})
             self._sent_scalars[slot] = tree
 
     def clear_sent_scalars(self) -> None:

@@ -126,13 +126,14 @@ class WorkerLink:
             self._resume()
         self._worker.kill()
 
-    def _ask(
+    def ask(
         self,
         message: Message,
         fds: Sequence[int] = (),
         timeout_s: float = REQUEST_TIMEOUT_S,
         on_timeout: Status = Status.CALL_TIMEOUT,
     ) -> Message:
+        """Send a request (see `kbench.worker.main`) and return the answer. Raises RefusalError."""
         self._resume()
         return self._answer(lambda s: self._worker.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
 

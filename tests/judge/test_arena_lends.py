@@ -1,6 +1,7 @@
 """Large cases that are only verified: memory for the outputs is there while a call needs it, and no longer."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -68,15 +69,9 @@ class Near:
     def pause(self) -> None:
         self.asked.append("pause")
 
-    def lend(self, arena: Arena) -> None:
-        message, fds = arena.lend()
-        self.worker.do_lend({**message, "fds": [os.dup(fd) for fd in fds]})
-        self.asked.append("lend")
-
-    def take_back(self, arena: Arena) -> None:
-        self.worker.do_take_back({})
-        arena.take_back()
-        self.asked.append("take_back")
+    def ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        getattr(self.worker, f"do_{message['op']}")({**message, "fds": [os.dup(fd) for fd in fds]})
+        self.asked.append(message["op"])
 
 
 def test_arguments_make_room_for_outputs_and_come_back() -> None:

@@ -50,7 +50,7 @@ class Candidate:
     def vary_weights(self, _reference):
         pass
 
-    def unbind(self):
+    def ask(self, _message):
         pass
 
 

@@ -66,7 +66,7 @@ def test_the_problems_model_may_take_as_long_to_construct_as_in_the_judge(monkey
     candidate.spec.builtin = builtin
     asked = []
     monkeypatch.setattr(module, "load_request", lambda *_: ({"blocks": []}, SimpleNamespace(close=lambda: None)))
-    monkeypatch.setattr(candidate, "_ask", lambda *told: asked.append(told) or {"state": []})
+    monkeypatch.setattr(candidate, "ask", lambda *told: asked.append(told) or {"state": []})
     candidate.load(SimpleNamespace(aliased=frozenset(), call_s=0.0, state=list))
     assert asked[0][2] == limit_s
 
@@ -124,7 +124,7 @@ def test_a_solution_is_not_blamed_for_the_process_of_the_reference(failed, is_re
 
     candidate._worker.request = fail
     with pytest.raises(RefusalError, match="unbind failed") as refused:
-        candidate.unbind()
+        candidate.ask({"op": "unbind"})
     assert refused.value.status is status
 
 

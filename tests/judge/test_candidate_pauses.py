@@ -59,7 +59,7 @@ def candidate() -> Candidate:
 
 
 def ask(candidate: Candidate) -> None:
-    candidate._ask({"op": "ask"})
+    candidate.ask({"op": "ask"})
 
 
 def test_it_stands_still_until_it_is_asked(candidate) -> None:
@@ -127,7 +127,7 @@ def test_a_worker_that_leaves_a_request_unanswered_is_killed(candidate, status, 
 
     candidate._worker.request = request
     with pytest.raises(RefusalError, match="no answer"):
-        candidate.unbind()
+        candidate.ask({"op": "unbind"})
     assert ("kill" in candidate._worker.seen) == killed
 
 

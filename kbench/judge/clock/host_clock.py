@@ -92,7 +92,7 @@ class HostClock:
     def prove(self, event_ns: float, pairs: int) -> None:
         """Compare the candidate's calls in the last `pairs` with single calls, and its claim with the judge's time."""
         # The answer to a request that is not timed reports replaced functions.
-        self._trials["candidate"].candidate.report()
+        self._trials["candidate"].candidate.ask({"op": "report"})
         alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
         self._alone = [*self._singles_ns("reference")] if self._calls > 1 else []
         single_ns, empty_ns = min(self._alone, default=0.0), self._empty_ns() / self._calls

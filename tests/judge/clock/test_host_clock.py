@@ -56,7 +56,7 @@ class Worker:
             pid=self,
             vary_weights=lambda *_: self.asked.append("weights"),
             push_weights=lambda _: self.asked.append("weights"),
-            report=lambda: self.asked.append("report"),
+            ask=lambda message: self.asked.append(message["op"]),
             understood=contextlib.nullcontext,
             kill=lambda: self.asked.append("kill"),
         )

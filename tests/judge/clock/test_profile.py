@@ -7,6 +7,7 @@ import pytest
 
 from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
+from kbench.devices.cuda import Cuda
 from kbench.judge.clock.profile import (
     activities,
     kernels_in_words,
@@ -42,7 +43,9 @@ class FakeTrial:
         self.asked = []
         self.reference = SimpleNamespace(expect=lambda arguments: arguments, device="cuda")
         self.arena = SimpleNamespace(random_slot=lambda: 2)
-        self.candidate = SimpleNamespace(profile=self.profile, log="", understood=contextlib.nullcontext)
+        self.candidate = SimpleNamespace(
+            ask=self.ask, limit_s=10.0, check_outputs=lambda *_: (), understood=contextlib.nullcontext
+        )
         self.listed = [["mine", 0, 1000]]
 
     def arguments(self):
@@ -51,9 +54,10 @@ class FakeTrial:
     def fill(self, slots, _expected):
         self.asked.append(f"fill {slots}")
 
-    def profile(self, slot, _expected):
-        self.asked.append(f"profile {slot}")
-        return self.listed, ()
+    def ask(self, message, timeout_s):
+        assert timeout_s > self.candidate.limit_s
+        self.asked.append(f"{message['op']} {message['slot']}")
+        return {"activities": self.listed, "outputs": ["described"]}
 
     def keep_scalars(self, _slot, _numbers):
         pass
@@ -63,6 +67,11 @@ class FakeTrial:
 
     def judge_values(self, slot, _expected):
         self.asked.append(f"judge {slot}")
+
+
+@pytest.fixture(autouse=True)
+def without_a_device(monkeypatch):
+    monkeypatch.setattr(Cuda, "synchronize", lambda _: None)
 
 
 def test_what_is_asked_for_is_checked_and_what_only_the_column_needs_is_warm():

@@ -178,26 +178,18 @@ class Worker:
         self.said.append(f"check {described[0]}")
         return ()
 
-    def send_scalars(self, slot: int, tree: Any) -> None:
-        assert self.draws_numbers, "no argument but tensors"
-        self.said.append("send")
-
     def pause(self) -> None:
         self.said.append("pause")
 
     def kill(self) -> None:
         self.said.append("kill")
 
-    def lend(self, arena: Arena) -> None:
-        assert not self._lent, "the memory that was lent is taken back before more is"
-        arena.lend()
-        self._lent = True
-        self.said.append("lend")
-
-    def take_back(self, arena: Arena) -> None:
-        arena.take_back()
-        self._lent = False
-        self.said.append("take back")
+    def ask(self, message: dict[str, Any], _fds: Sequence[int] = ()) -> None:
+        what = message["op"]
+        assert what != "arguments" or self.draws_numbers, "no argument but tensors"
+        assert what != "lend" or not self._lent, "the memory that was lent is taken back before more is"
+        self._lent = what == "lend" or (self._lent and what != "take_back")
+        self.said.append(what)
 
     @contextlib.contextmanager
     def understood(self) -> Any:
@@ -350,7 +342,7 @@ def test_inputs_are_shown_again_for_the_time_that_it_takes(trial: Known, worker:
 
 
 def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
-    for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["send", "stage", "begin gated"])):
+    for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["arguments", "stage", "begin gated"])):
         trial = bound(draws_numbers=draws_numbers)
         said, stage = trial.candidate.said, trial.arena.stage
         trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]
@@ -625,7 +617,7 @@ def test_where_the_worker_copies_results_they_are_in_the_judges_buffers(lends: b
         Rounds(trial, None, ONE_BY_ONE, judged=False).gated(0)
     assert len(trial.checked) >= 6
     if lends:
-        assert worker.said.count("lend") == worker.said.count("take back") >= 6
+        assert worker.said.count("lend") == worker.said.count("take_back") >= 6
     worker.leaves_out = (calls - 1,)
     with pytest.raises(RefusalError):
         of_trial.plain(calls)
