@@ -36,6 +36,8 @@ SLOWER_BESIDE = {"cuda": 1.03, "cpu": 1.1}
 """Chosen. Factor from which a reference was slowed: slower beside the candidate than alone."""
 REPEATS = 7
 """Rounds or requests of one calibration: one more than the fewest whose median has an interval."""
+FEW_READINGS = 3
+"""Readings whose median is a first estimate: of loops and of sizing requests; pairs settle by two such medians."""
 SINGLES = 30
 """Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 GROSS, GROSS_NS = 2.0, 1_000_000
@@ -59,6 +61,9 @@ class Round:
     late_ns: int
     """From the flag until the judge has read some of the results."""
     exposure: InputExposure = field(default_factory=InputExposure)
+    event_ns: int = 0
+    """The worker's claim about one call."""
+    submit_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from kbench.core.model import Status
 from kbench.core.timed import BACKWARD, FORWARD
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
-from kbench.judge.clock.readings import Reply, RoundOptions
 from kbench.judge.matching import (
     Copied,
     WeightPlan,
@@ -39,6 +38,55 @@ from kbench.process.worker_start import SETUP_TIMEOUT_S, WorkerConfig, WorkerPro
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
 USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A worker's claim about calls in a row, and the readings of the judge's own clock."""
+
+    event_ns: int
+    """Claimed time: the median of the calls."""
+    submit_ns: int
+    sum_ns: int
+    """Sum of the claimed times of all calls."""
+    wall_ns: int
+    """Time of the whole request on the judge's clock, until nothing ran any more that could finish a result."""
+    slots: tuple[int, ...]
+    numbers: tuple[tuple[Any, ...], ...]
+    """Python numbers with a fraction among the results, as tensors, by slot."""
+    process: int = 0
+    """Process id of the worker, in its own PID namespace."""
+    places: list[Any] = field(default_factory=list)
+    """Places of the results in the worker's memory, by slot, as it reports them; empty for copied ones."""
+    unchecked: str = ""
+    """CUDA's error of a launch in these calls that the solution did not check, as its worker reports it."""
+    peak_bytes: int = 0
+    """Memory of torch's that a call took at its peak beyond inputs and outputs, as its worker reports it (GPU)."""
+
+    @classmethod
+    def read(cls, answer: Message, wall_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
+        """Join a worker's answer with the judge's own reading. Raises WireError."""
+        names = ("event_ns", "submit_ns", "sum_ns", "process", "peak_bytes")
+        counts = {name: wire_field(answer, name, int, minimum=0) for name in names}
+        places, unchecked = wire_field(answer, "places", list), wire_field(answer, "unchecked", str)
+        return cls(wall_ns=wall_ns, slots=slots, numbers=numbers, places=places, unchecked=unchecked, **counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundOptions:
+    """Instructions to a worker on a GPU for the calls of a round."""
+
+    gated: bool
+    """True: behind the judge's gate; False: in a plain loop."""
+    deliver: bool
+    """Copy each result into the judge's buffers at once."""
+    keep: bool
+    """Keep all results until the round is over."""
+    replay: bool
+    """Replay CUDA graphs of the calls."""
+    report_last: int
+    """Number of the last results whose places are reported: all of a candidate's, so that it cannot know the checked
+    ones."""
 
 
 class Candidate(WorkerLink):

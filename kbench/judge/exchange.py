@@ -15,8 +15,7 @@ from kbench.core.model import Status
 from kbench.core.values import Ruling, may_be_chance
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
-from kbench.judge.candidate import Candidate
-from kbench.judge.clock.readings import Reply
+from kbench.judge.candidate import Candidate, Reply
 from kbench.judge.comparison import CheckedCall, Tally, Truth, compare
 from kbench.judge.reference.drawing import Arguments, Transform, is_value, secret_seed
 from kbench.judge.reference.expected import Expected

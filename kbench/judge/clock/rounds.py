@@ -11,16 +11,16 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from torch import Tensor
 
-from kbench.core.clocks import InputExposure, Round
+from kbench.core.clocks import FEW_READINGS, InputExposure, Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
+from kbench.judge.candidate import RoundOptions
 from kbench.judge.clock.batch import Batch, RecordedDraws, RoundStep, visible
 from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
-from kbench.judge.clock.readings import FEW_READINGS, RoundOptions
 from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import Message, WireError, list_of
@@ -46,15 +46,6 @@ class LateError(Exception):
 
 class UnmappableError(Exception):
     """Results of a round share memory, or lie where the judge cannot map them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundResult:
-    """One round on the judge's clock, and the worker's claim about each call."""
-
-    seen: Round
-    event_ns: int
-    submit_ns: int
 
 
 @contextlib.contextmanager
@@ -83,7 +74,7 @@ class Rounds:
         self._look = EarlyRead()
         self._plain_ns = 0
 
-    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
+    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> Round:
         """Queue calls, open the gate, wait for the end, read results early, and check some calls.
 
         Queueing may take `within_s` in addition to twice the time of a plain loop of the same calls. With `kill` the
@@ -135,15 +126,10 @@ class Rounds:
         with look.final(candidate.log) as require_final:
             self._judge(batch, report, places, require_final)
         self._take_back(dead=kill)
-        seen = Round(
-            calls=calls,
-            total_ns=total_ns,
-            late_ns=late_ns,
-            exposure=self._exposure(calls, shown(opened_ns)),
-        )
-        return self._claimed(seen, answer)
+        exposure = self._exposure(calls, shown(opened_ns))
+        return self._claimed(Round(calls=calls, total_ns=total_ns, late_ns=late_ns, exposure=exposure), answer)
 
-    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
+    def plain(self, calls: int, *, kill: bool = False) -> Round:
         """Make calls in a plain loop; the time is from the request until they are done.
 
         With `delivers`, it is until the results are in the judge's buffers, where some are checked. With `kill` the
@@ -328,10 +314,10 @@ class Rounds:
         likes = self.trial.arena.output_like
         return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]
 
-    def _claimed(self, seen: Round, answer: Message) -> RoundResult:
+    def _claimed(self, seen: Round, answer: Message) -> Round:
         with self.trial.candidate.understood():
             event_ns, submit_ns = (wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns"))
-        return RoundResult(seen=seen, event_ns=event_ns, submit_ns=submit_ns)
+        return replace(seen, event_ns=event_ns, submit_ns=submit_ns)
 
 
 def empty_loop_ns(rounds: Rounds) -> float:

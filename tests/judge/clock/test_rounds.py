@@ -18,10 +18,10 @@ from kbench.core.model import Status
 from kbench.core.values import Ruling
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, DriverError
 from kbench.judge.arena import Arena
+from kbench.judge.candidate import RoundOptions
 from kbench.judge.clock import mapped_results
 from kbench.judge.clock.batch import GATED, PLAIN, Batch, RoundStep
 from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
-from kbench.judge.clock.readings import RoundOptions
 from kbench.judge.clock.rounds import CHECKED, LateError, Rounds, UnmappableError
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import Arguments, secret_seed
@@ -318,9 +318,8 @@ def test_recorded_draws_are_staged_under_the_inputs_that_are_checked(trial: Know
 
 
 def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
-    told = judged(trial).gated(8)
-    seen = told.seen
-    assert (seen.calls, seen.total_ns, told.event_ns, told.submit_ns) == (8, 1_153_000, 10_000, 4_000)
+    seen = judged(trial).gated(8)
+    assert (seen.calls, seen.total_ns, seen.event_ns, seen.submit_ns) == (8, 1_153_000, 10_000, 4_000)
     assert seen.late_ns > 0
     assert 125_000 <= seen.exposure.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
     assert seen.exposure.input_bytes_shown >= 8 * 4 * SIZE
@@ -334,11 +333,11 @@ def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
 
 def test_inputs_are_shown_again_for_the_time_that_it_takes(trial: Known, worker: Worker):
     of_trial = judged(trial)
-    shown = of_trial.gated(8).seen.exposure
+    shown = of_trial.gated(8).exposure
     for calls, nbytes in ((0, 0), (8, shown.input_bytes_shown)):
         again = of_trial.show_again(calls)
         assert (again.input_bytes_shown, again.visible_ns >= 125_000) == (nbytes, True)
-    assert of_trial.gated(8).seen.calls == 8, "and rounds go on"
+    assert of_trial.gated(8).calls == 8, "and rounds go on"
 
 
 def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
@@ -361,7 +360,7 @@ def test_graphs_are_replayed_in_rounds_but_a_loop_is_what_most_code_does(trial: 
 
 
 def test_a_round_of_no_call(trial: Known, worker: Worker):
-    seen = judged(trial).gated(0).seen
+    seen = judged(trial).gated(0)
     assert (seen.total_ns, seen.exposure.input_bytes_shown) == (1_153_000, 0)
     assert trial.checked == []
 
@@ -557,7 +556,7 @@ def test_who_waits_for_the_device_is_let_go_and_stopped(trial: Known, worker: Wo
     assert worker.gate.opened == [1]
     assert worker.said == ["begin gated", "finish", "pause"]
     worker.late = False
-    assert judged(trial).gated(8).seen.calls == 8, "and can be asked again"
+    assert judged(trial).gated(8).calls == 8, "and can be asked again"
 
 
 @pytest.mark.parametrize(
@@ -644,7 +643,7 @@ def test_two_arms_are_lent_memory_of_one_arena_in_turn(gated: bool):
 def test_a_plain_loop_is_timed_from_the_request_to_the_message(trial: Known, worker: Worker):
     of_trial = judged(trial)
     told = of_trial.plain(8)
-    assert (told.seen.total_ns, told.seen.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
+    assert (told.total_ns, told.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
     assert "expect" not in worker.said, "of results that nobody looks at"
     before = len(worker.said)
     assert of_trial.loop(7, 3) == 4_000_000
