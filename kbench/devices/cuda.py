@@ -30,7 +30,6 @@ class Cuda(Backend):
     queues_calls = True
     replays_graphs = True
     names_kernels = True
-    fills_memory = False
     can_break = True
     preferred_cases = ("default",)
 

@@ -38,8 +38,6 @@ class Backend:
     """True if `--mode graph` has graphs to replay."""
     names_kernels: bool
     """True if a profiler and compute-sanitizer see its kernels."""
-    fills_memory: bool
-    """True if `filled` finds unwritten elements that poisoned free memory of the outputs' sizes does not find."""
     can_break: bool
     """True if a crash may leave it broken, so that it is probed."""
     preferred_cases: tuple[str, ...]
@@ -69,10 +67,6 @@ class Backend:
         Otherwise the next kernel of torch is blamed for it.
         """
         return ""
-
-    def filled(self) -> AbstractContextManager[None]:
-        """Return a `with` block in which allocated memory is filled with poison, if the device `fills_memory`."""
-        return contextlib.nullcontext()
 
     def release_cached(self) -> None:
         """Free the device memory that this process's torch caches."""

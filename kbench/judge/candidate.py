@@ -37,7 +37,7 @@ from kbench.process.worker_start import SETUP_TIMEOUT_S, WorkerConfig, WorkerPro
 
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
-USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
+USUAL = {"poison": True, "late": False, "kept": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,9 +178,8 @@ class Trial:
         expected: Expected,
         truth: Truth | None = None,
         outputs: Sequence[Tensor] | None = None,
-        require_final: Callable[[], None] = lambda: None,
     ) -> None:
-        """Apply both rules to the outputs of a slot. Raises WrongError, after `require_final`."""
+        """Apply both rules to the outputs of a slot. Raises WrongError."""
         outputs = self.results(slot, outputs)
         found = self.compare(outputs, expected, truth)
         self._timed += self.is_timed
@@ -193,7 +192,6 @@ class Trial:
         figures = self.tally.correctness(self.reference.factor, found)
         refusal = WrongError(status, found.describe(self.launch_error), self.candidate.log, figures)
         refusal.excess = found.ruling.excess
-        require_final()
         if self._explain is not None and self.explains:
             refusal.diagnosis = self._explain(self, outputs, expected)
             if refusal.diagnosis is not None and refusal.diagnosis.code == UNWRITTEN:

@@ -10,7 +10,7 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from torch import Tensor
@@ -123,8 +123,8 @@ class Rounds:
         answer = self._ended(calls, kill=kill)
         batch.enter(RoundStep.ENDED)
         assert report is not None, "else it was late"
-        with look.final(candidate.log) as require_final:
-            self._judge(batch, report, places, require_final)
+        with look.final(candidate.log):
+            self._judge(batch, report, places)
         self._take_back(dead=kill)
         exposure = self._exposure(calls, shown(opened_ns))
         return self._claimed(Round(calls=calls, total_ns=total_ns, late_ns=late_ns, exposure=exposure), answer)
@@ -149,8 +149,8 @@ class Rounds:
         self._plain_ns = ended - started
         if look is not None:
             ended = self.trial.candidate.message_ns
-            with look.final(self.trial.candidate.log) as require_final:
-                self._judge(batch, answer, {}, require_final)
+            with look.final(self.trial.candidate.log):
+                self._judge(batch, answer, {})
             self._take_back(dead=kill)
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
@@ -283,13 +283,7 @@ class Rounds:
         found = [place for slot in slots for place in places.get(slot, ())[:1]]
         return found + [self.trial.arena.any_place()] * (CHECKED - len(found))
 
-    def _judge(
-        self,
-        batch: Batch,
-        report: Message,
-        places: dict[int, list[MappedResult]],
-        require_final: Callable[[], None],
-    ) -> None:
+    def _judge(self, batch: Batch, report: Message, places: dict[int, list[MappedResult]]) -> None:
         """Check the outputs of the checked calls, and that their inputs are unchanged."""
         trial = self.trial
         with trial.candidate.understood():
@@ -299,7 +293,7 @@ class Rounds:
             trial.keep_scalars(slot, trial.candidate.check_outputs(described[slot], expected))
             trial.require_unchanged(slot, expected)
             outputs = None if self.delivers else self._results(places.get(slot))
-            trial.judge_values(slot, expected, outputs=outputs, require_final=require_final)
+            trial.judge_values(slot, expected, outputs=outputs)
             del expected
 
     def _results(self, places: list[MappedResult] | None) -> list[Tensor]:
