@@ -89,7 +89,7 @@ class Levels:
                     yield reference
         else:
             held = self._held[On.CASES], self._held[On.DERIVED]
-            reference = carrier(check.on, self._own, *held, is_long=self.is_long)
+            reference = carrier(check.on, self._own, *held)
             if reference is not None and check.applies(self._bound.candidate, reference):
                 yield reference
 
