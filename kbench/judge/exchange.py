@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -128,7 +129,8 @@ class Trial:
         self, expected: list[Expected], *, slots: Sequence[int] | None = None, kill: bool = False, **how: bool
     ) -> Reply:
         """Fill slots, call on them (`how`: Worker.do_call) and check the inputs only; then stop or `kill`."""
-        chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
+        # By default a random slot: results must not depend on where the inputs lie.
+        chosen = tuple(slots) if slots is not None else (secrets.randbelow(self.arena.count),)
         if self.reference.drifting:
             self.candidate.push_weights(self.reference)
         self.fill(chosen, expected)

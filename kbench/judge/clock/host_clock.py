@@ -149,7 +149,7 @@ class HostClock:
     def _singles_ns(self, arm: str) -> Iterator[float]:
         """Time requests of one call."""
         for _ in range(SINGLES if arm == "candidate" else REPEATS):
-            slots = [self._trials[arm].arena.random_slot()]
+            slots = [secrets.randbelow(self._trials[arm].arena.count)]
             yield self._ask(arm, slots).wall_ns
 
     def conclude(self, event_ns: float) -> Timing:  # noqa: ARG002
@@ -166,7 +166,7 @@ class HostClock:
         # A solution that folded its parameters after they had not changed for a while is wrong here.
         trial.candidate.vary_weights(trial.reference)
         for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
-            slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
+            slots = self._timed_slots() if secrets.randbelow(2) else [secrets.randbelow(trial.arena.count)]
             self._ask("candidate", slots, kill=last)
 
     def slower_beside(self) -> bool:

@@ -4,6 +4,7 @@ The list comes from the worker and is evidence, not proof: a solution could forg
 only, and no time rests on it.
 """
 
+import secrets
 from collections.abc import Sequence
 
 from kbench.core.kernel_names import KernelOrigin, describe_kernels, origin, share_of
@@ -78,7 +79,7 @@ def profile_warm(trial: Trial) -> tuple[DeviceActivity, ...]:
 def _profiled(trial: Trial) -> tuple[tuple[DeviceActivity, ...], int, Expected]:
     """Profile one call on fresh inputs; return also the slot with its results, and the expected ones."""
     expected = trial.reference.expect(trial.arguments())
-    slot = trial.arena.random_slot()
+    slot = secrets.randbelow(trial.arena.count)
     trial.fill([slot], [expected])
     candidate, device = trial.candidate, backend(trial.reference.device)
     device.synchronize()

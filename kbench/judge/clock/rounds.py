@@ -25,6 +25,7 @@ from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import Message, WireError, list_of
 from kbench.process.channel import field as wire_field
+from kbench.process.gate_page import Gate
 from kbench.process.shared_memory import view
 
 CHECKED = 4
@@ -85,27 +86,11 @@ class Rounds:
             UnmappableError: the judge cannot read results in the worker's memory; nothing was timed.
             RefusalError: results are wrong, or were not complete at the flag.
         """
-        candidate, gate = self.trial.candidate, self.trial.candidate.gate
+        candidate, gate, look = self.trial.candidate, self.trial.candidate.gate, self._look
         assert gate is not None, "on a GPU"
         batch = Batch(self.trial, calls, self._checked, self._draws, gated=True)
-        fills_beside = self._fills_beside
-        if not fills_beside:
-            self._fill(batch)
-        how = self._options(batch, gated=True)
-        candidate.begin_round(batch.order, gate.next_round(), how)
-        if fills_beside:
-            self._fill(batch)
-        report = candidate.announced(within_s + 2e-9 * self._plain_ns)
-        try:
-            places = self._places(batch, report)
-        except (LateError, UnmappableError):
-            batch.give_up()
-            gate.open()
-            candidate.finish_round(calls)
-            self._take_back()
-            raise
+        report, places = self._queued(batch, gate, within_s)
         batch.enter(RoundStep.QUEUED)
-        look = self._look
         look.aim(self._early_places(batch, places))
         look.take()
         shown = batch.reveal(self._cache)
@@ -122,12 +107,33 @@ class Rounds:
         batch.enter(RoundStep.LOOKED_AT)
         answer = self._ended(calls, kill=kill)
         batch.enter(RoundStep.ENDED)
-        assert report is not None, "else it was late"
         with look.final(candidate.log):
             self._judge(batch, report, places)
         self._take_back(dead=kill)
         exposure = self._exposure(calls, shown(opened_ns))
         return self._claimed(Round(calls=calls, total_ns=total_ns, late_ns=late_ns, exposure=exposure), answer)
+
+    def _queued(self, batch: Batch, gate: Gate, within_s: float) -> tuple[Message, dict[int, list[MappedResult]]]:
+        """Have the calls queued; return the worker's report, and the places of the results in it."""
+        arena, candidate = self.trial.arena, self.trial.candidate
+        # A worker that needs no message and sees no input queues its calls while inputs are made.
+        fills_beside = arena.all_tensors and not arena.lends and not self.delivers
+        if not fills_beside:
+            self._fill(batch)
+        candidate.begin_round(batch.order, gate.next_round(), self._options(batch, gated=True))
+        if fills_beside:
+            self._fill(batch)
+        report = candidate.announced(within_s + 2e-9 * self._plain_ns)
+        try:
+            places = self._places(batch, report)
+        except (LateError, UnmappableError):
+            batch.give_up()
+            gate.open()
+            candidate.finish_round(len(batch.order))
+            self._take_back()
+            raise
+        assert report is not None, "else it was late"
+        return report, places
 
     def plain(self, calls: int, *, kill: bool = False) -> Round:
         """Make calls in a plain loop; the time is from the request until they are done.
@@ -161,7 +167,7 @@ class Rounds:
         return self._exposure(calls, shown(time.perf_counter_ns()))
 
     def _exposure(self, calls: int, visible_ns: int) -> InputExposure:
-        return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes(calls))
+        return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes[calls])
 
     def loop(self, calls: int, slots: int) -> int:
         """Return the time in ns of a plain loop of calls over the first slots; outputs are not checked."""
@@ -196,12 +202,6 @@ class Rounds:
     def close(self) -> None:
         """End the mappings of the worker's memory."""
         self._mapped.close()
-
-    @property
-    def _fills_beside(self) -> bool:
-        """True if inputs can be made while the worker queues its calls: it gets no message and sees no input."""
-        arena = self.trial.arena
-        return arena.all_tensors and not arena.lends and not self.delivers
 
     def _options(self, batch: Batch, *, gated: bool) -> RoundOptions:
         last = len(self._reported_slots(batch))
@@ -239,7 +239,7 @@ class Rounds:
         return answer
 
     def _places(self, batch: Batch, report: Message | None) -> dict[int, list[MappedResult]]:
-        """Return the places of the results of the checked calls.
+        """Return the places of the results.
 
         Raises:
             LateError: the worker reported nothing in time.

@@ -42,7 +42,6 @@ class Worker:
         result = SimpleNamespace(nbytes=result_bytes)
         self.arena = SimpleNamespace(
             count=slots,
-            random_slot=lambda: slots - 1,
             outputs=lambda _slot: [result],
             overwrite_inputs=lambda _slot, but: self.asked.append("spoiled"),
         )

@@ -42,7 +42,7 @@ class FakeTrial:
     def __init__(self):
         self.asked = []
         self.reference = SimpleNamespace(expect=lambda arguments: arguments, device="cuda")
-        self.arena = SimpleNamespace(random_slot=lambda: 2)
+        self.arena = SimpleNamespace(count=1)
         self.candidate = SimpleNamespace(
             ask=self.ask, limit_s=10.0, check_outputs=lambda *_: (), understood=contextlib.nullcontext
         )
@@ -78,9 +78,9 @@ def test_what_is_asked_for_is_checked_and_what_only_the_column_needs_is_warm():
     """A wrong value in a profiled call counts only where the user asks for the profile."""
     asked, column = FakeTrial(), FakeTrial()
     profile_judged(asked)
-    assert asked.asked == ["fill [2]", "profile 2", "judge 2"]
+    assert asked.asked == ["fill [0]", "profile 0", "judge 0"]
     assert own_share(profile_warm(column)) == 1.0
-    assert column.asked == ["call", "call", "call", "fill [2]", "profile 2"]
+    assert column.asked == ["call", "call", "call", "fill [0]", "profile 0"]
 
 
 @pytest.mark.parametrize("take", [profile_judged, profile_warm])
