@@ -158,7 +158,6 @@ class JudgeService(JudgeState):
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         self._observed = candidate.observed
         evaluation = Evaluation(self, candidate, assignment)
-        self.afterwards.callback(self._end_spare, if_failed=True)
         self.afterwards.callback(evaluation.close)
         outcome: Outcome | None = None
         try:

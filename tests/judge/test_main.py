@@ -51,7 +51,7 @@ class Worker:
             raise ChildError(Status.OUT_OF_MEMORY, "no room for a context")
 
     def kill(self) -> None:
-        self.alive = False
+        self.alive, self.has_ended = False, True
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ def take(service: main.JudgeService, compiler: str) -> Worker:
 
 
 def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(service: main.JudgeService) -> None:
-    first, _ = service._open_spare()
-    service._end_spare(if_failed=True)
+    first = service._reference_worker()
     assert service.take_reference_worker() is first
-    second, _ = service._open_spare()
+    assert first.prepared
+    second = service._reference_worker()
     assert second is not first, "the reference ran in it"
     second.has_ended = True
     assert service.take_reference_worker() not in {first, second}
@@ -79,18 +79,14 @@ def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(se
 
 def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(service, monkeypatch) -> None:
     """A solution that took all of the device's memory, and was refused, must not have the next one refused."""
-
-    def fails(_: Worker) -> None:
-        raise RefusalError(Status.NOT_VERIFIED, "the reference's own process failed: out of memory")
-
-    with monkeypatch.context() as full, contextlib.suppress(RefusalError), service.reference_opens():
-        full.setattr(Worker, "prepare", fails)
-        first, opening = service._open_spare()
-        raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
-    assert opening.done(), "whoever opens the device does so while it is shared"
-    service._end_spare(if_failed=True)
-    assert not first.alive
-    assert service.take_reference_worker() is not first
+    monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
+    for compiler, serves in (("", True), ("graphs", False)):
+        service.reference_build, service._spare = {"artefacts": "", "compiler": compiler}, None
+        with contextlib.suppress(RefusalError), service.reference_opens():
+            first = service._reference_worker()
+            raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
+        assert (first.opened, first.alive) == (service._config.options.mode, serves)
+        assert (service.take_reference_worker() is first) is serves
 
 
 def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: main.JudgeService) -> None:
