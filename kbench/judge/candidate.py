@@ -102,15 +102,14 @@ class Candidate(WorkerLink):
         """Calls of the process so far, without those of rounds."""
         self._aliased: frozenset[str] = frozenset()
         self.weights, self.unmatched, self.transposed = "none", "", ""
-        """Way in which parameters match (`name`, `order`, `seed`, `none`); why only by seed; which are transposed."""
+        """Way in which parameters match (`name`, `order`, `seed`, `none`); why only by seed, unless they are the same
+        and its constructor's values count; which are transposed."""
         self.follows = False
         """True if parameters change after construction; else they keep the values of both constructors."""
         self.plan = WeightPlan()
         self.differing: frozenset[str] = frozenset()
         """Parameters and buffers whose counterparts have other values, as both constructors made them."""
         self.differing_buffers: frozenset[str] = frozenset()
-        self.prepares = False
-        """True if parameters match, and the solution is right only with values of its constructor or first call."""
         self._is_compared, self._called = spec.is_reference, False
 
     def prepare(self) -> None:
@@ -146,7 +145,8 @@ class Candidate(WorkerLink):
         found = zip((our for our, _ in reference.state()), names, strict=False)
         self._theirs = {our: their for our, their in found if their and our not in left}
         if self.plan.copied is Copied.NOTHING:
-            self.prepares = self.prepares or self.weights == "name"
+            if self.weights == "name":
+                self.unmatched = self.transposed
             self.weights, self._theirs = "seed", {}
 
     def follow(self, plan: WeightPlan) -> None:

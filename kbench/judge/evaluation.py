@@ -146,7 +146,7 @@ class Evaluation:
         except RefusalError as refusal:
             if refusal.status is not Status.PARAMETER_MUTATED:
                 raise
-            self._candidate.prepares = self._levels.changes_parameters = True
+            self._levels.changes_parameters = True
             try:
                 trial = self._bound.constructed(trial.reference, first=WeightPlan(copied=Copied.NOTHING))
                 self._as_constructed(trial)

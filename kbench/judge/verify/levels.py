@@ -68,10 +68,9 @@ class Levels:
         """Record that parameters match by seed only, so that they cannot be changed."""
         candidate = self._bound.candidate
         if candidate.weights == "seed":
-            prepares = candidate.prepares and not candidate.transposed and not self.changes_parameters
-            lack = "frozen_weights" if prepares else "unmatched_weights"
             unmatched = "its calls change them" if self.changes_parameters else candidate.unmatched
-            detail = "" if prepares else f": {unmatched}"
+            lack = "unmatched_weights" if unmatched else "frozen_weights"
+            detail = f": {unmatched}" if unmatched else ""
             self.lacks[lack] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[lack].title + detail)
 
     def _carriers(self, check: LevelCheck) -> Iterator[Reference]:

@@ -376,7 +376,7 @@ def test_inputs_of_the_same_kind_tell_a_memory_from_a_miss(monkeypatch, wrong, i
 )
 def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, code: str, ends: str) -> None:
     tried = levels()
-    named = {"weights": "seed", "prepares": True, "transposed": transposed, "unmatched": transposed, "follows": False}
+    named = {"weights": "seed", "unmatched": transposed, "follows": False}
     tried._bound.candidate = SimpleNamespace(**named)
     tried.note_unmatched()
     assert tuple(sorted(tried.lacks)) == (code,)
