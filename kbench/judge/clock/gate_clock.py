@@ -57,8 +57,7 @@ VARY_EVERY = 16
 SIZINGS = 8
 """Attempts to find the number of calls of a round."""
 HASTY_S = 0.05
-"""Chosen. Time to queue the calls of a round while rounds are sized. A wrong guess costs half of the calls, or a second
-attempt with QUEUED_WITHIN_S. With that limit alone, waiting for the device was recognised after 3.4 s (H100)."""
+"""Chosen. Time to queue several calls while rounds are sized. A wrong guess costs half of the calls."""
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
@@ -255,24 +254,19 @@ class DeviceClock:
     def _size(self, arm: str) -> None:
         """Find the number of calls of a round of TARGET_NS, within the slots and the device's queue.
 
-        Raises LateError if not even one call can be queued. One short attempt is enough if the other arm cannot be
-        queued either, or as graphs only.
+        Raises LateError if not even one call can be queued.
         """
         rounds, arena = self._rounds[arm], self._rounds[arm].trial.arena
-        little = not self._gated or bool(self.flags)
-        patience_s = (HASTY_S,) if little and not rounds.replays else (HASTY_S, QUEUED_WITHIN_S)
-        calls, most, late = 1, arena.queue, 0
+        calls, most = 1, arena.queue
         for _ in range(SIZINGS):
             self._calls[arm] = calls
             try:
                 rounds.plain(calls)  # compiles, allocates and loads what a gated round must find ready
-                result = rounds.gated(calls, within_s=patience_s[late])
+                result = rounds.gated(calls, within_s=QUEUED_WITHIN_S if calls == 1 else HASTY_S)
             except LateError:
-                late += calls == 1
-                if late == len(patience_s):
+                if calls == 1:
                     raise
-                if calls > 1:
-                    calls = most = calls // 2
+                calls = most = calls // 2
                 continue
             except UnmappableError:
                 rounds.delivers, most = True, arena.count
