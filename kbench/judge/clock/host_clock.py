@@ -30,6 +30,7 @@ from kbench.core.clocks import (
 )
 from kbench.core.model import Sample, Timing
 from kbench.judge.candidate import Reply
+from kbench.judge.clock.mapped_results import layout_of_result
 from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
@@ -251,10 +252,7 @@ def _place(reported: Any, want: Tensor) -> TensorSpec:
             raise WireError("a place is an address and strides")
     if not address:
         raise UnfetchableError("a result does not lie in memory as its shape says")
-    if len(stride) != want.dim() or not all(type(s) is int and 0 <= s < HIGHEST_ADDRESS for s in stride):
-        raise WireError("a result has other strides than dimensions")
-    dtype = str(want.dtype).removeprefix("torch.")
-    spec = TensorSpec(offset=address, dtype=dtype, shape=tuple(want.shape), stride=tuple(stride))
+    spec = layout_of_result(want, address, stride)
     if spec.span[1] - address > MOST_GAPS * want.nbytes:
         raise UnfetchableError("a result has gaps")
     return spec

@@ -31,6 +31,14 @@ MappedResult = tuple[TensorSpec, Tensor]
 """Place of a result: its layout, and the bytes of the allocation."""
 
 
+def layout_of_result(want: Tensor, offset: int, stride: list[Any]) -> TensorSpec:
+    """Return the layout of a result like `want`, with the strides that a worker reports. Raises WireError."""
+    if len(stride) != want.dim() or not all(type(s) is int and s >= 0 for s in stride):
+        raise WireError("a result has other strides than dimensions")
+    dtype = str(want.dtype).removeprefix("torch.")
+    return TensorSpec(offset=offset, dtype=dtype, shape=tuple(want.shape), stride=tuple(stride))
+
+
 class Mapped:
     """The judge's mappings of one worker's allocations, by IPC handle."""
 
@@ -50,11 +58,7 @@ class Mapped:
                 raise WireError("a place is the number of a handle, an offset and strides")
         if number < 0 or not want.numel():
             return None
-        if len(stride) != want.dim() or not all(type(s) is int and s >= 0 for s in stride):
-            raise WireError("a result has other strides than dimensions")
-        dtype = str(want.dtype).removeprefix("torch.")
-        spec = TensorSpec(offset=offset, dtype=dtype, shape=tuple(want.shape), stride=tuple(stride))
-        memory = self._allocation(handles[number])
+        spec, memory = layout_of_result(want, offset, stride), self._allocation(handles[number])
         if offset < 0 or offset % want.element_size() or spec.span[1] > memory.numel():
             raise WireError("a result lies outside of its allocation")
         return spec, memory
