@@ -116,12 +116,12 @@ class Candidate(WorkerLink):
         """Copy the artefacts to the worker, which opens the device once it is locked in."""
         try:
             if self.spec.artefacts:
-                cache.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
+                cache.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self.worker.scratch / "cache")
         except OSError as error:
             raise RefusalError(Status.BUILD_FAILED, cache.uncopied(error)) from error
-        self._worker.open(self._config.options.mode, queues_calls=backend(self._config.device).queues_calls)
+        self.worker.open(self._config.options.mode, queues_calls=backend(self._config.device).queues_calls)
         try:
-            self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
+            self._refusing(self.worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
         except RefusalError:
             self.kill()  # the answer may still come, and would be taken for one to the next request
             raise
@@ -206,12 +206,12 @@ class Candidate(WorkerLink):
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         message = {"op": "call", "slots": [*slots], **USUAL, **how}
         # Sent while the worker is stopped: a process that wakes up may take this processor, and sees the inputs.
-        self._refusing(lambda _: self._worker.post(message), timeout_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self.worker.post(message), timeout_s, Status.CALL_TIMEOUT)
         self._resume()
-        answer = self._answer(self._worker.hear, timeout_s, Status.CALL_TIMEOUT)
+        answer = self._answer(self.worker.hear, timeout_s, Status.CALL_TIMEOUT)
         (self.kill if kill else self.pause)()
         # The tree's computing after its answer counts, too: it may finish a result.
-        wall_ns = max(self.message_ns, self.worked_until_ns) - self._worker.woken_ns
+        wall_ns = max(self.worker.channel.received_ns, self.worked_until_ns) - self.worker.woken_ns
         with self.understood():
             return Reply.read(answer, wall_ns, slots, self._numbers(answer, expected))
 
@@ -229,13 +229,13 @@ class Candidate(WorkerLink):
         self._resume()
         message = {"op": "round", "slots": [*slots], "number": number, **asdict(options)}
         started = time.perf_counter_ns()
-        self._refusing(lambda _: self._worker.post(message), self.limit_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self.worker.post(message), self.limit_s, Status.CALL_TIMEOUT)
         return started
 
     def announced(self, within_s: float) -> Message | None:
         """Return the first message of a round; None if it does not come in time, because calls wait for the device."""
         try:
-            message: Message = self._refusing(self._worker.hear, within_s, Status.CALL_TIMEOUT)
+            message: Message = self._refusing(self.worker.hear, within_s, Status.CALL_TIMEOUT)
         except RefusalError as refusal:
             if refusal.status is Status.CALL_TIMEOUT:
                 return None
@@ -247,7 +247,7 @@ class Candidate(WorkerLink):
         until = time.monotonic() + self._limit_s(calls)
         answer: Message = {"progress": ""}
         while "progress" in answer:
-            answer = self._refusing(self._worker.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
+            answer = self._refusing(self.worker.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
         require_untampered(answer, self.log)
         return answer
 

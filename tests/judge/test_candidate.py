@@ -73,16 +73,16 @@ def test_the_problems_model_may_take_as_long_to_construct_as_in_the_judge(monkey
 
 def test_parameters_that_both_constructors_made_alike_are_copied() -> None:
     candidate = bound(1.0)
-    assert candidate._worker.asked == ["bind", "read_weights", "weights"]
+    assert candidate.worker.asked == ["bind", "read_weights", "weights"]
     assert not candidate.differing
 
 
 def test_all_workers_report_to_one_record() -> None:
     """Reports may be long: records that are joined at each request would be part of its time."""
     candidate = bound(1.0)
-    candidate._worker.observed.files.append("/first")
+    candidate.worker.observed.files.append("/first")
     candidate.revive(Child(torch.ones(1)))
-    candidate._worker.observed.needs.append("ran `g++`")
+    candidate.worker.observed.needs.append("ran `g++`")
     assert candidate.observed == Observed(files=["/first"], needs=["ran `g++`"])
 
 
@@ -104,7 +104,7 @@ def test_one_that_the_constructor_transposed_is_told() -> None:
 def test_the_reference_gets_its_own_always() -> None:
     """It is bound after the judge has drawn parameters anew."""
     candidate = bound(2.0, is_reference=True)
-    assert candidate._worker.asked == ["bind", "weights"]
+    assert candidate.worker.asked == ["bind", "weights"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_solution_is_not_blamed_for_the_process_of_the_reference(failed, is_re
     def fail(message, **_):
         raise ChildError(failed, f"{message['op']} failed")
 
-    candidate._worker.request = fail
+    candidate.worker.request = fail
     with pytest.raises(RefusalError, match="unbind failed") as refused:
         candidate.ask({"op": "unbind"})
     assert refused.value.status is status
@@ -137,8 +137,8 @@ def test_a_worker_that_is_not_ready_in_time_is_killed() -> None:
     def wait(_timeout_s: float) -> None:
         raise ChildError(Status.CALL_TIMEOUT, "not ready within 120 s")
 
-    candidate._worker.open = lambda *_, **__: None
-    candidate._worker.wait, candidate._worker.kill = wait, lambda: killed.append(True)
+    candidate.worker.open = lambda *_, **__: None
+    candidate.worker.wait, candidate.worker.kill = wait, lambda: killed.append(True)
     with pytest.raises(RefusalError, match="not ready") as refused:
         candidate.prepare()
     assert refused.value.status is Status.HARNESS_ERROR

@@ -66,24 +66,24 @@ def test_it_stands_still_until_it_is_asked(candidate) -> None:
     candidate.pause()
     assert candidate.worked_until_ns == 1000
     with candidate.stopped():
-        candidate._worker.seen.append("fill")
-    assert candidate._worker.seen == ["stop", "fill"], "what stands still goes on standing still"
+        candidate.worker.seen.append("fill")
+    assert candidate.worker.seen == ["stop", "fill"], "what stands still goes on standing still"
     ask(candidate)
-    assert candidate._worker.seen == ["stop", "fill", "go", "ask"]
+    assert candidate.worker.seen == ["stop", "fill", "go", "ask"]
 
 
 def test_without_a_pause_it_runs_on_after_a_stop(candidate) -> None:
     with candidate.stopped():
-        candidate._worker.seen.append("fill")
+        candidate.worker.seen.append("fill")
     ask(candidate)
-    assert candidate._worker.seen == ["stop", "fill", "go", "ask"]
+    assert candidate.worker.seen == ["stop", "fill", "go", "ask"]
 
 
 def test_it_is_killed_where_it_stands(candidate) -> None:
     candidate.pause()
     candidate.kill()
-    assert candidate._worker.seen[-1] == "kill"
-    assert candidate._worker.seen.count("go") == candidate._worker.seen.count("stop") == 1
+    assert candidate.worker.seen[-1] == "kill"
+    assert candidate.worker.seen.count("go") == candidate.worker.seen.count("stop") == 1
 
 
 def test_progress_without_end_ends_with_the_time_of_the_round(candidate) -> None:
@@ -97,7 +97,7 @@ def test_progress_without_end_ends_with_the_time_of_the_round(candidate) -> None
         time.sleep(0.05)
         return {"progress": "queued"}
 
-    candidate._worker.hear = hear
+    candidate.worker.hear = hear
     candidate.limit_s = 0.2
     with pytest.raises(RefusalError, match="no answer"):
         candidate.finish_round(1)
@@ -110,7 +110,7 @@ def test_only_silence_means_that_a_round_is_late(candidate, status) -> None:
     def hear(timeout_s: float) -> dict[str, str]:
         raise ChildError(status, "gone")
 
-    candidate._worker.hear = hear
+    candidate.worker.hear = hear
     if status is Status.CALL_TIMEOUT:
         assert candidate.announced(1.0) is None
         return
@@ -125,16 +125,16 @@ def test_a_worker_that_leaves_a_request_unanswered_is_killed(candidate, status, 
     def request(message: object, **_: object) -> dict[str, str]:
         raise ChildError(status, "no answer")
 
-    candidate._worker.request = request
+    candidate.worker.request = request
     with pytest.raises(RefusalError, match="no answer"):
         candidate.ask({"op": "unbind"})
-    assert ("kill" in candidate._worker.seen) == killed
+    assert ("kill" in candidate.worker.seen) == killed
 
 
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_request_lasts_from_before_it_is_woken_until_it_is_stopped(candidate, kill) -> None:
     """What wakes up sees the inputs, and may keep the judge from the processor before it has asked."""
-    child = candidate._worker
+    child = candidate.worker
     child.channel = SimpleNamespace(received_ns=7)
     candidate.pause()
     reply = candidate.call((), [], kill=kill)

@@ -201,7 +201,7 @@ class HostClock:
                 for slot in slots:  # a result may be the inputs' own memory, mapped once more
                     trial.arena.overwrite_inputs(slot, but=reference.mutates)
             with trial.candidate.understood():
-                fetch(trial.candidate.pid, reply, [trial.arena.outputs(slot) for slot in slots])
+                fetch(trial.candidate.worker.pid, reply, [trial.arena.outputs(slot) for slot in slots])
             if kill:
                 trial.candidate.kill()
         for slot, wanted in zip(slots, expected, strict=True):

@@ -86,7 +86,8 @@ class Rounds:
             UnmappableError: the judge cannot read results in the worker's memory; nothing was timed.
             RefusalError: results are wrong, or were not complete at the flag.
         """
-        candidate, gate, look = self.trial.candidate, self.trial.candidate.gate, self._look
+        candidate, look = self.trial.candidate, self._look
+        gate, channel = candidate.worker.gate, candidate.worker.channel
         assert gate is not None, "on a GPU"
         batch = Batch(self.trial, calls, self._checked, self._draws, gated=True)
         report, places = self._queued(batch, gate, within_s)
@@ -97,9 +98,9 @@ class Rounds:
         batch.enter(RoundStep.OPEN)
         with undisturbed():
             opened_ns = time.perf_counter_ns()
-            total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
+            total_ns = gate.open_and_wait(candidate.limit_s, channel.has_news)
             late_ns = look.take()
-        if total_ns is None and candidate.has_news:
+        if total_ns is None and channel.has_news():
             candidate.finish_round(calls)  # raises the error
         if total_ns is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
@@ -154,7 +155,7 @@ class Rounds:
         batch.enter(RoundStep.ENDED)
         self._plain_ns = ended - started
         if look is not None:
-            ended = self.trial.candidate.message_ns
+            ended = self.trial.candidate.worker.channel.received_ns
             with look.final(self.trial.candidate.log):
                 self._judge(batch, answer, {})
             self._take_back(dead=kill)
@@ -188,13 +189,13 @@ class Rounds:
         look: EarlyRead | None = None,
         rests: bool = True,
     ) -> tuple[int, int, Message]:
-        candidate, gate = self.trial.candidate, self.trial.candidate.gate
-        assert gate is not None, "on a GPU"
-        number, limit_s = gate.next_round(), candidate.limit_s * max(1, len(order))
+        candidate, worker = self.trial.candidate, self.trial.candidate.worker
+        assert worker.gate is not None, "on a GPU"
+        number, limit_s = worker.gate.next_round(), candidate.limit_s * max(1, len(order))
         started = candidate.begin_round(order, number, how)
         if candidate.announced(limit_s) is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
-        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False, look=look, rests=rests)
+        done_ns, answer = worker.channel.received_ns, self._ended(len(order), kill=False, look=look, rests=rests)
         if kill:
             candidate.kill()
         return started, done_ns, answer

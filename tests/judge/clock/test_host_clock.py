@@ -53,7 +53,7 @@ class Worker:
         )
         self.candidate = SimpleNamespace(
             log="its log",
-            pid=self,
+            worker=SimpleNamespace(pid=self),
             vary_weights=lambda *_: self.asked.append("weights"),
             push_weights=lambda _: self.asked.append("weights"),
             ask=lambda message: self.asked.append(message["op"]),

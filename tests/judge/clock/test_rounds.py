@@ -120,12 +120,12 @@ class Worker:
     """The judge's handle on a worker that doubles its inputs, well or badly."""
 
     log, limit_s, hangs, late = "its log", 10.0, False, False
-    has_news, draws_numbers = False, False
+    draws_numbers = False
 
     def __init__(self, arena: Arena):
         self.arena, self.gate = arena, Gate(self)
         self.said: list[str] = []
-        self.message_ns = 0
+        self.worker, self.channel = self, SimpleNamespace(has_news=lambda: False, received_ns=0)
         self.told: dict[str, Any] = {}
         self.leaves_out: tuple[int, ...] = ()
         self.computes_afterwards = False
@@ -144,7 +144,7 @@ class Worker:
         self.replayed.append(options.replay)
         if not options.gated:
             self.compute()
-        self.message_ns = 5_000_000
+        self.channel.received_ns = 5_000_000
         return 1_000_000
 
     def announced(self, within_s: float) -> Any:
