@@ -36,8 +36,6 @@ SLOWER_BESIDE = {"cuda": 1.03, "cpu": 1.1}
 """Chosen. Factor from which a reference was slowed: slower beside the candidate than alone."""
 REPEATS = 7
 """Rounds or requests of one calibration: one more than the fewest whose median has an interval."""
-FEW_READINGS = 3
-"""Readings whose median is a first estimate: of loops and of sizing requests; pairs settle by two such medians."""
 SINGLES = 30
 """Largest number of single calls that are compared with calls in a row; other programs can only lengthen a call."""
 GROSS, GROSS_NS = 2.0, 1_000_000
@@ -107,10 +105,6 @@ class BaselineDelays:
     late_noise_ns: float = LATE_NS
     """Normal variation of `late_ns`."""
 
-    def visible_too_long_ns(self, exposure: InputExposure) -> float:
-        """Return how much longer inputs were visible than inputs of their size without cheating."""
-        return exposure.visible_ns - self.visible_ns - self.copy_ns_per_byte * exposure.input_bytes_shown
-
 
 def measured_delays(reference: Sequence[Round], shown: Sequence[InputExposure]) -> BaselineDelays:
     """Return the delays of the reference's rounds, and of inputs `shown` without calls (none of them, and the most)."""
@@ -145,7 +139,8 @@ def in_full_ns(each: Round, constant: Constant, usual: BaselineDelays) -> float:
 
     A flag raised before the work is done makes the judge's check late; polling for inputs makes revealing them slow.
     """
-    late_ns, visible_ns = each.late_ns - usual.late_ns, usual.visible_too_long_ns(each.exposure)
+    late_ns, shown = each.late_ns - usual.late_ns, each.exposure
+    visible_ns = shown.visible_ns - usual.visible_ns - usual.copy_ns_per_byte * shown.input_bytes_shown
     hidden_ns = (late_ns if late_ns > usual.late_noise_ns else 0.0) + (visible_ns if visible_ns > VISIBLE_NS else 0.0)
     return per_call_ns(each, constant) + hidden_ns / each.calls
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from kbench.core.clocks import (
     BATCHED_NS,
-    FEW_READINGS,
     HELD_WITHIN,
     REPEATS,
     SINGLES,
@@ -30,6 +29,7 @@ from kbench.core.clocks import (
 )
 from kbench.core.model import Sample, Timing
 from kbench.judge.candidate import Reply
+from kbench.judge.clock import FEW_READINGS
 from kbench.judge.clock.mapped_results import layout_of_result
 from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError

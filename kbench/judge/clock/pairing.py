@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from kbench.core.clocks import FEW_READINGS
 from kbench.core.events import RunOptions
 from kbench.core.model import Sample, Timing
 from kbench.core.stats import between_processes, counted, median_interval, pair_log_ratios
 from kbench.devices.monitor import DeviceMonitor
+from kbench.judge.clock import FEW_READINGS
 from kbench.judge.clock.gate_clock import DeviceClock
 from kbench.judge.clock.host_clock import HostClock
 from kbench.judge.exchange import Trial

@@ -15,10 +15,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from kbench.core.clocks import FEW_READINGS, InputExposure, Round
+from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
 from kbench.judge.candidate import RoundOptions
+from kbench.judge.clock import FEW_READINGS
 from kbench.judge.clock.batch import Batch, RecordedDraws, RoundStep, visible
 from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
 from kbench.judge.exchange import Trial

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from kbench.core.clocks import FEW_READINGS
 from kbench.core.events import RunOptions
 from kbench.core.model import Sample, Timing
 from kbench.core.stats import process_estimate
-from kbench.judge.clock import pairing
+from kbench.judge.clock import FEW_READINGS, pairing
 from kbench.judge.clock.pairing import (
     ENOUGH_PAIRS,
     SETTLED_PAIRS,
