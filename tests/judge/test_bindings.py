@@ -142,12 +142,6 @@ def test_a_crash_of_a_further_plan_is_not_what_a_solution_is_refused_for(monkeyp
         bound(candidate, monkeypatch).constructed(reference)
 
 
-def test_what_is_right_where_it_is_stays_there(monkeypatch, reference):
-    candidate = Candidate(right_on="gpu", weights="seed", differs=False)
-    bound(candidate, monkeypatch).constructed(reference)
-    assert candidate.places == ["gpu"]
-
-
 def test_what_is_wrong_everywhere_is_refused_for_what_it_did_first(monkeypatch, reference):
     candidate = Candidate(right_on="nowhere", weights="seed", differs=False)
     with pytest.raises(WrongError, match="not the reference"):

@@ -89,11 +89,6 @@ def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(
         assert (service.take_reference_worker() is first) is serves
 
 
-def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: main.JudgeService) -> None:
-    taken = service.take_reference_worker()
-    assert (taken.number, taken.prepared) == (1, True)
-
-
 def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_others_have_the_device(service, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(state.time, "monotonic", lambda: now[0])
@@ -514,14 +509,6 @@ def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:
     first.has_ended = True
     service._start_ahead(["", "", ""])
     assert service._nursery not in (None, first)
-
-
-def test_none_is_left_behind(service: main.JudgeService) -> None:
-    service._start_ahead(["graphs", "kernels"])
-    before = list(service._ahead)
-    service._start_ahead([])
-    assert service._ahead == []
-    assert not any(worker.alive for worker in before)
 
 
 def test_a_rule_of_kbenchs_own_comes_with_a_hint_and_other_errors_with_a_traceback() -> None:

@@ -381,12 +381,6 @@ def test_a_candidate_tells_of_all_its_results_and_the_reference_of_those_that_ar
 # --- who cheats ----------------------------------------------------------------------
 
 
-def test_who_leaves_out_the_last_call_is_seen_at_once(trial: Known, worker: Worker):
-    worker.leaves_out = (15,)
-    with pytest.raises(RefusalError, match=f"slot {worker.order[-1] if worker.order else ''}"):
-        judged(trial).gated(16)
-
-
 def test_who_leaves_out_one_call_in_ten_is_seen_soon(trial: Known, worker: Worker):
     worker.leaves_out = tuple(range(0, 40, 10))
     of_trial = judged(trial)
@@ -408,21 +402,6 @@ def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker,
         computed_while_judged(trial)
     with pytest.raises(RefusalError, match="were not complete") as refused:
         judged(trial).gated(8)
-    assert refused.value.status is Status.UNFINISHED_OUTPUT
-
-
-@pytest.mark.parametrize("lends", [False, True])
-def test_results_that_are_copied_after_the_answer_are_seen(lends: bool):
-    trial = bound(lends=lends)
-    worker: Any = trial.candidate
-    of_trial = judged(trial)
-    of_trial.delivers = True
-    of_trial.plain(1)
-    worker.computes_afterwards = True
-    worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()
-    computed_while_judged(trial)
-    with pytest.raises(RefusalError, match="were not complete") as refused:
-        of_trial.plain(1)
     assert refused.value.status is Status.UNFINISHED_OUTPUT
 
 
@@ -801,22 +780,6 @@ def test_a_look_stays_within_a_result_of_any_strides():
             memory[100 * column + 10 : 100 * column + 100] += 1
     with pytest.raises(RefusalError), look.final(""):
         memory[100 * 7 : 100 * 7 + 10] += 1
-
-
-def test_what_is_refused_for_another_reason_was_not_there_yet_either():
-    place = Mapped().place([0, 0, [1]], [handle(1)], torch.empty(SIZE, device="meta"))
-    look = aimed([place])
-    look.take()
-
-    def judge(*, late: bool) -> None:
-        with look.final(""):
-            MEMORY[1].add_(int(late))
-            raise RefusalError(Status.INPUT_MUTATED, "changed", "")
-
-    with pytest.raises(RefusalError, match="changed"):
-        judge(late=False)
-    with pytest.raises(RefusalError, match="were not complete"):
-        judge(late=True)
 
 
 def test_of_an_empty_result_nothing_is_looked_at_in_the_judges_buffers():
