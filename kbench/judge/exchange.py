@@ -143,10 +143,12 @@ class Trial:
         return reply
 
     @contextlib.contextmanager
-    def beside(self, arena: Arena) -> Iterator["Trial"]:
-        """Bind the solution to another arena inside a `with` block, and to this one again after it."""
-        self.take_back()
+    def beside(self, expected: Expected, misalign: int = 0) -> Iterator["Trial"]:
+        """Bind the solution to an arena for one call of another layout inside a `with` block, and to this one again."""
+        state = [t for _, t in self.reference.state()]
+        arena = Arena(expected, state, self.reference.device, slots=1, misalign=misalign)
         try:
+            self.take_back()
             self.candidate.bind(self.reference, arena)
             yield Trial(self.reference, self.candidate, arena, self._explain)
         finally:

@@ -80,15 +80,12 @@ def _answer(trial: Trial, outputs: list[Tensor], expected: Expected) -> WrongAns
     fits = sum(t.numel() for t in tensors) <= MAX_ELEMENTS[reference.device]
 
     def model() -> Recomputing | None:
-        return Recomputing(reference.model, arguments, _constructed(trial)) if fits else None
+        if not fits:
+            return None
+        changed = trial.candidate.follows and trial.candidate.matches and not reference.keeps_weights
+        return Recomputing(reference.model, arguments, reference.constructed_state() if changed else {})
 
     return WrongAnswer(got=got, want=want, tolerances=[reference.tolerance(t) for t in want], model=model)
-
-
-def _constructed(trial: Trial) -> dict[str, Tensor]:
-    """Return the weights of construction, if they have changed since; else nothing."""
-    changed = trial.candidate.follows and trial.candidate.matches and not trial.reference.keeps_weights
-    return trial.reference.constructed_state() if changed else {}
 
 
 def unwritten(got: Tensor) -> Diagnosis | None:

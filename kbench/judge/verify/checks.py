@@ -13,7 +13,6 @@ from torch import Tensor
 from kbench.catalog.containers import over_leaves
 from kbench.core.model import Status
 from kbench.core.values import NARROW
-from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import is_number
@@ -185,8 +184,7 @@ def invariant_in_batch(battery: Battery, trial: Trial) -> bool:
         part = reference.try_expect(rows_of(arguments, count, rows), any_shape=True)
         if isinstance(part, Exception) or any(map(unlike, part.tensors, (t[rows] for t in whole.tensors))):
             break
-        state = [t for _, t in reference.state()]
-        with trial.beside(Arena(part, state, reference.device, slots=1)) as other:
+        with trial.beside(part) as other:
             slot = other.call([part]).slots[0]
             other.judge_values(slot, part)
             require_same_bits(rows, count, of_whole, other.arena.outputs(slot), trial.candidate.log)
