@@ -2,6 +2,7 @@
 
 import contextlib
 import platform
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,6 @@ from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
-from kbench.judge.start import DeviceOpening
 from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import Channel
 from kbench.process.child import Child
@@ -44,7 +44,11 @@ class JudgeState:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
     def __init__(
-        self, channel: Channel, config: WorkerConfig, nursery: Child | None = None, opens: DeviceOpening | None = None
+        self,
+        channel: Channel,
+        config: WorkerConfig,
+        nursery: Child | None = None,
+        opens: threading.Thread | None = None,
     ):
         self._channel = channel
         self._config = config
@@ -196,21 +200,6 @@ class JudgeState:
             self._entered(self._lease, self._admission.shared(self._wait))
         self._report_resumed()
 
-    def _open_in_parallel(self) -> None:
-        """Let the first worker open the device as well."""
-        workers = self._ahead[:1] if backend(self.device).queues_calls else []
-
-        def beside() -> None:
-            for worker in workers:
-                worker.open(self._config.options.mode, queues_calls=True)
-
-        def rest() -> None:
-            for worker in workers:
-                worker.settle()
-
-        if self._opens is not None:
-            self._opens.proceed(beside, rest)
-
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Use the device alone, for timing."""
@@ -222,7 +211,7 @@ class JudgeState:
     def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[None]) -> None:
         """Enter a context for which others may have to end first; count the waiting time."""
         if self._opens is not None:
-            self._opens.join()
+            self._opens.join()  # it holds the lock, and a process may hold one only
         began = time.monotonic()
         try:
             stack.enter_context(admitted)

@@ -434,26 +434,13 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         monkeypatch.setattr(module, "backend", lambda _: gpu)
     monkeypatch.setattr(start, "Admission", lambda **_: admission)
     monkeypatch.setattr(main.JudgeService, "_admission", admission)
-    monkeypatch.setattr(Worker, "open", lambda *_, **__: done.append("worker opens"))
-    monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
     service._opens = start.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
-    service._start_ahead([""])
-    service._open_in_parallel()
     opened.set()
     with service.shared():
         pass
-    ahead = ["ahead", "worker opens", "opened", "settled", "given back"]
+    ahead = ["ahead", "opened", "given back"]
     assert done == [*([] if times else ahead), "shared", "given back"]
-
-
-def test_nobody_waits_for_a_device_whose_lock_fails_unforeseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
-    opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))
-    opens.proceed(lambda: told.append("beside"), lambda: told.append("rest"))
-    opens.join()
-    assert [each.exc_type for each in told] == [ZeroDivisionError]
 
 
 def test_no_device_is_opened_ahead_where_there_is_none() -> None:
