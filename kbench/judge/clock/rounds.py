@@ -146,14 +146,11 @@ class Rounds:
         batch = Batch(self.trial, calls, self._checked, self._draws, gated=False)
         self._fill(batch)
         batch.reveal(self._cache)
-        batch.enter(RoundStep.OPEN)
         how = self._options(batch, gated=False)
         look = self._look if self.delivers else None
         if look is not None:
             look.aim(self._early_places(batch, self._delivered(batch)))
         started, ended, answer = self._loop(batch.order, how, kill=kill, look=look)
-        batch.enter(RoundStep.FLAGGED)
-        batch.enter(RoundStep.ENDED)
         self._plain_ns = ended - started
         if look is not None:
             ended = self.trial.candidate.worker.channel.received_ns
