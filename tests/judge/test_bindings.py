@@ -8,7 +8,7 @@ import pytest
 from kbench.core.model import Status
 from kbench.judge import bindings
 from kbench.judge.bindings import BoundCandidate
-from kbench.judge.matching import Copied, WeightPlan, further_plans
+from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.refusal import RefusalError, WrongError
 
 
@@ -214,21 +214,23 @@ def test_models_that_are_made_as_often_as_asked_stay_in_their_worker(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("first", "matched", "differing", "buffers", "gpu", "further"),
+    ("first", "weights", "differing", "buffers", "gpu", "further"),
     [
-        (ALL, True, False, False, True, []),  # a wrong solution whose weights are the reference's
-        (ALL, True, True, False, False, [NOTHING]),  # parameters of another meaning at equal places
-        (ALL, True, True, True, False, [ALL_BUT_BUFFERS, NOTHING]),  # a table in another layout
-        (ALL, True, True, True, True, [ALL_BUT_BUFFERS, NOTHING, ALL, ALL_BUT_BUFFERS, NOTHING]),
-        (ALL, False, False, False, False, []),  # other names and shapes, and one generator on a CPU
-        (ALL, False, False, False, True, [ALL]),  # drawn on the CPU and moved, as `torch.Tensor(n).uniform_()`
-        (NOTHING, False, False, False, True, [NOTHING]),  # a first call folds a scale into the parameters
+        (ALL, "name", "", "", True, []),  # a wrong solution whose weights are the reference's
+        (ALL, "name", "w", "", False, [NOTHING]),  # parameters of another meaning at equal places
+        (ALL, "name", "wt", "t", False, [ALL_BUT_BUFFERS, NOTHING]),  # a table in another layout
+        (ALL, "name", "wt", "t", True, [ALL_BUT_BUFFERS, NOTHING, ALL, ALL_BUT_BUFFERS, NOTHING]),
+        (ALL, "seed", "", "", False, []),  # other names and shapes, and one generator on a CPU
+        (ALL, "seed", "", "", True, [ALL]),  # drawn on the CPU and moved, as `torch.Tensor(n).uniform_()`
+        (NOTHING, "seed", "", "", True, [NOTHING]),  # a first call folds a scale into the parameters
     ],
 )
-def test_plans_in_order(first, matched, differing, buffers, gpu, further) -> None:
-    found = further_plans(
-        WeightPlan(copied=first), matched=matched, differing=differing, differing_buffers=buffers, has_own_memory=gpu
-    )
+def test_plans_in_order(monkeypatch, first, weights, differing, buffers, gpu, further) -> None:
+    candidate = Candidate(weights=weights)
+    candidate.differing, candidate.differing_buffers = frozenset(differing), frozenset(buffers)
+    trying = bound(candidate, monkeypatch)
+    monkeypatch.setattr(bindings, "backend", lambda _: SimpleNamespace(has_own_memory=gpu))
+    found = trying._further(WeightPlan(copied=first))
     assert [plan.copied for plan in found] == further
     on_cpu = [plan.on_cpu for plan in found]
     assert on_cpu == sorted(on_cpu), "the device first"
