@@ -240,11 +240,9 @@ class JudgeState:
         self._problem_time.note(step)
         self._channel.send({"progress": True, "n": self._number, "step": step, "where": self._where})
 
-    @contextlib.contextmanager
-    def constructing(self, spec: SolutionSpec) -> Iterator[None]:
+    def constructing(self, spec: SolutionSpec) -> contextlib.AbstractContextManager[None]:
         """Construct a solution in a worker inside a `with` block; a built-in one takes the problem's time."""
-        with problems.during(problems.Step.CONSTRUCT, self.report_step) if spec.builtin else contextlib.nullcontext():
-            yield
+        return problems.during(problems.Step.CONSTRUCT, self.report_step) if spec.builtin else contextlib.nullcontext()
 
     def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
         """Return a solution's deadline, if any; the problem's own code and waits for the device do not count."""
