@@ -105,19 +105,20 @@ class Arena:
             if number not in but:
                 poison(self._block.bytes[slice(*spec.span)])
 
-    def stage(self, slot: int, arguments: Sequence[Any]) -> None:
-        """Put fresh arguments for a slot where no worker sees them, until `reveal`."""
-        self.stage_again()
+    def stage(self, slot: int = 0, arguments: Sequence[Any] | None = None) -> None:
+        """Put fresh arguments for a slot where no worker sees them, until `reveal`.
+
+        Without arguments, stage what the slots hold, unless something is staged: then `reveal` can be timed alone.
+        """
+        if self._staging is None:
+            self._staging = staging = self._block.bytes[: self.input_bytes[-1]].clone()
+            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
+        if arguments is None:
+            return
         for leaf, place in zip(tensors(arguments), self._staged[slot], strict=True):
             place.copy_(leaf)
         if self.lends:
             self._prints = [elements.fingerprint(place) for place in self._staged[slot]]
-
-    def stage_again(self) -> None:
-        """Stage what the slots hold, unless something is staged: then `reveal` can be timed alone."""
-        if self._staging is None:
-            self._staging = staging = self._block.bytes[: self.input_bytes[-1]].clone()
-            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
 
     def reveal(self, slots: int) -> None:
         """Show the worker the staged inputs of the first `slots` slots, in one step.

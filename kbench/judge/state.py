@@ -2,10 +2,10 @@
 
 import contextlib
 import platform
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import torch
@@ -44,11 +44,7 @@ class JudgeState:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
     def __init__(
-        self,
-        channel: Channel,
-        config: WorkerConfig,
-        nursery: Child | None = None,
-        opens: threading.Thread | None = None,
+        self, channel: Channel, config: WorkerConfig, nursery: Child | None = None, opens: Thread | None = None
     ):
         self._channel = channel
         self._config = config

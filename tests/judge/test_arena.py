@@ -224,7 +224,7 @@ def test_revealing_again_leaves_the_inputs_as_they_are(lends: bool) -> None:
     for slot, x in enumerate(inputs):
         arena.stage(slot, [x.clone()])
     for slots in (arena.queue, 0, arena.queue):
-        arena.stage_again()
+        arena.stage()
         arena.reveal(slots)
         assert all(torch.equal(arena.inputs(slot)[0], x) for slot, x in enumerate(inputs))
     arena.stage(0, [inputs[0] + 1])

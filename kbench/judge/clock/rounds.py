@@ -161,7 +161,7 @@ class Rounds:
 
     def show_again(self, calls: int) -> InputExposure:
         """Reveal the inputs of this many calls again, while none is queued, and measure the time of that."""
-        self.trial.arena.stage_again()
+        self.trial.arena.stage()
         shown = visible(lambda: self.trial.arena.reveal(calls), self._cache)
         return self._exposure(calls, shown(time.perf_counter_ns()))
 
