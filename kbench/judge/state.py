@@ -190,10 +190,11 @@ class JudgeState:
             return
         for worker in (*self._ahead[:1], *([self._spare] if self._spare is not None else [])):
             worker.settle()
-        with contextlib.nullcontext() if candidate.has_ended else candidate.stopped():
-            backend(self.device).synchronize()
-            self._lease.close()
-            self._entered(self._lease, self._admission.shared(self._wait))
+        if not candidate.has_ended:
+            candidate.pause()
+        backend(self.device).synchronize()
+        self._lease.close()
+        self._entered(self._lease, self._admission.shared(self._wait))
         self._report_resumed()
 
     @contextlib.contextmanager

@@ -74,30 +74,25 @@ class WorkerLink:
             reason = f"the worker sent a malformed answer: {error}"
             raise RefusalError(Status.PROTOCOL_ERROR, reason, self.log) from error
 
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Stop the worker's whole tree inside a `with` block; a tree that is stopped already stays stopped."""
-        if self._paused is not None:
-            yield
-            return
-        try:
-            with self.worker.stopped() as tree:
-                self.worked_until_ns = tree.worked_until_ns
-                yield
-        except ChildError as error:
-            raise RefusalError(error.status, error.reason, error.log) from error
-
     def pause(self) -> None:
         """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
         if self._paused is None:
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(self.stopped())
+            with self._blamed(), contextlib.ExitStack() as stack:
+                self.worked_until_ns = stack.enter_context(self.worker.stopped()).worked_until_ns
                 self._paused = stack.pop_all()
 
     def _resume(self) -> None:
         if self._paused is not None:
             paused, self._paused = self._paused, None
-            paused.close()
+            with self._blamed():
+                paused.close()
+
+    @contextlib.contextmanager
+    def _blamed(self) -> Iterator[None]:
+        try:
+            yield
+        except ChildError as error:
+            raise RefusalError(error.status, error.reason, error.log) from error
 
     def kill(self) -> None:
         """Kill the worker and all processes that it started, and remove its scratch folder."""
