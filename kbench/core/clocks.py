@@ -59,6 +59,9 @@ class Round:
     late_ns: int
     """From the flag until the judge has read some of the results."""
     exposure: InputExposure = field(default_factory=InputExposure)
+    event_ns: int = 0
+    """The worker's claim about one call."""
+    submit_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +105,6 @@ class BaselineDelays:
     late_noise_ns: float = LATE_NS
     """Normal variation of `late_ns`."""
 
-    def visible_too_long_ns(self, exposure: InputExposure) -> float:
-        """Return how much longer inputs were visible than inputs of their size without cheating."""
-        return exposure.visible_ns - self.visible_ns - self.copy_ns_per_byte * exposure.input_bytes_shown
-
 
 def measured_delays(reference: Sequence[Round], shown: Sequence[InputExposure]) -> BaselineDelays:
     """Return the delays of the reference's rounds, and of inputs `shown` without calls (none of them, and the most)."""
@@ -140,7 +139,8 @@ def in_full_ns(each: Round, constant: Constant, usual: BaselineDelays) -> float:
 
     A flag raised before the work is done makes the judge's check late; polling for inputs makes revealing them slow.
     """
-    late_ns, visible_ns = each.late_ns - usual.late_ns, usual.visible_too_long_ns(each.exposure)
+    late_ns, shown = each.late_ns - usual.late_ns, each.exposure
+    visible_ns = shown.visible_ns - usual.visible_ns - usual.copy_ns_per_byte * shown.input_bytes_shown
     hidden_ns = (late_ns if late_ns > usual.late_noise_ns else 0.0) + (visible_ns if visible_ns > VISIBLE_NS else 0.0)
     return per_call_ns(each, constant) + hidden_ns / each.calls
 

@@ -1,24 +1,16 @@
 """The processor as a device: a sealed memfd is shared, the monotonic clock times."""
 
-import contextlib
-import ctypes
 import fcntl
 import mmap
 import os
 import platform
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from kbench.core.model import Environment
 from kbench.devices import selection
 from kbench.devices.compute_threads import ComputeThreads
 from kbench.devices.interface import Backend, Call, SharedMemory, TimedCall, Timer
-
-M_PERTURB = -6
-FILL_WITH_ONES = 0x100
-"""Value for M_PERTURB: glibc fills new memory with the complement of its lowest byte (malloc.c, alloc_perturb)."""
-
 
 VECTOR_MATH = """
 acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 lgamma log log10 log1p log2 rsqrt sigmoid sin
@@ -70,16 +62,6 @@ class Cpu(Backend):
 
     def synchronize(self) -> None:
         """Do nothing: a call is over when it returns."""
-
-    @contextlib.contextmanager
-    def filled(self) -> Iterator[None]:
-        """Let glibc fill memory in all threads; a block of up to 1,032 bytes that was just freed may stay unfilled."""
-        glibc = ctypes.CDLL(None)
-        glibc.mallopt(M_PERTURB, FILL_WITH_ONES)
-        try:
-            yield
-        finally:
-            glibc.mallopt(M_PERTURB, 0)
 
     def allocate(self, nbytes: int) -> SharedMemory:
         """Allocate a file in memory that cannot shrink: otherwise a worker could kill the judge by SIGBUS."""

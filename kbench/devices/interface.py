@@ -94,10 +94,6 @@ class Backend:
         """
         return ""
 
-    def filled(self) -> AbstractContextManager[None]:
-        """Return a `with` block in which allocated memory is filled with poison, where that is the host's."""
-        return contextlib.nullcontext()
-
     def release_cached(self) -> None:
         """Free the device memory that this process's torch caches."""
 

@@ -1,6 +1,5 @@
 """Slots of shared memory for one case: inputs, outputs and parameters, laid out by the judge's own expectation."""
 
-import secrets
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -58,8 +57,9 @@ class Arena:
         if queued and not lends:
             self.queue = max(self.count, min(MAX_QUEUE, QUEUE_BUDGET_BYTES // max(1, queue_bytes)))
         self._inputs, spans = _slots(leaves, self.queue, 0, misalign)
-        self._input_ends = [end for _, end in spans]
-        end = self._input_ends[-1]
+        self.input_bytes = [0, *(end for _, end in spans)]
+        """Size of the inputs of the first slots, by the number of slots."""
+        end = self.input_bytes[-1]
         if lends:
             self._outputs, self._output_span = _slots(expected.tensors, 1, 0)
         else:
@@ -105,34 +105,31 @@ class Arena:
             if number not in but:
                 poison(self._block.bytes[slice(*spec.span)])
 
-    def stage(self, slot: int, arguments: Sequence[Any]) -> None:
-        """Put fresh arguments for a slot where no worker sees them, until `reveal`."""
-        self.stage_again()
+    def stage(self, slot: int = 0, arguments: Sequence[Any] | None = None) -> None:
+        """Put fresh arguments for a slot where no worker sees them, until `reveal`.
+
+        Without arguments, stage what the slots hold, unless something is staged: then `reveal` can be timed alone.
+        """
+        if self._staging is None:
+            self._staging = staging = self._block.bytes[: self.input_bytes[-1]].clone()
+            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
+        if arguments is None:
+            return
         for leaf, place in zip(tensors(arguments), self._staged[slot], strict=True):
             place.copy_(leaf)
         if self.lends:
             self._prints = [elements.fingerprint(place) for place in self._staged[slot]]
-
-    def stage_again(self) -> None:
-        """Stage what the slots hold, unless something is staged: then `reveal` can be timed alone."""
-        if self._staging is None:
-            self._staging = staging = self._block.bytes[: self.input_bytes(self.queue)].clone()
-            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
 
     def reveal(self, slots: int) -> None:
         """Show the worker the staged inputs of the first `slots` slots, in one step.
 
         Large inputs are not kept aside after that, because checking the results needs the room.
         """
-        end = self.input_bytes(slots)
+        end = self.input_bytes[slots]
         if self._staging is not None:
             self._block.bytes[:end].copy_(self._staging[:end])
         if self.lends:
             self._staging, self._staged = None, []
-
-    def input_bytes(self, slots: int) -> int:
-        """Return the size of the inputs of the first `slots` slots."""
-        return self._input_ends[slots - 1] if slots else 0
 
     def lend(self) -> tuple[Message, list[int]]:
         """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
@@ -182,10 +179,6 @@ class Arena:
     def weight_views(self) -> list[Tensor]:
         """Return the judge's views of the shared parameter values."""
         return [view(spec, self._block.bytes) for spec in self._weights]
-
-    def random_slot(self) -> int:
-        """Return a random slot: results must not depend on where the inputs lie."""
-        return secrets.randbelow(self.count)
 
     def close(self) -> None:
         """Free all of it."""

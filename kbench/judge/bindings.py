@@ -8,7 +8,7 @@ from kbench.judge.arena import SLOT_BUDGET_BYTES, Arena, slot_bytes
 from kbench.judge.candidate import Candidate
 from kbench.judge.comparison import Tally
 from kbench.judge.exchange import Trial
-from kbench.judge.matching import WeightPlan, further_plans
+from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
@@ -132,15 +132,20 @@ class BoundCandidate:
         raise wrong
 
     def _further(self, first: WeightPlan) -> list[WeightPlan]:
-        """Return the plans that are left if the first one, which is bound, is wrong."""
-        candidate = self.candidate
-        return further_plans(
-            first,
-            matched=candidate.weights != "seed",
-            differing=bool(candidate.differing),
-            differing_buffers=bool(candidate.differing_buffers),
-            has_own_memory=backend(self._judge.device).has_own_memory,
-        )
+        """Return the plans that are left if the first one, which is bound, is wrong, in their order.
+
+        Where parameters match, or there are none, and the constructors made them alike, no other plan gives other
+        values. Else those of the constructor may be meant, and on a GPU the two may have drawn on different devices:
+        both are then constructed on the CPU, as benchmarks do, and moved.
+        """
+        candidate, ways = self.candidate, [first.copied]
+        if candidate.weights != "seed":
+            if not candidate.differing:
+                return []
+            ways += [Copied.ALL_BUT_BUFFERS] * bool(candidate.differing_buffers) + [Copied.NOTHING]
+        here = [WeightPlan(copied=way) for way in ways[1:]]
+        has_own_memory = backend(self._judge.device).has_own_memory
+        return here + [WeightPlan(copied=way, on_cpu=True) for way in ways] * has_own_memory
 
     def _attempt(
         self, reference: Reference, plan: WeightPlan, *, timed: bool, explains: Callable[[], bool]
@@ -203,7 +208,7 @@ class BoundCandidate:
     def _unbind(self) -> None:
         """Free the last shape's memory on both sides: two shapes at a time may not fit."""
         if self.arena is not None:
-            self.candidate.unbind()
+            self.candidate.ask({"op": "unbind"})
             self.arena.close()
             backend(self._judge.device).release_cached()
         self.arena = None

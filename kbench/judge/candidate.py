@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ from kbench.core.model import Status
 from kbench.core.timed import BACKWARD, FORWARD
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
-from kbench.judge.clock.readings import Reply, RoundOptions
 from kbench.judge.matching import (
     Copied,
     WeightPlan,
@@ -30,7 +29,7 @@ from kbench.judge.matching import (
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
-from kbench.judge.worker_link import REQUEST_TIMEOUT_S, SolutionSpec, WorkerLink
+from kbench.judge.worker_link import SolutionSpec, WorkerLink
 from kbench.process.channel import Message, encode_constants, list_of
 from kbench.process.channel import field as wire_field
 from kbench.process.shared_memory import Block, lay_out, view
@@ -38,7 +37,56 @@ from kbench.process.worker_start import SETUP_TIMEOUT_S, WorkerConfig, WorkerPro
 
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
-USUAL = {"poison": True, "late": False, "kept": False, "filled": False}
+USUAL = {"poison": True, "late": False, "kept": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A worker's claim about calls in a row, and the readings of the judge's own clock."""
+
+    event_ns: int
+    """Claimed time: the median of the calls."""
+    submit_ns: int
+    sum_ns: int
+    """Sum of the claimed times of all calls."""
+    wall_ns: int
+    """Time of the whole request on the judge's clock, until nothing ran any more that could finish a result."""
+    slots: tuple[int, ...]
+    numbers: tuple[tuple[Any, ...], ...]
+    """Python numbers with a fraction among the results, as tensors, by slot."""
+    process: int = 0
+    """Process id of the worker, in its own PID namespace."""
+    places: list[Any] = field(default_factory=list)
+    """Places of the results in the worker's memory, by slot, as it reports them; empty for copied ones."""
+    unchecked: str = ""
+    """CUDA's error of a launch in these calls that the solution did not check, as its worker reports it."""
+    peak_bytes: int = 0
+    """Memory of torch's that a call took at its peak beyond inputs and outputs, as its worker reports it (GPU)."""
+
+    @classmethod
+    def read(cls, answer: Message, wall_ns: int, slots: tuple[int, ...], numbers: Any) -> "Reply":
+        """Join a worker's answer with the judge's own reading. Raises WireError."""
+        names = ("event_ns", "submit_ns", "sum_ns", "process", "peak_bytes")
+        counts = {name: wire_field(answer, name, int, minimum=0) for name in names}
+        places, unchecked = wire_field(answer, "places", list), wire_field(answer, "unchecked", str)
+        return cls(wall_ns=wall_ns, slots=slots, numbers=numbers, places=places, unchecked=unchecked, **counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundOptions:
+    """Instructions to a worker on a GPU for the calls of a round."""
+
+    gated: bool
+    """True: behind the judge's gate; False: in a plain loop."""
+    deliver: bool
+    """Copy each result into the judge's buffers at once."""
+    keep: bool
+    """Keep all results until the round is over."""
+    replay: bool
+    """Replay CUDA graphs of the calls."""
+    report_last: int
+    """Number of the last results whose places are reported: all of a candidate's, so that it cannot know the checked
+    ones."""
 
 
 class Candidate(WorkerLink):
@@ -54,27 +102,26 @@ class Candidate(WorkerLink):
         """Calls of the process so far, without those of rounds."""
         self._aliased: frozenset[str] = frozenset()
         self.weights, self.unmatched, self.transposed = "none", "", ""
-        """Way in which parameters match (`name`, `order`, `seed`, `none`); why only by seed; which are transposed."""
+        """Way in which parameters match (`name`, `order`, `seed`, `none`); why only by seed, unless they are the same
+        and its constructor's values count; which are transposed."""
         self.follows = False
         """True if parameters change after construction; else they keep the values of both constructors."""
         self.plan = WeightPlan()
         self.differing: frozenset[str] = frozenset()
         """Parameters and buffers whose counterparts have other values, as both constructors made them."""
         self.differing_buffers: frozenset[str] = frozenset()
-        self.prepares = False
-        """True if parameters match, and the solution is right only with values of its constructor or first call."""
         self._is_compared, self._called = spec.is_reference, False
 
     def prepare(self) -> None:
         """Copy the artefacts to the worker, which opens the device once it is locked in."""
         try:
             if self.spec.artefacts:
-                cache.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
+                cache.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self.worker.scratch / "cache")
         except OSError as error:
             raise RefusalError(Status.BUILD_FAILED, cache.uncopied(error)) from error
-        self._worker.open(self._config.options.mode, queues_calls=backend(self._config.device).queues_calls)
+        self.worker.open(self._config.options.mode, queues_calls=backend(self._config.device).queues_calls)
         try:
-            self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
+            self._refusing(self.worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
         except RefusalError:
             self.kill()  # the answer may still come, and would be taken for one to the next request
             raise
@@ -89,7 +136,7 @@ class Candidate(WorkerLink):
             options = self._config.options
             limit_s = options.import_timeout_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
             limit_s += options.build_timeout_s if self.spec.compiler == "programs" else 0
-            answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
+            answer = self.ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, names = synchronise(reference.state(), theirs)
@@ -98,7 +145,8 @@ class Candidate(WorkerLink):
         found = zip((our for our, _ in reference.state()), names, strict=False)
         self._theirs = {our: their for our, their in found if their and our not in left}
         if self.plan.copied is Copied.NOTHING:
-            self.prepares = self.prepares or self.weights == "name"
+            if self.weights == "name":
+                self.unmatched = self.transposed
             self.weights, self._theirs = "seed", {}
 
     def follow(self, plan: WeightPlan) -> None:
@@ -117,30 +165,13 @@ class Candidate(WorkerLink):
         message, fds = arena.describe(self._config.options.mode)
         unmatched: Message = {} if self.matches else {"weights": []}
         message |= {"fresh": reference.reshapes, "gradients": self._gradients(reference), **unmatched}
-        self._ask(message, fds)
+        self.ask(message, fds)
         self._called, self._arena = False, arena
         if self.matches and not self._is_compared:
             self.differing, self._is_compared = frozenset(self._unlike(reference)), True
             self.differing_buffers = self.differing - {name for name, _ in reference.model.named_parameters()}
             self.transposed = transposed(reference.state(), arena.weight_views(), self._names(reference))
         self.push_weights(reference)
-
-    def unbind(self) -> None:
-        """Close the arena in the worker."""
-        self._ask({"op": "unbind"})
-
-    def lend(self, arena: Arena) -> None:
-        """Give the worker memory for the outputs of one call."""
-        self._ask(*arena.lend())
-
-    def take_back(self, arena: Arena) -> None:
-        """Close the lent memory in the worker, and free it."""
-        self._ask({"op": "take_back"})
-        arena.take_back()
-
-    def send_scalars(self, slot: int, arguments: Any) -> None:
-        """Send the worker the arguments of a slot that are not tensors."""
-        self._ask({"op": "arguments", "slot": slot, "arguments": arguments})
 
     def push_weights(self, reference: Reference, *, in_place: bool = False) -> None:
         """Make the worker's parameters equal the reference's: loaded as a checkpoint is, or copied `in_place`."""
@@ -150,7 +181,7 @@ class Candidate(WorkerLink):
         for (_, tensor), mine in zip(reference.state(), self._arena.weight_views(), strict=True):
             mine.copy_(tensor.detach())
         backend(self._config.device).synchronize()
-        self._ask({"op": "weights", "names": self._names(reference), "in_place": in_place})
+        self.ask({"op": "weights", "names": self._names(reference), "in_place": in_place})
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
@@ -163,7 +194,7 @@ class Candidate(WorkerLink):
             return []
         assert self._arena is not None, "bound before weights are read"
         names = self._names(reference)
-        self._ask({"op": "read_weights", "names": names})
+        self.ask({"op": "read_weights", "names": names})
         pairs = zip(reference.state(), self._arena.weight_views(), names, strict=True)
         differs = {name: (ours.detach() != held).any() for (name, ours), held, their in pairs if their}
         answers = torch.stack([*differs.values()]).tolist() if differs else []
@@ -175,12 +206,12 @@ class Candidate(WorkerLink):
         timeout_s, self.calls = self._limit_s(len(slots)), self.calls + len(slots)
         message = {"op": "call", "slots": [*slots], **USUAL, **how}
         # Sent while the worker is stopped: a process that wakes up may take this processor, and sees the inputs.
-        self._refusing(lambda _: self._worker.post(message), timeout_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self.worker.post(message), timeout_s, Status.CALL_TIMEOUT)
         self._resume()
-        answer = self._answer(self._worker.hear, timeout_s, Status.CALL_TIMEOUT)
+        answer = self._answer(self.worker.hear, timeout_s, Status.CALL_TIMEOUT)
         (self.kill if kill else self.pause)()
         # The tree's computing after its answer counts, too: it may finish a result.
-        wall_ns = max(self.message_ns, self.worked_until_ns) - self._worker.woken_ns
+        wall_ns = max(self.worker.channel.received_ns, self.worked_until_ns) - self.worker.woken_ns
         with self.understood():
             return Reply.read(answer, wall_ns, slots, self._numbers(answer, expected))
 
@@ -198,13 +229,13 @@ class Candidate(WorkerLink):
         self._resume()
         message = {"op": "round", "slots": [*slots], "number": number, **asdict(options)}
         started = time.perf_counter_ns()
-        self._refusing(lambda _: self._worker.post(message), self.limit_s, Status.CALL_TIMEOUT)
+        self._refusing(lambda _: self.worker.post(message), self.limit_s, Status.CALL_TIMEOUT)
         return started
 
     def announced(self, within_s: float) -> Message | None:
         """Return the first message of a round; None if it does not come in time, because calls wait for the device."""
         try:
-            message: Message = self._refusing(self._worker.hear, within_s, Status.CALL_TIMEOUT)
+            message: Message = self._refusing(self.worker.hear, within_s, Status.CALL_TIMEOUT)
         except RefusalError as refusal:
             if refusal.status is Status.CALL_TIMEOUT:
                 return None
@@ -216,7 +247,7 @@ class Candidate(WorkerLink):
         until = time.monotonic() + self._limit_s(calls)
         answer: Message = {"progress": ""}
         while "progress" in answer:
-            answer = self._refusing(self._worker.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
+            answer = self._refusing(self.worker.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
         require_untampered(answer, self.log)
         return answer
 
@@ -255,17 +286,6 @@ class Candidate(WorkerLink):
         return asdict(
             replace(asked, parameters={of: self._theirs.get(our, our) for of, our in asked.parameters.items()})
         )
-
-    def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
-        """Call the model once under the profiler; return its activities, as they came, and the numbers."""
-        backend(self._config.device).synchronize()
-        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=REQUEST_TIMEOUT_S + self.limit_s)
-        with self.understood():
-            return answer.get("activities"), self._numbers(answer, [expected])[0]
-
-    def report(self) -> None:
-        """Send a request that is not timed. Raises RefusalError if the solution replaced a clock or a function."""
-        self._ask({"op": "report"})
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""

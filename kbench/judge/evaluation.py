@@ -119,7 +119,8 @@ class Evaluation:
             self._battery.note("shapes_not_derived", message)
         self._levels.note_unmatched()
         try:
-            self._levels.try_all(beyond_task(batch_invariant=assignment.options.batch_invariant))
+            rows = beyond_task(is_long=self._levels.is_long, batch_invariant=assignment.options.batch_invariant)
+            self._levels.try_all(rows)
         except RefusalError:
             self._level = None
             raise
@@ -145,7 +146,7 @@ class Evaluation:
         except RefusalError as refusal:
             if refusal.status is not Status.PARAMETER_MUTATED:
                 raise
-            self._candidate.prepares = self._levels.changes_parameters = True
+            self._levels.changes_parameters = True
             try:
                 trial = self._bound.constructed(trial.reference, first=WeightPlan(copied=Copied.NOTHING))
                 self._as_constructed(trial)

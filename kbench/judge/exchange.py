@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,8 +16,7 @@ from kbench.core.model import Status
 from kbench.core.values import Ruling, may_be_chance
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
-from kbench.judge.candidate import Candidate
-from kbench.judge.clock.readings import Reply
+from kbench.judge.candidate import Candidate, Reply
 from kbench.judge.comparison import CheckedCall, Tally, Truth, compare
 from kbench.judge.reference.drawing import Arguments, Transform, is_value, secret_seed
 from kbench.judge.reference.expected import Expected
@@ -79,10 +79,10 @@ class Trial:
 
     def take_back(self, *, dead: bool = False) -> None:
         """Take back the memory that was lent for the last call's outputs; a dead worker has closed it."""
-        if self._lent and dead:
+        if self._lent and not dead:
+            self.candidate.ask({"op": "take_back"})
+        if self._lent:
             self.arena.take_back()
-        elif self._lent:
-            self.candidate.take_back(self.arena)
         self._lent = False
 
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
@@ -108,7 +108,7 @@ class Trial:
     def make_room(self, slots: Sequence[int]) -> None:
         """Give the worker poisoned buffers for the outputs of these slots."""
         if self.arena.lends:
-            self.candidate.lend(self.arena)
+            self.candidate.ask(*self.arena.lend())
             self._lent = True
             return
         for slot in slots:
@@ -118,7 +118,7 @@ class Trial:
         """Send the worker the arguments of a slot that are not tensors, unless it has the same ones."""
         tree, _ = encoded(arguments)
         if tree != self._sent_scalars.get(slot, self.arena.arguments):
-            self.candidate.send_scalars(slot, tree)
+            self.candidate.ask({"op": "arguments", "slot": slot, "arguments": tree})
             self._sent_scalars[slot] = tree
 
     def clear_sent_scalars(self) -> None:
@@ -129,7 +129,8 @@ class Trial:
         self, expected: list[Expected], *, slots: Sequence[int] | None = None, kill: bool = False, **how: bool
     ) -> Reply:
         """Fill slots, call on them (`how`: Worker.do_call) and check the inputs only; then stop or `kill`."""
-        chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
+        # By default a random slot: results must not depend on where the inputs lie.
+        chosen = tuple(slots) if slots is not None else (secrets.randbelow(self.arena.count),)
         if self.reference.drifting:
             self.candidate.push_weights(self.reference)
         self.fill(chosen, expected)
@@ -142,10 +143,12 @@ class Trial:
         return reply
 
     @contextlib.contextmanager
-    def beside(self, arena: Arena) -> Iterator["Trial"]:
-        """Bind the solution to another arena inside a `with` block, and to this one again after it."""
-        self.take_back()
+    def beside(self, expected: Expected, misalign: int = 0) -> Iterator["Trial"]:
+        """Bind the solution to an arena for one call of another layout inside a `with` block, and to this one again."""
+        state = [t for _, t in self.reference.state()]
+        arena = Arena(expected, state, self.reference.device, slots=1, misalign=misalign)
         try:
+            self.take_back()
             self.candidate.bind(self.reference, arena)
             yield Trial(self.reference, self.candidate, arena, self._explain)
         finally:
@@ -179,9 +182,8 @@ class Trial:
         expected: Expected,
         truth: Truth | None = None,
         outputs: Sequence[Tensor] | None = None,
-        require_final: Callable[[], None] = lambda: None,
     ) -> None:
-        """Apply both rules to the outputs of a slot. Raises WrongError, after `require_final`."""
+        """Apply both rules to the outputs of a slot. Raises WrongError."""
         outputs = self.results(slot, outputs)
         found = self.compare(outputs, expected, truth)
         self._timed += self.is_timed
@@ -194,7 +196,6 @@ class Trial:
         figures = self.tally.correctness(self.reference.factor, found)
         refusal = WrongError(status, found.describe(self.launch_error), self.candidate.log, figures)
         refusal.excess = found.ruling.excess
-        require_final()
         if self._explain is not None and self.explains:
             refusal.diagnosis = self._explain(self, outputs, expected)
             if refusal.diagnosis is not None and refusal.diagnosis.code == UNWRITTEN:

@@ -5,6 +5,7 @@ It is not dumpable. Only the parent's channel reaches it, and workers share noth
 
 import contextlib
 import dataclasses
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -23,7 +24,6 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.clock.profile import NOTHING_RECORDED, own_share, profile_warm
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.refusal import RefusalError, UnbuiltError
-from kbench.judge.start import DeviceOpening
 from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.worker_link import REQUEST_TIMEOUT_S, SolutionSpec
 from kbench.process.channel import (
@@ -52,7 +52,6 @@ class JudgeService(JudgeState):
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
         self._start_ahead(self._config.compilers)
-        self._open_in_parallel()
         while True:
             try:
                 message = self._receive()
@@ -158,7 +157,6 @@ class JudgeService(JudgeState):
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         self._observed = candidate.observed
         evaluation = Evaluation(self, candidate, assignment)
-        self.afterwards.callback(self._end_spare, if_failed=True)
         self.afterwards.callback(evaluation.close)
         outcome: Outcome | None = None
         try:
@@ -223,7 +221,7 @@ def describe(error: BaseException) -> Message:
     }
 
 
-def serve(channel: Channel, config: Message, nursery: Child, opening: DeviceOpening | None) -> None:
+def serve(channel: Channel, config: Message, nursery: Child, opening: threading.Thread | None) -> None:
     """Serve the parent, as a process whose device is `opening`; see `kbench.judge.start`."""
     with contextlib.suppress(OSError):
         process_tree.become_subreaper()

@@ -212,24 +212,6 @@ class WeightPlan:
     on_cpu: bool = False
 
 
-def further_plans(
-    first: WeightPlan, *, matched: bool, differing: bool, differing_buffers: bool, has_own_memory: bool
-) -> list[WeightPlan]:
-    """Return the plans after a `first` one that gave wrong values, in their order.
-
-    Where parameters are `matched`, or there are none, and the constructors made them alike, no other plan gives other
-    values. Else those of the constructor may be meant, and on a GPU the two may have drawn on different devices: both
-    are then constructed on the CPU, as benchmarks do, and moved.
-    """
-    if matched and not differing:
-        return []
-    ways = [first.copied]
-    if matched:
-        ways += [Copied.ALL_BUT_BUFFERS] * differing_buffers + [Copied.NOTHING]
-    here = [WeightPlan(copied=way) for way in ways[1:]]
-    return here + [WeightPlan(copied=way, on_cpu=True) for way in ways] * has_own_memory
-
-
 def weight_property(status: Status, way: str, diagnosis: str | None) -> str:
     """Return the property that is lacking if changed weights, matched in a `way`, are not followed."""
     misled = way == "order" and diagnosis is None and status is not Status.RAISED  # the order may be another one

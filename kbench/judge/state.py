@@ -4,8 +4,8 @@ import contextlib
 import platform
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.reference.reference import Reference
-from kbench.judge.start import DeviceOpening
+from kbench.judge.refusal import RefusalError
 from kbench.judge.worker_link import SolutionSpec
 from kbench.process.channel import Channel
 from kbench.process.child import Child
@@ -30,7 +30,6 @@ from kbench.process.worker_start import (
     Deadline,
     WorkerConfig,
     WorkerProcess,
-    in_thread,
     memory_limit_bytes,
     start_nursery,
 )
@@ -45,15 +44,15 @@ class JudgeState:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
     def __init__(
-        self, channel: Channel, config: WorkerConfig, nursery: Child | None = None, opens: DeviceOpening | None = None
+        self, channel: Channel, config: WorkerConfig, nursery: Child | None = None, opens: Thread | None = None
     ):
         self._channel = channel
         self._config = config
         self._nursery = nursery
         self._number = self._workers = 0
         self._ahead: list[WorkerProcess] = []
-        self._spare: tuple[Candidate, Future[None]] | None = None
-        """A worker that will run the reference beside a candidate, and its opening of the device."""
+        self._spare: WorkerProcess | None = None
+        """A worker that will run the reference beside a candidate."""
         backend(config.device).settle()
         self._opens = opens
         self._reference: Reference | None = None
@@ -189,29 +188,14 @@ class JudgeState:
         """Let processes that wait to time go first; called within `shared`, while no call runs."""
         if self._lease is None or not self._admission.is_wanted():
             return
-        self._wait_for_spare()
-        for worker in self._ahead[:1]:
+        for worker in (*self._ahead[:1], *([self._spare] if self._spare is not None else [])):
             worker.settle()
-        with contextlib.nullcontext() if candidate.has_ended else candidate.stopped():
-            backend(self.device).synchronize()
-            self._lease.close()
-            self._entered(self._lease, self._admission.shared(self._wait))
+        if not candidate.has_ended:
+            candidate.pause()
+        backend(self.device).synchronize()
+        self._lease.close()
+        self._entered(self._lease, self._admission.shared(self._wait))
         self._report_resumed()
-
-    def _open_in_parallel(self) -> None:
-        """Let the first worker open the device as well."""
-        workers = self._ahead[:1] if backend(self.device).queues_calls else []
-
-        def beside() -> None:
-            for worker in workers:
-                worker.open(self._config.options.mode, queues_calls=True)
-
-        def rest() -> None:
-            for worker in workers:
-                worker.settle()
-
-        if self._opens is not None:
-            self._opens.proceed(beside, rest)
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -224,7 +208,7 @@ class JudgeState:
     def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[None]) -> None:
         """Enter a context for which others may have to end first; count the waiting time."""
         if self._opens is not None:
-            self._opens.join()
+            self._opens.join()  # it holds the lock, and a process may hold one only
         began = time.monotonic()
         try:
             stack.enter_context(admitted)
@@ -253,11 +237,9 @@ class JudgeState:
         self._problem_time.note(step)
         self._channel.send({"progress": True, "n": self._number, "step": step, "where": self._where})
 
-    @contextlib.contextmanager
-    def constructing(self, spec: SolutionSpec) -> Iterator[None]:
+    def constructing(self, spec: SolutionSpec) -> contextlib.AbstractContextManager[None]:
         """Construct a solution in a worker inside a `with` block; a built-in one takes the problem's time."""
-        with problems.during(problems.Step.CONSTRUCT, self.report_step) if spec.builtin else contextlib.nullcontext():
-            yield
+        return problems.during(problems.Step.CONSTRUCT, self.report_step) if spec.builtin else contextlib.nullcontext()
 
     def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
         """Return a solution's deadline, if any; the problem's own code and waits for the device do not count."""
@@ -305,67 +287,56 @@ class JudgeState:
     def next_worker_opens(self) -> Iterator[None]:
         """Let the next worker open the device inside a `with` block; this disturbs processes that time there.
 
-        A worker that fails is replaced. While a solution is judged, only a ready worker is asked: imports take seconds.
+        While a solution is judged, only a ready worker is asked: imports take seconds.
         """
         worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
-        if worker is None or (self._reference is not None and not worker.is_ready):
+        is_asked = worker is not None and (self._reference is None or worker.is_ready)
+        with self._opening(worker if is_asked else None):
             yield
-            return
-        worker.open(self._config.options.mode, queues_calls=True)
-        try:
-            yield
-        finally:
-            if worker in self._ahead:
-                try:
-                    worker.wait(SETUP_TIMEOUT_S)
-                except ChildError:
-                    self._ahead.remove(worker)
-                    worker.kill()
 
     @contextlib.contextmanager
     def reference_opens(self) -> Iterator[None]:
         """Let the reference's worker open the device inside a `with` block; on a CPU that disturbs timed calls."""
-        if backend(self.device).queues_calls:
-            self._open_spare()
+        with self._opening(self._reference_worker() if backend(self.device).queues_calls else None):
+            yield
+
+    @contextlib.contextmanager
+    def _opening(self, worker: WorkerProcess | None) -> Iterator[None]:
+        """Let a worker open the device inside a `with` block, which ends after it has; one that fails is killed."""
+        if worker is not None:
+            worker.open(self._config.options.mode, queues_calls=True)
         try:
             yield
         finally:  # also after an early refusal: the device is shared only until the block ends
-            self._wait_for_spare()
+            if worker in (self._spare, *self._ahead) and worker is not None:  # else it is the solution's by now
+                try:
+                    worker.wait(SETUP_TIMEOUT_S)
+                except ChildError:
+                    worker.kill()
+                    self._ahead = [each for each in self._ahead if each is not worker]
 
     def take_reference_worker(self) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model; the caller kills it."""
-        worker, opening = self._open_spare()
-        self._spare = None
+        worker, self._spare = self._reference_worker(), None
+        path = str(self._problem)
+        known: dict[str, Any] = {"builtin": "eager", "rehearsed": True, "is_reference": True, **self.reference_build}
+        spec = SolutionSpec(name="reference", path=path, problem=path, **known)
+        candidate = Candidate(spec, self._config, self._watched(worker))
         try:
-            opening.result()
-        except Exception:
-            worker.kill()
+            candidate.prepare()
+        except RefusalError:
+            candidate.kill()
             raise
-        return worker
+        return candidate
 
-    def _open_spare(self) -> tuple[Candidate, Future[None]]:
-        """Start a worker for the reference and let it open the device, unless there is one."""
-        if self._spare is None or self._spare[0].has_ended:
-            worker = self._start_worker(self.reference_build["compiler"])
-            path = str(self._problem)
-            known: dict[str, Any] = {
-                "builtin": "eager",
-                "rehearsed": True,
-                "is_reference": True,
-                **self.reference_build,
-            }
-            spec = SolutionSpec(name="reference", path=path, problem=path, **known)
-            candidate = Candidate(spec, self._config, self._watched(worker))
-            self._spare = candidate, in_thread(candidate.prepare)
+    def _reference_worker(self) -> WorkerProcess:
+        """Return the worker that waits for the reference, or start one."""
+        if self._spare is None or self._spare.has_ended:
+            self._spare = self._start_worker(self.reference_build["compiler"])
         return self._spare
 
-    def _wait_for_spare(self) -> None:
+    def _end_spare(self) -> None:
+        """End the worker that waits for the reference."""
         if self._spare is not None:
-            wait([self._spare[1]])
-
-    def _end_spare(self, *, if_failed: bool = False) -> None:
-        """End the worker that waits for the reference; `if_failed`: only if it could not open the device."""
-        if self._spare is None or (if_failed and not (self._spare[1].done() and self._spare[1].exception())):
-            return
-        self._spare[0].kill()
+            self._spare.kill()
         self._spare = None

@@ -12,12 +12,10 @@ from torch import Tensor
 
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.values import FACTOR_PRODUCTS
-from kbench.devices.backend import backend
 from kbench.devices.poison import is_poison
 from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.expected import FEW, Expected
-from kbench.judge.refusal import RefusalError
 from kbench.numerics import elements
 from kbench.numerics.tails import SURE
 
@@ -67,7 +65,8 @@ def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: b
         answer = _answer(trial, outputs, expected)
         # If outputs do not depend on the inputs, every answer is an earlier one as well.
         earlier = [] if trial.reference.repeats else list(trial.earlier)
-        found = _unwritten(trial, answer, expected) or earlier_answer(answer, earlier) or alternative(answer)
+        found = next(filter(None, map(unwritten, answer.got)), None)
+        found = found or earlier_answer(answer, earlier) or alternative(answer)
         return found or (partial_blocks(answer) if plain else None)
     except Exception:  # noqa: BLE001 - the values are wrong, whatever fails here
         return None
@@ -75,33 +74,18 @@ def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: b
 
 def _answer(trial: Trial, outputs: list[Tensor], expected: Expected) -> WrongAnswer:
     want, reference = expected.tensors, trial.reference
-    got = [t.clone() for t in outputs[: len(want)]]  # another call overwrites them
+    got = outputs[: len(want)]
     arguments = expected.recalled()
     tensors = [*got, *(a for a in arguments if isinstance(a, Tensor)), *(t for _, t in reference.state())]
     fits = sum(t.numel() for t in tensors) <= MAX_ELEMENTS[reference.device]
 
     def model() -> Recomputing | None:
-        return Recomputing(reference.model, arguments, _constructed(trial)) if fits else None
+        if not fits:
+            return None
+        changed = trial.candidate.follows and trial.candidate.matches and not reference.keeps_weights
+        return Recomputing(reference.model, arguments, reference.constructed_state() if changed else {})
 
     return WrongAnswer(got=got, want=want, tolerances=[reference.tolerance(t) for t in want], model=model)
-
-
-def _constructed(trial: Trial) -> dict[str, Tensor]:
-    """Return the weights of construction, if they have changed since; else nothing."""
-    changed = trial.candidate.follows and trial.candidate.matches and not trial.reference.keeps_weights
-    return trial.reference.constructed_state() if changed else {}
-
-
-def _unwritten(trial: Trial, answer: WrongAnswer, expected: Expected) -> Diagnosis | None:
-    """Return the diagnosis of unwritten elements; call again in filled memory, unless poison was found already."""
-    got = answer.got
-    is_filled = not backend(trial.reference.device).has_own_memory
-    able = is_filled and not trial.candidate.has_ended and not trial.arena.lends
-    if able and not any(bool(is_poison(t).any()) for t in got):
-        with contextlib.suppress(RefusalError):
-            reply = trial.call([expected], filled=True)
-            got = trial.results(reply.slots[0])[: len(got)]
-    return next(filter(None, map(unwritten, got)), None)
 
 
 def unwritten(got: Tensor) -> Diagnosis | None:

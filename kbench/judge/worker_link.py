@@ -10,7 +10,6 @@ from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError, UnbuiltError, require_untampered
 from kbench.process.channel import Message, WireError
 from kbench.process.child_error import ChildError
-from kbench.process.gate_page import Gate
 from kbench.process.observed import Observed
 from kbench.process.worker_start import WorkerConfig, WorkerProcess
 
@@ -52,38 +51,18 @@ class WorkerLink:
         """Time on the judge's clock until which its tree worked before the last stop."""
 
     @property
-    def gate(self) -> Gate | None:
-        """The gate of a live worker on a GPU."""
-        return self._worker.gate
-
-    @property
-    def pid(self) -> int:
-        """Process id of the worker, or of the wrapper that leads its namespaces."""
-        return self._worker.pid
-
-    @property
     def log(self) -> str:
         """The tail of what the worker printed."""
-        return self._worker.log
+        return self.worker.log
 
     @property
     def has_ended(self) -> bool:
         """True once the worker has ended."""
-        return self._worker.has_ended
-
-    @property
-    def has_news(self) -> bool:
-        """True if the worker has sent another message or has ended; before the flag of a round that is an error."""
-        return self._worker.channel.has_news()
-
-    @property
-    def message_ns(self) -> int:
-        """Time of the last message on the judge's clock."""
-        return self._worker.channel.received_ns
+        return self.worker.has_ended
 
     def _use(self, worker: WorkerProcess) -> None:
         """Ask this worker from now on, and add its reports to those of earlier workers."""
-        self._worker = worker
+        self.worker = worker
         worker.observed = self.observed
 
     @contextlib.contextmanager
@@ -95,46 +74,42 @@ class WorkerLink:
             reason = f"the worker sent a malformed answer: {error}"
             raise RefusalError(Status.PROTOCOL_ERROR, reason, self.log) from error
 
-    @contextlib.contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Stop the worker's whole tree inside a `with` block; a tree that is stopped already stays stopped."""
-        if self._paused is not None:
-            yield
-            return
-        try:
-            with self._worker.stopped() as tree:
-                self.worked_until_ns = tree.worked_until_ns
-                yield
-        except ChildError as error:
-            raise RefusalError(error.status, error.reason, error.log) from error
-
     def pause(self) -> None:
         """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
         if self._paused is None:
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(self.stopped())
+            with self._blamed(), contextlib.ExitStack() as stack:
+                self.worked_until_ns = stack.enter_context(self.worker.stopped()).worked_until_ns
                 self._paused = stack.pop_all()
 
     def _resume(self) -> None:
         if self._paused is not None:
             paused, self._paused = self._paused, None
-            paused.close()
+            with self._blamed():
+                paused.close()
+
+    @contextlib.contextmanager
+    def _blamed(self) -> Iterator[None]:
+        try:
+            yield
+        except ChildError as error:
+            raise RefusalError(error.status, error.reason, error.log) from error
 
     def kill(self) -> None:
         """Kill the worker and all processes that it started, and remove its scratch folder."""
         with contextlib.suppress(RefusalError):
             self._resume()
-        self._worker.kill()
+        self.worker.kill()
 
-    def _ask(
+    def ask(
         self,
         message: Message,
         fds: Sequence[int] = (),
         timeout_s: float = REQUEST_TIMEOUT_S,
         on_timeout: Status = Status.CALL_TIMEOUT,
     ) -> Message:
+        """Send a request (see `kbench.worker.main`) and return the answer. Raises RefusalError."""
         self._resume()
-        return self._answer(lambda s: self._worker.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
+        return self._answer(lambda s: self.worker.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout)
 
     def _answer(self, request: Callable[[float], Message], timeout_s: float, on_timeout: Status) -> Message:
         try:

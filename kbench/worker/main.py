@@ -280,7 +280,7 @@ class Worker:
 
         Each result is copied and freed before the next call, or with `late` after the last one. With `kept`
         it is kept instead, and the answer has its places. Times are medians of the calls alone, and their sum. `poison`
-        fills free memory with NaN before each call. `filled` has the backend fill new memory.
+        fills free memory with NaN before each call.
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
@@ -288,8 +288,7 @@ class Worker:
         self._timer.start()  # without slots as well: what a call adds to an empty request is the call's alone
         described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
         unchecked, peak_bytes = "", 0
-        filled = backend(self._device).filled() if message["filled"] else contextlib.nullcontext()
-        with torch_no_grad(), filled:
+        with torch_no_grad():
             for slot in slots:
                 poison_pool(self._outputs[slot] if message["poison"] else ())
                 with Stage("forward"), backend(self._device).memory_peak() as peak:

@@ -1,49 +1,8 @@
-"""What a call allocates on a processor: poison where nobody wrote, and only while it is asked for."""
+"""The first calls of MKL's vector functions on a processor."""
 
 import os
-import random
 import subprocess
 import sys
-
-import pytest
-import torch
-
-from kbench.devices.cpu import Cpu
-from kbench.devices.poison import is_poison
-
-
-def used_heap(numel: int) -> None:
-    """Leave free memory of many sizes that a solution may have used, with numbers in it."""
-    rng = random.Random(numel)
-    used = [torch.ones(rng.choice([numel, numel + rng.randrange(64), rng.randrange(1, 2 * numel)])) for _ in range(200)]
-    rng.shuffle(used)
-    del used[::2]
-
-
-@pytest.mark.parametrize(
-    ("numel", "dtype"),
-    [
-        (1024, torch.float16),
-        (1024, torch.complex64),
-        (100_000, torch.bfloat16),
-        (100_000, torch.float64),
-        (1_000_000, torch.float32),
-    ],
-)
-def test_allocated_memory_is_poison(numel, dtype) -> None:
-    used_heap(numel)
-    with Cpu().filled():
-        output = torch.empty(numel, dtype=dtype)
-    assert is_poison(output).all()
-    assert output.isnan().all()
-
-
-def test_memory_is_as_it_was_afterwards() -> None:
-    with pytest.raises(ValueError, match="the call failed"), Cpu().filled():
-        raise ValueError("the call failed")
-    larger_than_what_was_filled = torch.empty(20_000_000)
-    assert not is_poison(larger_than_what_was_filled).all()
-
 
 FIRST_CALLS = """
 import os, numpy, torch

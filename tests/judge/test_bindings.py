@@ -50,7 +50,7 @@ class Candidate:
     def vary_weights(self, _reference):
         pass
 
-    def unbind(self):
+    def ask(self, _message):
         pass
 
 
@@ -142,12 +142,6 @@ def test_a_crash_of_a_further_plan_is_not_what_a_solution_is_refused_for(monkeyp
         bound(candidate, monkeypatch).constructed(reference)
 
 
-def test_what_is_right_where_it_is_stays_there(monkeypatch, reference):
-    candidate = Candidate(right_on="gpu", weights="seed", differs=False)
-    bound(candidate, monkeypatch).constructed(reference)
-    assert candidate.places == ["gpu"]
-
-
 def test_what_is_wrong_everywhere_is_refused_for_what_it_did_first(monkeypatch, reference):
     candidate = Candidate(right_on="nowhere", weights="seed", differs=False)
     with pytest.raises(WrongError, match="not the reference"):
@@ -217,3 +211,28 @@ def test_models_that_are_made_as_often_as_asked_stay_in_their_worker(monkeypatch
     trying.constructed(reference)
     trying.seeded(reference, lambda: None)
     assert candidate.said == ["load 1", "load 2", "push"]
+
+
+@pytest.mark.parametrize(
+    ("first", "weights", "differing", "buffers", "gpu", "further"),
+    [
+        (ALL, "name", "", "", True, []),  # a wrong solution whose weights are the reference's
+        (ALL, "name", "w", "", False, [NOTHING]),  # parameters of another meaning at equal places
+        (ALL, "name", "wt", "t", False, [ALL_BUT_BUFFERS, NOTHING]),  # a table in another layout
+        (ALL, "name", "wt", "t", True, [ALL_BUT_BUFFERS, NOTHING, ALL, ALL_BUT_BUFFERS, NOTHING]),
+        (ALL, "seed", "", "", False, []),  # other names and shapes, and one generator on a CPU
+        (ALL, "seed", "", "", True, [ALL]),  # drawn on the CPU and moved, as `torch.Tensor(n).uniform_()`
+        (NOTHING, "seed", "", "", True, [NOTHING]),  # a first call folds a scale into the parameters
+    ],
+)
+def test_plans_in_order(monkeypatch, first, weights, differing, buffers, gpu, further) -> None:
+    candidate = Candidate(weights=weights)
+    candidate.differing, candidate.differing_buffers = frozenset(differing), frozenset(buffers)
+    trying = bound(candidate, monkeypatch)
+    monkeypatch.setattr(bindings, "backend", lambda _: SimpleNamespace(has_own_memory=gpu))
+    found = trying._further(WeightPlan(copied=first))
+    assert [plan.copied for plan in found] == further
+    on_cpu = [plan.on_cpu for plan in found]
+    assert on_cpu == sorted(on_cpu), "the device first"
+    assert len(set(found)) == len(found)
+    assert WeightPlan(copied=first) not in found

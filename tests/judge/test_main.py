@@ -51,7 +51,7 @@ class Worker:
             raise ChildError(Status.OUT_OF_MEMORY, "no room for a context")
 
     def kill(self) -> None:
-        self.alive = False
+        self.alive, self.has_ended = False, True
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ def take(service: main.JudgeService, compiler: str) -> Worker:
 
 
 def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(service: main.JudgeService) -> None:
-    first, _ = service._open_spare()
-    service._end_spare(if_failed=True)
+    first = service._reference_worker()
     assert service.take_reference_worker() is first
-    second, _ = service._open_spare()
+    assert first.prepared
+    second = service._reference_worker()
     assert second is not first, "the reference ran in it"
     second.has_ended = True
     assert service.take_reference_worker() not in {first, second}
@@ -79,23 +79,14 @@ def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(se
 
 def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(service, monkeypatch) -> None:
     """A solution that took all of the device's memory, and was refused, must not have the next one refused."""
-
-    def fails(_: Worker) -> None:
-        raise RefusalError(Status.NOT_VERIFIED, "the reference's own process failed: out of memory")
-
-    with monkeypatch.context() as full, contextlib.suppress(RefusalError), service.reference_opens():
-        full.setattr(Worker, "prepare", fails)
-        first, opening = service._open_spare()
-        raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
-    assert opening.done(), "whoever opens the device does so while it is shared"
-    service._end_spare(if_failed=True)
-    assert not first.alive
-    assert service.take_reference_worker() is not first
-
-
-def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: main.JudgeService) -> None:
-    taken = service.take_reference_worker()
-    assert (taken.number, taken.prepared) == (1, True)
+    monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
+    for compiler, serves in (("", True), ("graphs", False)):
+        service.reference_build, service._spare = {"artefacts": "", "compiler": compiler}, None
+        with contextlib.suppress(RefusalError), service.reference_opens():
+            first = service._reference_worker()
+            raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
+        assert (first.opened, first.alive) == (service._config.options.mode, serves)
+        assert (service.take_reference_worker() is first) is serves
 
 
 def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_others_have_the_device(service, monkeypatch):
@@ -268,13 +259,7 @@ def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch)
     said, held = [], []
     waiting = iter([False, True, True])
 
-    @contextlib.contextmanager
-    def stopped() -> Iterator[None]:
-        held.append("stopped")
-        yield
-        held.append("goes on")
-
-    candidate = SimpleNamespace(has_ended=False, stopped=stopped)
+    candidate = SimpleNamespace(has_ended=False, pause=lambda: held.append("stopped"))
 
     @contextlib.contextmanager
     def shared(wait: Wait) -> Iterator[None]:
@@ -296,10 +281,10 @@ def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch)
         service.give_way(candidate)
         assert held == ["taken"]
         service.give_way(candidate)
-        assert held == ["taken", "stopped", "given back", "taken", "goes on"]
+        assert held == ["taken", "stopped", "given back", "taken"]
         candidate.has_ended = True
         service.give_way(candidate)
-        assert held[5:] == ["given back", "taken"]
+        assert held[4:] == ["given back", "taken"]
     assert held[-1] == "given back"
     assert said == ["verify", "wait", "verify", "wait", "verify"]
 
@@ -443,26 +428,13 @@ def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times
         monkeypatch.setattr(module, "backend", lambda _: gpu)
     monkeypatch.setattr(start, "Admission", lambda **_: admission)
     monkeypatch.setattr(main.JudgeService, "_admission", admission)
-    monkeypatch.setattr(Worker, "open", lambda *_, **__: done.append("worker opens"))
-    monkeypatch.setattr(Worker, "settle", lambda _: done.append("settled"), raising=False)
     service._config = replace(service._config, uuid="GPU-1")
     service._opens = start.opening({"device": "cuda", "uuid": "GPU-1", "holder": "", "leases": ""})
-    service._start_ahead([""])
-    service._open_in_parallel()
     opened.set()
     with service.shared():
         pass
-    ahead = ["ahead", "worker opens", "opened", "settled", "given back"]
+    ahead = ["ahead", "opened", "given back"]
     assert done == [*([] if times else ahead), "shared", "given back"]
-
-
-def test_nobody_waits_for_a_device_whose_lock_fails_unforeseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
-    opens = start.DeviceOpening("cuda", SimpleNamespace(shared=lambda _wait: 1 / 0))
-    opens.proceed(lambda: told.append("beside"), lambda: told.append("rest"))
-    opens.join()
-    assert [each.exc_type for each in told] == [ZeroDivisionError]
 
 
 def test_no_device_is_opened_ahead_where_there_is_none() -> None:
@@ -518,14 +490,6 @@ def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:
     first.has_ended = True
     service._start_ahead(["", "", ""])
     assert service._nursery not in (None, first)
-
-
-def test_none_is_left_behind(service: main.JudgeService) -> None:
-    service._start_ahead(["graphs", "kernels"])
-    before = list(service._ahead)
-    service._start_ahead([])
-    assert service._ahead == []
-    assert not any(worker.alive for worker in before)
 
 
 def test_a_rule_of_kbenchs_own_comes_with_a_hint_and_other_errors_with_a_traceback() -> None:

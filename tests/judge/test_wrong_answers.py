@@ -11,12 +11,12 @@ from kbench.judge import why
 from kbench.numerics import elements
 
 
-def explained(got: torch.Tensor, want: torch.Tensor, *, repeats: tuple[str, ...] = (), ended=True, **of_trial) -> Any:
+def explained(got: torch.Tensor, want: torch.Tensor, *, repeats: tuple[str, ...] = (), **of_trial) -> Any:
     """Return the diagnosis of a wrong answer in a trial that has this."""
     reference = SimpleNamespace(
         repeats=repeats, device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
-    candidate = SimpleNamespace(follows=False, has_ended=ended)
+    candidate = SimpleNamespace(follows=False)
     trial: Any = SimpleNamespace(reference=reference, candidate=candidate, **of_trial)
     return why.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))
 
@@ -43,30 +43,6 @@ def test_zeros_are_no_earlier_answer_that_is_returned(got, before, code):
     answer[got[0]], earlier[before[0]], want[70] = got[1], before[1], 0.96
     found = explained(answer, want, earlier=[[earlier]])
     assert ("stale_output" if found is not None and found.code == "stale_output" else None) == code
-
-
-@pytest.mark.parametrize(
-    ("returned", "ended", "asked", "code"),
-    [
-        ("stale", False, 1, "unwritten_output"),
-        ("stale", True, 0, None),
-        ("poison", False, 0, "unwritten_output"),
-    ],
-)
-def test_who_is_wrong_is_asked_in_filled_memory_whether_it_writes_its_output(returned, ended, asked, code):
-    calls: list[dict[str, Any]] = []
-
-    def call(_: Any, **how: Any) -> Any:
-        calls.append(how)
-        return SimpleNamespace(slots=(0,))
-
-    nothing = torch.full((64,), -1, dtype=torch.int32).view(torch.float32)
-    got = {"stale": torch.linspace(3.0, 4.0, 64).square(), "poison": nothing.clone()}[returned]
-    want = torch.linspace(1.0, 3.0, 64).square()
-    lent = SimpleNamespace(lends=False)
-    found = explained(got, want, ended=ended, earlier=[], arena=lent, call=call, results=lambda _slot: [nothing])
-    assert (found.code if found is not None else None) == code
-    assert calls == [{"filled": True}] * asked
 
 
 def poison(like: torch.Tensor) -> torch.Tensor:

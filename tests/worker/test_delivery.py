@@ -57,7 +57,7 @@ def test_every_result_of_a_request_arrives(worker: Worker, model: Any, poison: b
     for slots in ([0, 1, 2, 3], [2], [3, 1]):
         for target in worker._outputs:
             target[0].fill_(-1)
-        answer = worker.do_call({"slots": slots, "poison": poison, "late": False, "kept": False, "filled": False})
+        answer = worker.do_call({"slots": slots, "poison": poison, "late": False, "kept": False})
         assert len(answer["outputs"]) == len(slots)
         for slot in slots:
             assert worker._outputs[slot][0].tolist() == [2.0 * slot] * 3
@@ -68,14 +68,14 @@ def test_every_result_of_a_request_arrives(worker: Worker, model: Any, poison: b
 )
 def test_results_that_are_taken_late_are_what_is_left_of_them(worker: Worker, model: Any, found: list[float]) -> None:
     worker._model = model
-    answer = worker.do_call({"slots": [1, 2, 3], "poison": True, "late": True, "kept": False, "filled": False})
+    answer = worker.do_call({"slots": [1, 2, 3], "poison": True, "late": True, "kept": False})
     assert len(answer["outputs"]) == 3
     assert [worker._outputs[slot][0][0].item() for slot in (1, 2, 3)] == found
 
 
 def test_results_that_are_told_of_stay_where_they_are_until_the_next_request(worker: Worker) -> None:
     worker._model = fresh
-    request = {"slots": [1, 2], "poison": False, "late": False, "kept": True, "filled": False}
+    request = {"slots": [1, 2], "poison": False, "late": False, "kept": True}
     worker._outputs = [[torch.full((3,), -1.0)] for _ in range(SLOTS)]
     answer = worker.do_call(request)
     assert [each[0][1] for each in answer["outputs"]] == ["tensor"] * 2

@@ -55,11 +55,6 @@ class RoundStep(StrEnum):
     CHECKED = "checked"
 
 
-GATED = (*RoundStep,)
-PLAIN = tuple(step for step in RoundStep if step not in {RoundStep.QUEUED, RoundStep.LOOKED_AT})
-"""A plain loop has no queue: its inputs are visible before the worker is asked, and its time is never `held`."""
-
-
 class RecordedDraws:
     """Draws of a trial's inputs for the slots of its arena: `get_inputs` as a CUDA graph for each number of slots.
 
@@ -139,7 +134,8 @@ class Batch:
     """
 
     def __init__(self, trial: Trial, calls: int, checked: int, draws: RecordedDraws, *, gated: bool):
-        self._left = iter(GATED if gated else PLAIN)
+        self._left: Iterator[RoundStep] | None = iter(RoundStep) if gated else None
+        """Steps that follow; None for a plain loop, whose time is never `held`."""
         self._trial = trial
         self._draws = draws
         self.order = sorted(range(calls), key=lambda _: secrets.randbits(32))
@@ -150,8 +146,8 @@ class Batch:
         """Arguments of the checked calls, by slot."""
 
     def enter(self, step: RoundStep) -> None:
-        """Take the next step. Raises RuntimeError if another one comes next."""
-        if (wanted := next(self._left, None)) is not step:
+        """Take the next step of a gated round. Raises RuntimeError if another one comes next."""
+        if self._left is not None and (wanted := next(self._left, None)) is not step:
             raise RuntimeError(f"a round comes to `{step}`, and its next step is `{wanted}`")
 
     def fill(self) -> None:

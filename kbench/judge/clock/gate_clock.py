@@ -33,15 +33,13 @@ from kbench.core.clocks import (
     measured_delays,
     per_call_ns,
 )
-from kbench.core.model import Status
+from kbench.core.model import Sample, Status, Timing
 from kbench.devices.cuda import L2Cache
 from kbench.devices.cuda_driver import Driver
 from kbench.judge.clock.batch import RecordedDraws
-from kbench.judge.clock.readings import ArmSample, Conclusion
 from kbench.judge.clock.rounds import (
     QUEUED_WITHIN_S,
     LateError,
-    RoundResult,
     Rounds,
     UnmappableError,
     empty_loop_ns,
@@ -59,8 +57,7 @@ VARY_EVERY = 16
 SIZINGS = 8
 """Attempts to find the number of calls of a round."""
 HASTY_S = 0.05
-"""Chosen. Time to queue the calls of a round while rounds are sized. A wrong guess costs half of the calls, or a second
-attempt with QUEUED_WITHIN_S. With that limit alone, waiting for the device was recognised after 3.4 s (H100)."""
+"""Chosen. Time to queue several calls while rounds are sized. A wrong guess costs half of the calls."""
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
@@ -103,9 +100,10 @@ class DeviceClock:
         self._gated = not unqueued
         self._replays = replays and not unqueued
         self._unqueued = unqueued
+        self.overhead_ns = 0.0  # an empty round is subtracted from each
         self.flags: set[str] = set()
         """Flags so far: the ways in which both arms are timed."""
-        self.l2 = "flushed" if cold else "warm"
+        self._l2 = "flushed" if cold else "warm"
 
     def warm_up(self) -> None:
         """Make the first call of the reference's process, which loads libraries and needs no exclusive device."""
@@ -131,18 +129,27 @@ class DeviceClock:
         if self._gated and any(rounds.delivers for rounds in self._rounds.values()):
             self._deliver_both()
 
-    def read(self, arm: str) -> ArmSample:
-        """Time one round of an arm."""
+    def read(self, arm: str) -> Sample:
+        """Time one round of an arm; the pairing knows the place of the sample."""
         if secrets.randbelow(EMPTY_EVERY) == 0:
             self._add_empty()
         if arm == "candidate" and secrets.randbelow(VARY_EVERY) == 0:
             trial = self._rounds[arm].trial
             trial.candidate.vary_weights(trial.reference)
         done = self._round(arm)
-        self._seen[arm].append(done.seen)
-        judge_ns = round(per_call_ns(done.seen, self._constant))
-        event_ns = round(done.event_ns - self._constant.copy_ns) if self._gated else judge_ns
-        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=done.submit_ns, calls=done.seen.calls)
+        self._seen[arm].append(done)
+        judge_ns = round(per_call_ns(done, self._constant))
+        event_ns = max(1, round(done.event_ns - self._constant.copy_ns)) if self._gated else judge_ns
+        return Sample(
+            process=0,
+            block=0,
+            sequence=0,
+            arm=arm,
+            t_event_ns=event_ns,
+            t_host_submit_ns=done.submit_ns,
+            t_wall_ns=judge_ns,
+            calls=done.calls,
+        )
 
     def prove(self, event_ns: float, pairs: int) -> None:  # noqa: ARG002 - all rounds are alike
         """Do what needs the live candidate: time single calls and plain loops."""
@@ -169,7 +176,7 @@ class DeviceClock:
             self._round("candidate", kill=True)
         else:
             self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
-        self._after = [self._round("reference").seen for _ in range(REPEATS)]
+        self._after = [self._round("reference") for _ in range(REPEATS)]
         if self._gated:
             before, self._empty = self._constant, []
             for _ in range(REPEATS):
@@ -178,10 +185,11 @@ class DeviceClock:
                 self._constant = before
             self._shown = self._shown_again()
 
-    def conclude(self, event_ns: float) -> Conclusion:
-        """Return the conclusion of the judge's clock about the process, after the candidate's death."""
+    def conclude(self, event_ns: float) -> Timing:
+        """Return what the judge's clock says of the process, after the candidate's death; without samples."""
         if not self._gated:
-            return Conclusion(clock="wall", attestation="weak", wall_ns=self._seen_ns(), flags=frozenset(self.flags))
+            wall = Timing(samples=(), timer="wall", l2=self._l2, attestation="weak")
+            return self._completed(wall, self._seen_ns())
         usual = baseline_delays(self._seen["reference"], self._after, self._shown)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
@@ -195,14 +203,20 @@ class DeviceClock:
             self.flags.add("host_bound")
         if claims_less(event_ns, mine):
             self.flags.add("claims_less")
-        return Conclusion(
-            # A worker that lets few calls be queued widens the interval, and must not profit from it.
-            clock="events" if claim_is_quoted(event_ns, mine) else "judge",
+        # A worker that lets few calls be queued widens the interval, and must not profit from it.
+        timing = Timing(
+            samples=(),
+            timer="events" if claim_is_quoted(event_ns, mine) else "judge",
+            l2=self._l2,
+            attested_ns=mine.ns,
+            attested_half_width_ns=mine.half_width_ns,
             attestation=attestation,
-            attested=mine,
-            wall_ns=walls,
-            flags=frozenset(self.flags),
         )
+        return self._completed(timing, walls)
+
+    def _completed(self, timing: Timing, walls: dict[str, float]) -> Timing:
+        ours, theirs = walls["candidate"], walls["reference"]
+        return replace(timing, wall_ns=ours, ref_wall_ns=theirs, flags=tuple(sorted(self.flags)))
 
     def slower_beside(self) -> bool:
         """Return whether the reference was slower beside the candidate than it is alone, afterwards."""
@@ -240,37 +254,32 @@ class DeviceClock:
     def _size(self, arm: str) -> None:
         """Find the number of calls of a round of TARGET_NS, within the slots and the device's queue.
 
-        Raises LateError if not even one call can be queued. One short attempt is enough if the other arm cannot be
-        queued either, or as graphs only.
+        Raises LateError if not even one call can be queued.
         """
         rounds, arena = self._rounds[arm], self._rounds[arm].trial.arena
-        little = not self._gated or bool(self.flags)
-        patience_s = (HASTY_S,) if little and not rounds.replays else (HASTY_S, QUEUED_WITHIN_S)
-        calls, most, late = 1, arena.queue, 0
+        calls, most = 1, arena.queue
         for _ in range(SIZINGS):
             self._calls[arm] = calls
             try:
                 rounds.plain(calls)  # compiles, allocates and loads what a gated round must find ready
-                result = rounds.gated(calls, within_s=patience_s[late])
+                result = rounds.gated(calls, within_s=QUEUED_WITHIN_S if calls == 1 else HASTY_S)
             except LateError:
-                late += calls == 1
-                if late == len(patience_s):
+                if calls == 1:
                     raise
-                if calls > 1:
-                    calls = most = calls // 2
+                calls = most = calls // 2
                 continue
             except UnmappableError:
                 rounds.delivers, most = True, arena.count
                 calls = min(calls, most)
                 continue
             # A claim of long calls must not shorten the rounds, where the half-width is largest.
-            call_ns = min(result.event_ns, result.seen.total_ns / calls)
+            call_ns = min(result.event_ns, result.total_ns / calls)
             wanted = min(most, math.ceil(TARGET_NS / max(1_000, call_ns)))
             if wanted <= 1.25 * calls:
                 return
             calls = wanted
 
-    def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> RoundResult:
+    def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> Round:
         """Time one round of `calls` calls, by default the usual number.
 
         A queue that was full, or that another program delayed, gets half of the calls.
@@ -306,17 +315,16 @@ class DeviceClock:
         """Time a round without calls; a round that another program delayed is left out."""
         rounds = self._rounds["reference"]
         try:
-            result = rounds.gated(0) if self._gated else rounds.plain(0)
+            self._empty.append(rounds.gated(0) if self._gated else rounds.plain(0))
         except LateError:
             return
-        self._empty.append(result.seen)
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 
     def _singles_ns(self, usual: BaselineDelays) -> Iterator[float]:
         """Return times of single calls of the candidate, in full."""
         for _ in range(SINGLES):
             self._rounds["candidate"].wake()  # its tree would wake up while the inputs are shown
-            yield in_full_ns(self._round("candidate", 1).seen, self._constant, usual)
+            yield in_full_ns(self._round("candidate", 1), self._constant, usual)
 
     def _shown_again(self) -> list[InputExposure]:
         """Return how long no inputs, and those of the largest round, are visible without cheating."""
@@ -326,7 +334,7 @@ class DeviceClock:
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""
-        return statistics.median(self._times_ns([self._round("reference").seen for _ in range(REPEATS)]))
+        return statistics.median(self._times_ns([self._round("reference") for _ in range(REPEATS)]))
 
     def _times_ns(self, rounds: Sequence[Round]) -> list[float]:
         return [per_call_ns(each, self._constant) for each in rounds]

@@ -27,7 +27,10 @@ from kbench.core.clocks import (
     is_slower_beside,
     request_overhead,
 )
-from kbench.judge.clock.readings import FEW_READINGS, ArmSample, Conclusion, Reply
+from kbench.core.model import Sample, Timing
+from kbench.judge.candidate import Reply
+from kbench.judge.clock import FEW_READINGS
+from kbench.judge.clock.mapped_results import layout_of_result
 from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
@@ -53,13 +56,14 @@ class UnfetchableError(Exception):
 class HostClock:
     """Times both arms on a CPU."""
 
-    l2 = "none"
     flags: frozenset[str] = frozenset()
 
     def __init__(self, candidate: Trial, reference: Trial, *, fetches: bool):
         self._trials = {"candidate": candidate, "reference": reference}
         self._calls = 1
-        self._conclusion: Conclusion | None = None
+        self._timing: Timing | None = None
+        self.overhead_ns = 0.0
+        """Part of the judge's time of the reference's calls that is not theirs."""
         self._times: dict[str, list[float]] = {arm: [] for arm in self._trials}
         """Times per call, by the judge's clock."""
         self._own: list[float] = []
@@ -80,19 +84,28 @@ class HostClock:
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
         self._times, self._own = {arm: [] for arm in self._trials}, []
 
-    def read(self, arm: str) -> ArmSample:
-        """Time a few calls of an arm in a row, each on fresh inputs."""
+    def read(self, arm: str) -> Sample:
+        """Time a few calls of an arm in a row, each on fresh inputs; the pairing knows the place of the sample."""
         reply = self._ask(arm, self._timed_slots())
         judge_ns, event_ns = reply.wall_ns / self._calls, max(1, reply.event_ns)
         self._times[arm].append(judge_ns)
         if arm == "reference":
             self._own.append(reply.sum_ns / self._calls)
-        return ArmSample(event_ns=event_ns, judge_ns=round(judge_ns), submit_ns=reply.submit_ns, calls=self._calls)
+        return Sample(
+            process=0,
+            block=0,
+            sequence=0,
+            arm=arm,
+            t_event_ns=event_ns,
+            t_host_submit_ns=reply.submit_ns,
+            t_wall_ns=round(judge_ns),
+            calls=self._calls,
+        )
 
     def prove(self, event_ns: float, pairs: int) -> None:
         """Compare the candidate's calls in the last `pairs` with single calls, and its claim with the judge's time."""
         # The answer to a request that is not timed reports replaced functions.
-        self._trials["candidate"].candidate.report()
+        self._trials["candidate"].candidate.ask({"op": "report"})
         alone, theirs, mine = "held", self._times["reference"], self._times["candidate"][-pairs:]
         self._alone = [*self._singles_ns("reference")] if self._calls > 1 else []
         single_ns, empty_ns = min(self._alone, default=0.0), self._empty_ns() / self._calls
@@ -108,14 +121,18 @@ class HostClock:
             attested = replace(attested, ns=max(attested.ns, single_ns - overhead.alone_ns - overhead.ns))
         vague = attested.half_width_ns > HELD_WITHIN * attested.ns or attested.ns < BATCHED_NS
         attestation = "weak" if vague or alone != "held" or not self._fetches else "held"
-        flags = {"claims_less"} if claims_less(event_ns, attested) else set()
-        self._conclusion = Conclusion(
-            clock="host" if claim_is_quoted(event_ns, attested, vague=attestation == "weak") else "judge",
+        flags = {"claims_less": claims_less(event_ns, attested), "copies_results": not self._fetches}
+        self.overhead_ns = overhead.ns
+        self._timing = Timing(
+            samples=(),
+            timer="host" if claim_is_quoted(event_ns, attested, vague=attestation == "weak") else "judge",
+            l2="none",
+            attested_ns=attested.ns,
+            attested_half_width_ns=attested.half_width_ns,
             attestation=attestation,
-            attested=attested,
-            wall_ns={arm: statistics.median(times) for arm, times in self._times.items()},
-            overhead_ns=overhead.ns,
-            flags=frozenset(flags if self._fetches else {*flags, "copies_results"}),
+            wall_ns=statistics.median(self._times["candidate"]),
+            ref_wall_ns=statistics.median(self._times["reference"]),
+            flags=tuple(flag for flag, is_so in flags.items() if is_so),
         )
 
     def _empty_ns(self) -> float:
@@ -133,13 +150,13 @@ class HostClock:
     def _singles_ns(self, arm: str) -> Iterator[float]:
         """Time requests of one call."""
         for _ in range(SINGLES if arm == "candidate" else REPEATS):
-            slots = [self._trials[arm].arena.random_slot()]
+            slots = [secrets.randbelow(self._trials[arm].arena.count)]
             yield self._ask(arm, slots).wall_ns
 
-    def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
-        """Return the conclusion that was reached while the candidate lived."""
-        assert self._conclusion is not None, "proved before"
-        return self._conclusion
+    def conclude(self, event_ns: float) -> Timing:  # noqa: ARG002
+        """Return what was found while the candidate lived, without samples."""
+        assert self._timing is not None, "proved before"
+        return self._timing
 
     def kill_verify(self) -> None:
         """Kill the worker after a last request that looks like any other; then check the results.
@@ -150,7 +167,7 @@ class HostClock:
         # A solution that folded its parameters after they had not changed for a while is wrong here.
         trial.candidate.vary_weights(trial.reference)
         for last in (*[False] * secrets.randbelow(LAST_REQUESTS), True):
-            slots = self._timed_slots() if secrets.randbelow(2) else [trial.arena.random_slot()]
+            slots = self._timed_slots() if secrets.randbelow(2) else [secrets.randbelow(trial.arena.count)]
             self._ask("candidate", slots, kill=last)
 
     def slower_beside(self) -> bool:
@@ -160,7 +177,7 @@ class HostClock:
         """
         pairs, singles, reference = [*self._times["reference"]], self._alone, self._trials["reference"]
         reference.candidate.push_weights(reference.reference)  # those of the last requests
-        after = [self.read("reference").judge_ns for _ in range(REPEATS)]
+        after = [self.read("reference").t_wall_ns for _ in range(REPEATS)]
         # Whose single calls may take longer, may compute those of a request together.
         slower_alone = bool(singles) and is_slower_beside(singles, [*self._singles_ns("reference")], "cpu")
         return slower_alone or is_slower_beside(pairs, after, "cpu")
@@ -184,7 +201,7 @@ class HostClock:
                 for slot in slots:  # a result may be the inputs' own memory, mapped once more
                     trial.arena.overwrite_inputs(slot, but=reference.mutates)
             with trial.candidate.understood():
-                fetch(trial.candidate.pid, reply, [trial.arena.outputs(slot) for slot in slots])
+                fetch(trial.candidate.worker.pid, reply, [trial.arena.outputs(slot) for slot in slots])
             if kill:
                 trial.candidate.kill()
         for slot, wanted in zip(slots, expected, strict=True):
@@ -235,10 +252,7 @@ def _place(reported: Any, want: Tensor) -> TensorSpec:
             raise WireError("a place is an address and strides")
     if not address:
         raise UnfetchableError("a result does not lie in memory as its shape says")
-    if len(stride) != want.dim() or not all(type(s) is int and 0 <= s < HIGHEST_ADDRESS for s in stride):
-        raise WireError("a result has other strides than dimensions")
-    dtype = str(want.dtype).removeprefix("torch.")
-    spec = TensorSpec(offset=address, dtype=dtype, shape=tuple(want.shape), stride=tuple(stride))
+    spec = layout_of_result(want, address, stride)
     if spec.span[1] - address > MOST_GAPS * want.nbytes:
         raise UnfetchableError("a result has gaps")
     return spec

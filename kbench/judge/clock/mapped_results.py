@@ -16,7 +16,7 @@ from torch import Tensor
 from kbench.core.model import Status
 from kbench.devices.cuda import recorded, wrap
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver, DriverError
-from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.refusal import RefusalError
 from kbench.numerics import elements
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
@@ -29,6 +29,14 @@ REACH_BYTES = 1 << 47
 
 MappedResult = tuple[TensorSpec, Tensor]
 """Place of a result: its layout, and the bytes of the allocation."""
+
+
+def layout_of_result(want: Tensor, offset: int, stride: list[Any]) -> TensorSpec:
+    """Return the layout of a result like `want`, with the strides that a worker reports. Raises WireError."""
+    if len(stride) != want.dim() or not all(type(s) is int and s >= 0 for s in stride):
+        raise WireError("a result has other strides than dimensions")
+    dtype = str(want.dtype).removeprefix("torch.")
+    return TensorSpec(offset=offset, dtype=dtype, shape=tuple(want.shape), stride=tuple(stride))
 
 
 class Mapped:
@@ -50,11 +58,7 @@ class Mapped:
                 raise WireError("a place is the number of a handle, an offset and strides")
         if number < 0 or not want.numel():
             return None
-        if len(stride) != want.dim() or not all(type(s) is int and s >= 0 for s in stride):
-            raise WireError("a result has other strides than dimensions")
-        dtype = str(want.dtype).removeprefix("torch.")
-        spec = TensorSpec(offset=offset, dtype=dtype, shape=tuple(want.shape), stride=tuple(stride))
-        memory = self._allocation(handles[number])
+        spec, memory = layout_of_result(want, offset, stride), self._allocation(handles[number])
         if offset < 0 or offset % want.element_size() or spec.span[1] > memory.numel():
             raise WireError("a result lies outside of its allocation")
         return spec, memory
@@ -116,27 +120,23 @@ class EarlyRead:
         return time.perf_counter_ns() - started
 
     @contextlib.contextmanager
-    def final(self, log: str) -> Iterator[Callable[[], None]]:
+    def final(self, log: str) -> Iterator[None]:
         """Judge the results in a `with` block; refuse them if elements change after the early read.
 
         The comparison follows the judging: work that continues after a worker's answer may finish while results are
-        judged. For wrong values the block itself calls the yielded function before it looks for a diagnosis, which may
-        call the worker again, or take back the memory.
+        judged.
         """
-
-        def require_final() -> None:
-            if not elements.same_bits(self._seen, torch.index_select(self._memory, 0, self._positions)):
-                reason = "results were not complete when the solution's process reported them"
-                raise RefusalError(Status.UNFINISHED_OUTPUT, reason, log)
-
         try:
-            yield require_final
-        except WrongError:
-            raise
+            yield
         except RefusalError:
-            require_final()
+            self._require_final(log)
             raise
-        require_final()
+        self._require_final(log)
+
+    def _require_final(self, log: str) -> None:
+        if not elements.same_bits(self._seen, torch.index_select(self._memory, 0, self._positions)):
+            reason = "results were not complete when the solution's process reported them"
+            raise RefusalError(Status.UNFINISHED_OUTPUT, reason, log)
 
     def _record(self, lowest: int, dtype: torch.dtype, count: int, device: torch.device) -> None:
         self._lowest = lowest

@@ -11,9 +11,9 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Sample, Timing
 from kbench.core.stats import between_processes, counted, median_interval, pair_log_ratios
 from kbench.devices.monitor import DeviceMonitor
+from kbench.judge.clock import FEW_READINGS
 from kbench.judge.clock.gate_clock import DeviceClock
 from kbench.judge.clock.host_clock import HostClock
-from kbench.judge.clock.readings import FEW_READINGS, Conclusion
 from kbench.judge.exchange import Trial
 
 ARMS = ("reference", "candidate")
@@ -73,52 +73,33 @@ class Pairing:
         self._clock.prove(claimed_ns, self._pairs)
         on_timed(claimed_ns)
         self._clock.kill_verify()
-        conclusion = self._clock.conclude(claimed_ns)
-        attestation = self._attestation(conclusion)
-        if self._clock.slower_beside():
-            # A speed-up over a slowed reference proves nothing.
-            self._flags |= {"interference", "attestation_weak"}
-            attestation = "weak"
-        samples, attested = self._quoted(conclusion), conclusion.attested
-        return Timing(
-            samples=samples,
-            timer=conclusion.clock,
-            l2=self._clock.l2,
-            attested_ns=None if attested is None else attested.ns,
-            attested_half_width_ns=None if attested is None else attested.half_width_ns,
-            attestation=attestation,
-            wall_ns=conclusion.wall_ns.get("candidate"),
-            ref_wall_ns=conclusion.wall_ns.get("reference"),
-            flags=tuple(sorted({*self._flags, *conclusion.flags})),
-        )
-
-    def _attestation(self, conclusion: Conclusion) -> str:
-        """Return `held` or `weak`; a time is `weak` if a solution could have remembered the answer."""
-        attestation = conclusion.attestation
-        if self._trial.reference.inputs.repeat:
-            self._flags.add("inputs_repeat")
-            attestation = "weak"
-        if self._trial.proves_little:
-            self._flags.add("trivial_passes")
-            attestation = "weak"
+        timing = self._clock.conclude(claimed_ns)
+        # A speed-up over a slowed reference proves nothing, nor does the time of an answer that may be remembered.
+        doubts = {
+            "interference": self._clock.slower_beside(),
+            "inputs_repeat": self._trial.reference.inputs.repeat,
+            "trivial_passes": self._trial.proves_little,
+        }
+        flags = {*self._flags, *timing.flags, *(flag for flag, is_so in doubts.items() if is_so)}
+        attestation = "weak" if any(doubts.values()) else timing.attestation
         if attestation == "weak":
-            self._flags.add("attestation_weak")
-        return attestation
+            flags.add("attestation_weak")
+        return replace(timing, samples=self._quoted(timing), attestation=attestation, flags=tuple(sorted(flags)))
 
-    def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
+    def _quoted(self, timing: Timing) -> tuple[Sample, ...]:
         """Return the samples with the times that the row quotes.
 
         The candidate's are those of the judge's clock, moved to the median that is quoted: its claims', if they are
         believed, else the attested one. If claims scatter at will, their ratios to the reference have any median.
         """
-        attested, clock = conclusion.attested, conclusion.clock
-        if attested is None or (clock == "host" and conclusion.attestation == "weak"):
+        attested_ns, clock = timing.attested_ns, timing.timer
+        if attested_ns is None or (clock == "host" and timing.attestation == "weak"):
             return tuple(self._samples)
         seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
-        shift_ns = round((attested.ns if clock == "judge" else self._median_ns("candidate")) - seen_ns)
+        shift_ns = round((attested_ns if clock == "judge" else self._median_ns("candidate")) - seen_ns)
         quoted = {"candidate": lambda s: s.t_wall_ns + shift_ns, "reference": lambda s: s.t_event_ns}
         if clock == "judge":
-            quoted["reference"] = lambda s: s.t_wall_ns - round(conclusion.overhead_ns)
+            quoted["reference"] = lambda s: s.t_wall_ns - round(self._clock.overhead_ns)
         return tuple(replace(s, t_event_ns=max(1, quoted[s.arm](s))) for s in self._samples)
 
     def _time_pairs(self, on_pair: Callable[[int], None]) -> None:
@@ -188,27 +169,22 @@ class Pairing:
 
     def _pair(self, block: int, arms: tuple[str, ...]) -> None:
         before = self._monitor.read()
-        readings = [(arm, self._clock.read(arm)) for arm in arms]
+        readings = [self._clock.read(arm) for arm in arms]
         after = self._monitor.read()
         marked = self._monitor.disturbed(before, after)
-        for arm, reading in readings:
-            self._samples.append(
-                Sample(
-                    process=self._process,
-                    block=block,
-                    sequence=len(self._samples),
-                    arm=arm,
-                    t_event_ns=reading.event_ns,
-                    t_host_submit_ns=reading.submit_ns,
-                    t_wall_ns=reading.judge_ns,
-                    calls=reading.calls,
-                    sm_clock_mhz=after.sm_clock_mhz,
-                    power_mw=after.power_mw,
-                    temperature_c=after.temperature_c,
-                    throttle_reasons=after.throttle_reasons,
-                    marked=marked,
-                )
+        for reading in readings:
+            sample = replace(
+                reading,
+                process=self._process,
+                block=block,
+                sequence=len(self._samples),
+                sm_clock_mhz=after.sm_clock_mhz,
+                power_mw=after.power_mw,
+                temperature_c=after.temperature_c,
+                throttle_reasons=after.throttle_reasons,
+                marked=marked,
             )
+            self._samples.append(sample)
 
 
 def settled(values: list[int], within: float) -> bool:

@@ -4,6 +4,7 @@ The list comes from the worker and is evidence, not proof: a solution could forg
 only, and no time rests on it.
 """
 
+import secrets
 from collections.abc import Sequence
 
 from kbench.core.kernel_names import KernelOrigin, describe_kernels, origin, share_of
@@ -14,7 +15,8 @@ from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
-from kbench.process.channel import WireError
+from kbench.judge.worker_link import REQUEST_TIMEOUT_S
+from kbench.process.channel import WireError, list_of
 
 NOTHING_RECORDED = "the profiler recorded nothing: is CUPTI installed?"
 TIMES_NS = range(LARGEST + 1)
@@ -77,9 +79,12 @@ def profile_warm(trial: Trial) -> tuple[DeviceActivity, ...]:
 def _profiled(trial: Trial) -> tuple[tuple[DeviceActivity, ...], int, Expected]:
     """Profile one call on fresh inputs; return also the slot with its results, and the expected ones."""
     expected = trial.reference.expect(trial.arguments())
-    slot = trial.arena.random_slot()
+    slot = secrets.randbelow(trial.arena.count)
     trial.fill([slot], [expected])
-    listed, numbers = trial.candidate.profile(slot, expected)
-    trial.keep_scalars(slot, numbers)
-    with trial.candidate.understood():
-        return activities(listed), slot, expected
+    candidate, device = trial.candidate, backend(trial.reference.device)
+    device.synchronize()
+    answer = candidate.ask({"op": "profile", "slot": slot}, timeout_s=REQUEST_TIMEOUT_S + candidate.limit_s)
+    with candidate.understood():
+        listed, (described,) = activities(answer.get("activities")), list_of(answer, "outputs", 1)
+    trial.keep_scalars(slot, candidate.check_outputs(described, expected))
+    return listed, slot, expected

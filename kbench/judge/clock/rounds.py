@@ -10,21 +10,23 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 
 from torch import Tensor
 
 from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
+from kbench.judge.candidate import RoundOptions
+from kbench.judge.clock import FEW_READINGS
 from kbench.judge.clock.batch import Batch, RecordedDraws, RoundStep, visible
 from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
-from kbench.judge.clock.readings import FEW_READINGS, RoundOptions
 from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import Message, WireError, list_of
 from kbench.process.channel import field as wire_field
+from kbench.process.gate_page import Gate
 from kbench.process.shared_memory import view
 
 CHECKED = 4
@@ -46,15 +48,6 @@ class LateError(Exception):
 
 class UnmappableError(Exception):
     """Results of a round share memory, or lie where the judge cannot map them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundResult:
-    """One round on the judge's clock, and the worker's claim about each call."""
-
-    seen: Round
-    event_ns: int
-    submit_ns: int
 
 
 @contextlib.contextmanager
@@ -83,7 +76,7 @@ class Rounds:
         self._look = EarlyRead()
         self._plain_ns = 0
 
-    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
+    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> Round:
         """Queue calls, open the gate, wait for the end, read results early, and check some calls.
 
         Queueing may take `within_s` in addition to twice the time of a plain loop of the same calls. With `kill` the
@@ -94,14 +87,42 @@ class Rounds:
             UnmappableError: the judge cannot read results in the worker's memory; nothing was timed.
             RefusalError: results are wrong, or were not complete at the flag.
         """
-        candidate, gate = self.trial.candidate, self.trial.candidate.gate
+        candidate, look = self.trial.candidate, self._look
+        gate, channel = candidate.worker.gate, candidate.worker.channel
         assert gate is not None, "on a GPU"
         batch = Batch(self.trial, calls, self._checked, self._draws, gated=True)
-        fills_beside = self._fills_beside
+        report, places = self._queued(batch, gate, within_s)
+        batch.enter(RoundStep.QUEUED)
+        look.aim(self._early_places(batch, places))
+        look.take()
+        shown = batch.reveal(self._cache)
+        batch.enter(RoundStep.OPEN)
+        with undisturbed():
+            opened_ns = time.perf_counter_ns()
+            total_ns = gate.open_and_wait(candidate.limit_s, channel.has_news)
+            late_ns = look.take()
+        if total_ns is None and channel.has_news():
+            candidate.finish_round(calls)  # raises the error
+        if total_ns is None:
+            raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
+        batch.enter(RoundStep.FLAGGED)
+        batch.enter(RoundStep.LOOKED_AT)
+        answer = self._ended(calls, kill=kill)
+        batch.enter(RoundStep.ENDED)
+        with look.final(candidate.log):
+            self._judge(batch, report, places)
+        self._take_back(dead=kill)
+        exposure = self._exposure(calls, shown(opened_ns))
+        return self._claimed(Round(calls=calls, total_ns=total_ns, late_ns=late_ns, exposure=exposure), answer)
+
+    def _queued(self, batch: Batch, gate: Gate, within_s: float) -> tuple[Message, dict[int, list[MappedResult]]]:
+        """Have the calls queued; return the worker's report, and the places of the results in it."""
+        arena, candidate = self.trial.arena, self.trial.candidate
+        # A worker that needs no message and sees no input queues its calls while inputs are made.
+        fills_beside = arena.all_tensors and not arena.lends and not self.delivers
         if not fills_beside:
             self._fill(batch)
-        how = self._options(batch, gated=True)
-        candidate.begin_round(batch.order, gate.next_round(), how)
+        candidate.begin_round(batch.order, gate.next_round(), self._options(batch, gated=True))
         if fills_beside:
             self._fill(batch)
         report = candidate.announced(within_s + 2e-9 * self._plain_ns)
@@ -110,40 +131,13 @@ class Rounds:
         except (LateError, UnmappableError):
             batch.give_up()
             gate.open()
-            candidate.finish_round(calls)
+            candidate.finish_round(len(batch.order))
             self._take_back()
             raise
-        batch.enter(RoundStep.QUEUED)
-        look = self._look
-        look.aim(self._early_places(batch, places))
-        look.take()
-        shown = batch.reveal(self._cache)
-        batch.enter(RoundStep.OPEN)
-        with undisturbed():
-            opened_ns = time.perf_counter_ns()
-            total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
-            late_ns = look.take()
-        if total_ns is None and candidate.has_news:
-            candidate.finish_round(calls)  # raises the error
-        if total_ns is None:
-            raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
-        batch.enter(RoundStep.FLAGGED)
-        batch.enter(RoundStep.LOOKED_AT)
-        answer = self._ended(calls, kill=kill)
-        batch.enter(RoundStep.ENDED)
         assert report is not None, "else it was late"
-        with look.final(candidate.log) as require_final:
-            self._judge(batch, report, places, require_final)
-        self._take_back(dead=kill)
-        seen = Round(
-            calls=calls,
-            total_ns=total_ns,
-            late_ns=late_ns,
-            exposure=self._exposure(calls, shown(opened_ns)),
-        )
-        return self._claimed(seen, answer)
+        return report, places
 
-    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
+    def plain(self, calls: int, *, kill: bool = False) -> Round:
         """Make calls in a plain loop; the time is from the request until they are done.
 
         With `delivers`, it is until the results are in the judge's buffers, where some are checked. With `kill` the
@@ -152,30 +146,27 @@ class Rounds:
         batch = Batch(self.trial, calls, self._checked, self._draws, gated=False)
         self._fill(batch)
         batch.reveal(self._cache)
-        batch.enter(RoundStep.OPEN)
         how = self._options(batch, gated=False)
         look = self._look if self.delivers else None
         if look is not None:
             look.aim(self._early_places(batch, self._delivered(batch)))
         started, ended, answer = self._loop(batch.order, how, kill=kill, look=look)
-        batch.enter(RoundStep.FLAGGED)
-        batch.enter(RoundStep.ENDED)
         self._plain_ns = ended - started
         if look is not None:
-            ended = self.trial.candidate.message_ns
-            with look.final(self.trial.candidate.log) as require_final:
-                self._judge(batch, answer, {}, require_final)
+            ended = self.trial.candidate.worker.channel.received_ns
+            with look.final(self.trial.candidate.log):
+                self._judge(batch, answer, {})
             self._take_back(dead=kill)
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
     def show_again(self, calls: int) -> InputExposure:
         """Reveal the inputs of this many calls again, while none is queued, and measure the time of that."""
-        self.trial.arena.stage_again()
+        self.trial.arena.stage()
         shown = visible(lambda: self.trial.arena.reveal(calls), self._cache)
         return self._exposure(calls, shown(time.perf_counter_ns()))
 
     def _exposure(self, calls: int, visible_ns: int) -> InputExposure:
-        return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes(calls))
+        return InputExposure(visible_ns=visible_ns, input_bytes_shown=self.trial.arena.input_bytes[calls])
 
     def loop(self, calls: int, slots: int) -> int:
         """Return the time in ns of a plain loop of calls over the first slots; outputs are not checked."""
@@ -196,13 +187,13 @@ class Rounds:
         look: EarlyRead | None = None,
         rests: bool = True,
     ) -> tuple[int, int, Message]:
-        candidate, gate = self.trial.candidate, self.trial.candidate.gate
-        assert gate is not None, "on a GPU"
-        number, limit_s = gate.next_round(), candidate.limit_s * max(1, len(order))
+        candidate, worker = self.trial.candidate, self.trial.candidate.worker
+        assert worker.gate is not None, "on a GPU"
+        number, limit_s = worker.gate.next_round(), candidate.limit_s * max(1, len(order))
         started = candidate.begin_round(order, number, how)
         if candidate.announced(limit_s) is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
-        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False, look=look, rests=rests)
+        done_ns, answer = worker.channel.received_ns, self._ended(len(order), kill=False, look=look, rests=rests)
         if kill:
             candidate.kill()
         return started, done_ns, answer
@@ -210,12 +201,6 @@ class Rounds:
     def close(self) -> None:
         """End the mappings of the worker's memory."""
         self._mapped.close()
-
-    @property
-    def _fills_beside(self) -> bool:
-        """True if inputs can be made while the worker queues its calls: it gets no message and sees no input."""
-        arena = self.trial.arena
-        return arena.all_tensors and not arena.lends and not self.delivers
 
     def _options(self, batch: Batch, *, gated: bool) -> RoundOptions:
         last = len(self._reported_slots(batch))
@@ -253,7 +238,7 @@ class Rounds:
         return answer
 
     def _places(self, batch: Batch, report: Message | None) -> dict[int, list[MappedResult]]:
-        """Return the places of the results of the checked calls.
+        """Return the places of the results.
 
         Raises:
             LateError: the worker reported nothing in time.
@@ -297,13 +282,7 @@ class Rounds:
         found = [place for slot in slots for place in places.get(slot, ())[:1]]
         return found + [self.trial.arena.any_place()] * (CHECKED - len(found))
 
-    def _judge(
-        self,
-        batch: Batch,
-        report: Message,
-        places: dict[int, list[MappedResult]],
-        require_final: Callable[[], None],
-    ) -> None:
+    def _judge(self, batch: Batch, report: Message, places: dict[int, list[MappedResult]]) -> None:
         """Check the outputs of the checked calls, and that their inputs are unchanged."""
         trial = self.trial
         with trial.candidate.understood():
@@ -313,7 +292,7 @@ class Rounds:
             trial.keep_scalars(slot, trial.candidate.check_outputs(described[slot], expected))
             trial.require_unchanged(slot, expected)
             outputs = None if self.delivers else self._results(places.get(slot))
-            trial.judge_values(slot, expected, outputs=outputs, require_final=require_final)
+            trial.judge_values(slot, expected, outputs=outputs)
             del expected
 
     def _results(self, places: list[MappedResult] | None) -> list[Tensor]:
@@ -328,10 +307,10 @@ class Rounds:
         likes = self.trial.arena.output_like
         return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]
 
-    def _claimed(self, seen: Round, answer: Message) -> RoundResult:
+    def _claimed(self, seen: Round, answer: Message) -> Round:
         with self.trial.candidate.understood():
             event_ns, submit_ns = (wire_field(answer, name, int, minimum=0) for name in ("event_ns", "submit_ns"))
-        return RoundResult(seen=seen, event_ns=event_ns, submit_ns=submit_ns)
+        return replace(seen, event_ns=event_ns, submit_ns=submit_ns)
 
 
 def empty_loop_ns(rounds: Rounds) -> float:

@@ -14,7 +14,6 @@ from kbench.core.model import Finding, Status
 from kbench.core.traces import summary_of
 from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
-from kbench.judge.arena import Arena
 from kbench.judge.comparison import Truth
 from kbench.judge.exchange import Trial
 from kbench.judge.reference import integers
@@ -337,9 +336,8 @@ class Battery:
         if isinstance(expected, Exception):
             self._refused_by_reference(code, expected)
             return
-        state = [t for _, t in reference.state()]
         try:
-            with trial.beside(Arena(expected, state, reference.device, slots=1, misalign=misalign)) as other:
+            with trial.beside(expected, misalign) as other:
                 other.judge_values(other.call([expected]).slots[0], expected)
         except RefusalError as error:
             error.reason = f"on {code.replace('_', ' ')} inputs: {error.reason}"

@@ -6,16 +6,19 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from torch import Tensor
+
+from kbench.catalog.containers import over_leaves
 from kbench.core.model import Status
 from kbench.core.values import NARROW
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import is_number
+from kbench.judge.reference.expected import Expected, unlike
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import FATAL, STRAY_WRITES
-from kbench.judge.verify import batch_invariance
+from kbench.judge.refusal import FATAL, STRAY_WRITES, RefusalError
 from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.variations import (
     GLANCES,
@@ -26,6 +29,7 @@ from kbench.judge.verify.variations import (
     Variation,
     few_places,
 )
+from kbench.numerics import elements
 
 Shape = TypeVar("Shape")
 
@@ -34,36 +38,24 @@ class On(StrEnum):
     """Shapes that carry a check."""
 
     OWN = "its own"
-    OWN_SHORT = "its own, if calls are short"
-    OWN_LONG = "its own, if calls are long"
     OWN_TOO = "its own, if a smaller one holds"
     CASES = "every other case of the problem"
     DERIVED = "the first ones that the problem does not list"
     LARGER = "further ones that the problem does not list"
     SMALLER = "a smaller one that holds"
     MOST = "a smaller one that holds, else its own"
-    MOST_LONG = "the same, if calls at its own are long"
-    LAYOUTS = "a case that holds, else its own, or a smaller one if calls at its own are long"
+    CASE = "a case that holds, else its own"
 
 
-def carrier(
-    on: On, own: Shape, cases: Sequence[Shape] = (), derived: Sequence[Shape] = (), *, is_long: bool = False
-) -> Shape | None:
-    """Return the shape that carries a check; None if none does.
-
-    At `cases` and `derived` shapes the solution was right. If calls at the own shape are long, a smaller one has most.
-    """
+def carrier(on: On, own: Shape, cases: Sequence[Shape] = (), derived: Sequence[Shape] = ()) -> Shape | None:
+    """Return the shape that carries a check, if any. At `cases` and `derived` shapes the solution was right."""
     small = next(iter([*cases, *derived]), None)
-    most = own if small is None else small
     return {
         On.OWN: own,
-        On.OWN_SHORT: None if is_long else own,
-        On.OWN_LONG: own if is_long else None,
         On.OWN_TOO: None if small is None else own,
         On.SMALLER: small,
-        On.MOST: most,
-        On.MOST_LONG: most if is_long else None,
-        On.LAYOUTS: most if cases or is_long else own,
+        On.MOST: own if small is None else small,
+        On.CASE: next(iter(cases), own),
     }[on]
 
 
@@ -114,57 +106,127 @@ def _few_places(draws: int, on: On) -> LevelCheck:
     return LevelCheck(lack="values", on=on, make=make, applies=lambda _, reference: few_places(reference.inputs))
 
 
-def beyond_task(*, batch_invariant: bool = False) -> list[LevelCheck]:
-    """Return the checks of the levels beyond `task`, in their order. Smaller batches are checked on request."""
+def _follows(candidate: Candidate, _: Reference) -> bool:
+    return candidate.follows
 
-    def follows(candidate: Candidate, _: Reference) -> bool:
-        return candidate.follows
 
-    def matches(candidate: Candidate, _: Reference) -> bool:
-        return candidate.matches
+def _matches(candidate: Candidate, _: Reference) -> bool:
+    return candidate.matches
 
-    together = functools.partial(Battery.weights, apart=False)
+
+def beyond_task(*, is_long: bool = False, batch_invariant: bool = False) -> list[LevelCheck]:
+    """Return the checks of the levels beyond `task`, in their order.
+
+    If calls `is_long` at the own shape, a smaller one has most checks. Smaller batches are checked on request.
+    """
+    small_weights = functools.partial(LevelCheck, lack="values", make=Battery.small_weights, applies=_follows)
+    weights = functools.partial(LevelCheck, lack="frozen_weights", make=Battery.weights)
+    if is_long:
+        together = functools.partial(Battery.weights, apart=False)
+        at_own = [LevelCheck(lack="frozen_weights", on=On.OWN, make=together, applies=_matches)]
+        later = [weights(on=On.MOST, applies=_follows), small_weights(on=On.MOST), *resembling(RESEMBLING, On.MOST)]
+        one_kind = []
+    else:
+        at_own, later = [weights(on=On.OWN, applies=_matches), small_weights(on=On.OWN)], []
+        one_kind = [of_values(secrets.choice(VALID), On.OWN, if_mixed=True)]
+    rows = [LevelCheck(lack="batch_invariance", on=On.OWN, make=invariant_in_batch)] if batch_invariant else []
+    derived = functools.partial(LevelCheck, lack="shapes", fatal=FATAL - STRAY_WRITES)
     return [
-        LevelCheck(lack="frozen_weights", on=On.OWN_LONG, make=together, applies=matches),
-        LevelCheck(lack="frozen_weights", on=On.OWN_SHORT, make=Battery.weights, applies=matches),
-        LevelCheck(lack="values", on=On.OWN_SHORT, make=Battery.small_weights, applies=follows),
+        *at_own,
         LevelCheck(lack="values", on=On.OWN, make=lambda battery, trial: battery.vary(trial, MIXED), is_mixed=True),
         _few_places(GLANCES, On.OWN),
-        of_values(secrets.choice(VALID), On.OWN_SHORT, if_mixed=True),
-        LevelCheck(
-            lack="batch_invariance",
-            on=On.OWN,
-            make=batch_invariance.batch_invariant,
-            applies=lambda *_: batch_invariant,
-        ),
+        *one_kind,
+        *rows,
         LevelCheck(lack="cases", on=On.CASES, make=Battery.essentials),
-        LevelCheck(lack="shapes", on=On.DERIVED, make=Battery.essentials, fatal=FATAL - STRAY_WRITES),
-        LevelCheck(lack="shapes", on=On.LARGER, make=Battery.right_once, fatal=FATAL - STRAY_WRITES),
-        LevelCheck(lack="frozen_weights", on=On.MOST_LONG, make=Battery.weights, applies=follows),
-        LevelCheck(lack="values", on=On.MOST_LONG, make=Battery.small_weights, applies=follows),
-        *resembling(RESEMBLING, On.MOST_LONG),
+        derived(on=On.DERIVED, make=Battery.essentials),
+        derived(on=On.LARGER, make=Battery.right_once),
+        *later,
         *(of_values(variation, On.MOST) for variation in VARIATIONS),
         _few_places(2 * GLANCES, On.SMALLER),
         *(of_values(variation, On.OWN_TOO, if_mixed=False) for variation in VALID),
-        LevelCheck(
-            lack="values",
-            on=On.LAYOUTS,
-            make=Battery.other_numbers,
-            applies=lambda _, reference: reference.inputs.has(is_number),
-            is_effect=True,
-        ),
-        LevelCheck(
+        *_effects(On.MOST if is_long else On.CASE),
+    ]
+
+
+def _effects(laid_out_on: On) -> list[LevelCheck]:
+    """Return the checks whose narrow misses do not count where plain calls miss as narrowly."""
+    effect = functools.partial(LevelCheck, on=laid_out_on, is_effect=True)
+    return [
+        effect(lack="values", make=Battery.other_numbers, applies=lambda _, reference: reference.inputs.has(is_number)),
+        effect(
             lack="unseen_integers",
-            on=On.LAYOUTS,
             make=Battery.unseen_integers,
             applies=lambda _, reference: reference.indices.lengths,
-            is_effect=True,
         ),
-        LevelCheck(lack="output_reuse", on=On.MOST, make=Battery.kept_results, is_effect=True),
-        *(
-            LevelCheck(lack=lack, on=On.LAYOUTS, make=functools.partial(Battery.laid_out, lack=lack), is_effect=True)
-            for lack in LAYOUTS
-        ),
+        effect(lack="output_reuse", on=On.MOST, make=Battery.kept_results),
+        *(effect(lack=lack, make=functools.partial(Battery.laid_out, lack=lack)) for lack in LAYOUTS),
         # The last one: folded weights stay stale after it.
-        LevelCheck(lack="weights_in_place", on=On.MOST, make=Battery.updated_in_place, applies=follows, is_effect=True),
+        effect(lack="weights_in_place", on=On.MOST, make=Battery.updated_in_place, applies=_follows),
     ]
+
+
+def invariant_in_batch(battery: Battery, trial: Trial) -> bool:
+    """Compare rows of a whole batch with the same rows in smaller batches; return False if inputs have no rows.
+
+    Rows are the entries of the first dimension, if every output has as many of them and the reference computes each
+    from the same rows of the inputs. Raises RefusalError where one bit differs.
+    """
+    reference = trial.reference
+    whole = reference.expect(reference.arguments())
+    count = row_count(whole)
+    reply = trial.call([whole])
+    trial.judge_values(reply.slots[0], whole)
+    parts = smaller_batches(count)
+    kept = [[t[rows].clone() for t in trial.arena.outputs(reply.slots[0])] for rows in parts]
+    trial.take_back()
+    arguments = [*whole.recalled()]
+    for rows, of_whole in zip(parts, kept, strict=True):
+        part = reference.try_expect(rows_of(arguments, count, rows), any_shape=True)
+        if isinstance(part, Exception) or any(map(unlike, part.tensors, (t[rows] for t in whole.tensors))):
+            break
+        with trial.beside(part) as other:
+            slot = other.call([part]).slots[0]
+            other.judge_values(slot, part)
+            require_same_bits(rows, count, of_whole, other.arena.outputs(slot), trial.candidate.log)
+    else:
+        if parts:
+            return True
+    battery.note("skipped_batches", "skipped batches of other sizes: outputs are not computed row by row from inputs")
+    return False
+
+
+def row_count(expected: Expected) -> int:
+    """Return the length of the outputs' first dimension; 0 if they differ in it."""
+    counts = {t.shape[0] if t.dim() else 0 for t in expected.tensors}
+    return counts.pop() if len(counts) == 1 else 0
+
+
+def smaller_batches(count: int) -> list[slice]:
+    """Return one row and about half of the rows, at random places; nothing for fewer than two rows."""
+    return [
+        slice(start, start + size)
+        for size in dict.fromkeys((1, (count + 1) // 2))
+        if size < count
+        for start in [secrets.randbelow(count - size + 1)]
+    ]
+
+
+def rows_of(arguments: list[Any], count: int, rows: slice) -> list[Any]:
+    """Return arguments with some of the rows of every tensor that has `count` of them."""
+
+    def some(leaf: Any) -> Any:
+        has_rows = isinstance(leaf, Tensor) and leaf.dim() > 0 and leaf.shape[0] == count
+        return leaf[rows].clone() if has_rows else leaf
+
+    found: list[Any] = over_leaves(arguments, some)
+    return found
+
+
+def require_same_bits(rows: slice, count: int, whole: list[Tensor], part: list[Tensor], log: str) -> None:
+    """Raise RefusalError if an output differs in a bit between the whole batch and a smaller one."""
+    for number, (one, other) in enumerate(zip(whole, part, strict=True)):
+        if not elements.same_bits(one, other):
+            size, differ = rows.stop - rows.start, int((one != other).sum())
+            batch = f"row {rows.start} alone" if size == 1 else f"{size} rows alone"
+            reason = f"output {number}: {batch} differs from the same in the batch of {count}, in {differ:,} elements"
+            raise RefusalError(Status.WRONG_VALUE, f"{reason} of {one.numel():,}", log)

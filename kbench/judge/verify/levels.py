@@ -68,10 +68,9 @@ class Levels:
         """Record that parameters match by seed only, so that they cannot be changed."""
         candidate = self._bound.candidate
         if candidate.weights == "seed":
-            prepares = candidate.prepares and not candidate.transposed and not self.changes_parameters
-            lack = "frozen_weights" if prepares else "unmatched_weights"
             unmatched = "its calls change them" if self.changes_parameters else candidate.unmatched
-            detail = "" if prepares else f": {unmatched}"
+            lack = "unmatched_weights" if unmatched else "frozen_weights"
+            detail = f": {unmatched}" if unmatched else ""
             self.lacks[lack] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[lack].title + detail)
 
     def _carriers(self, check: LevelCheck) -> Iterator[Reference]:
@@ -89,7 +88,7 @@ class Levels:
                     yield reference
         else:
             held = self._held[On.CASES], self._held[On.DERIVED]
-            reference = carrier(check.on, self._own, *held, is_long=self.is_long)
+            reference = carrier(check.on, self._own, *held)
             if reference is not None and check.applies(self._bound.candidate, reference):
                 yield reference
 
@@ -114,7 +113,7 @@ class Levels:
             self._require_survived(refusal, reference, check.fatal)
         finally:
             if is_other:
-                name_shape(refusal, shape_in_words(reference, self._own))
+                name_shape(refusal, reference, self._own)
         return refusal
 
     def _refusal(self, check: LevelCheck, reference: Reference) -> RefusalError | None:
@@ -202,15 +201,11 @@ class Levels:
         return None
 
 
-def shape_in_words(other: Reference, own: Reference) -> str:
-    """Return the constants that differ, as `name=value` of the other reference; empty for none."""
+def name_shape(refusal: RefusalError, other: Reference, own: Reference) -> None:
+    """Let a refusal say at which other shape the solution failed."""
     names = dict.fromkeys((*own.overrides, *other.overrides))
     values = {name: [getattr(r.problem.module, name, None) for r in (other, own)] for name in names}
-    return ", ".join(f"{name}={theirs}" for name, (theirs, ours) in values.items() if repr(theirs) != repr(ours))
-
-
-def name_shape(refusal: RefusalError, shape: str) -> None:
-    """Let a refusal say at which other shape the solution failed."""
+    shape = ", ".join(f"{name}={theirs}" for name, (theirs, ours) in values.items() if repr(theirs) != repr(ours))
     if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
         refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
     elif shape:

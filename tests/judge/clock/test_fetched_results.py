@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from kbench.judge.candidate import Reply
 from kbench.judge.clock.host_clock import HIGHEST_ADDRESS, UnfetchableError, fetch
-from kbench.judge.clock.readings import Reply
 from kbench.process.channel import WireError
 from kbench.sandbox import process_table
 from kbench.worker.delivery import places_of

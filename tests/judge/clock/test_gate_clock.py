@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from kbench.core.clocks import InputExposure, Round
-from kbench.core.model import Status
+from kbench.core.model import Status, Timing
 from kbench.judge.clock import gate_clock
 from kbench.judge.clock.gate_clock import (
-    HASTY_S,
     REPEATS,
     SINGLES,
     TARGET_NS,
@@ -19,8 +18,7 @@ from kbench.judge.clock.gate_clock import (
     DeviceClock,
     NotQueuedError,
 )
-from kbench.judge.clock.readings import Conclusion
-from kbench.judge.clock.rounds import MOST_CALLS, QUEUED_WITHIN_S, LateError, RoundResult, UnmappableError
+from kbench.judge.clock.rounds import MOST_CALLS, QUEUED_WITHIN_S, LateError, UnmappableError
 from kbench.judge.refusal import RefusalError
 
 CONSTANT_NS = 153_000
@@ -68,14 +66,20 @@ class Arm:
     def _take_back(self, *, dead: bool) -> None:
         self.taken_back = dead and self.killed
 
-    def _of(self, calls: int, total_ns: float) -> RoundResult:
+    def _of(self, calls: int, total_ns: float) -> Round:
         per_call = self.ns + COPY_NS * self.delivers
         event_ns = round(self.claim * per_call)
         exposure = InputExposure(visible_ns=self.visible_ns + 44_000 * calls, input_bytes_shown=67_000_000 * calls)
-        seen = Round(calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, exposure=exposure)
-        return RoundResult(seen=seen, event_ns=event_ns, submit_ns=HOST_NS)
+        return Round(
+            calls=calls,
+            total_ns=round(total_ns),
+            late_ns=self.late_ns,
+            exposure=exposure,
+            event_ns=event_ns,
+            submit_ns=HOST_NS,
+        )
 
-    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
+    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> Round:
         self.asked.append(("gated", calls))
         self.within_s.append(within_s)
         assert calls <= (self.trial.arena.count if self.delivers else self.trial.arena.queue)
@@ -88,7 +92,7 @@ class Arm:
         waits_ns = self.waits_ns * (calls == 1)
         return self._of(calls, CONSTANT_NS + waits_ns + calls * (self.ns + COPY_NS * self.delivers))
 
-    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
+    def plain(self, calls: int, *, kill: bool = False) -> Round:
         if self.replays and self.spoilt_by is not None:
             raise self.spoilt_by
         self.killed |= kill
@@ -139,8 +143,8 @@ def test_a_round_takes_a_millisecond_where_there_is_room_for_so_many(clock_of, n
     clock.prepare()
     reading = clock.read("candidate")
     assert reading.calls == calls
-    assert reading.event_ns == ns
-    assert reading.judge_ns == pytest.approx(ns, abs=1)
+    assert reading.t_event_ns == ns
+    assert reading.t_wall_ns == pytest.approx(ns, abs=1)
     assert calls * ns <= 2 * max(TARGET_NS, ns)
 
 
@@ -167,7 +171,7 @@ def test_the_constant_is_of_the_references_worker(clock_of):
     assert ("gated", 0) not in candidate.asked
 
 
-def concluded(clock: DeviceClock, event_ns: float) -> Conclusion:
+def concluded(clock: DeviceClock, event_ns: float) -> Timing:
     clock.prove(event_ns, PAIRS)
     clock.kill_verify()
     return clock.conclude(event_ns)
@@ -193,10 +197,10 @@ def test_events_are_quoted_where_they_agree_and_decide_nothing(clock_of, claim, 
     clock = clock_of(candidate)
     paired(clock)
     said = concluded(clock, 10_000 * claim)
-    assert (said.clock, said.attestation) == (clock_name, "held")
+    assert (said.timer, said.attestation) == (clock_name, "held")
     assert ("claims_less" in said.flags) is (claim <= 0.85)
-    assert said.attested.ns == pytest.approx(10_000, abs=1)
-    assert 0 < said.attested.half_width_ns < 700
+    assert said.attested_ns == pytest.approx(10_000, abs=1)
+    assert 0 < said.attested_half_width_ns < 700
 
 
 @pytest.mark.parametrize(("late_singles", "attestation"), [(0, "held"), (12, "held"), (40, "weak")])
@@ -207,11 +211,11 @@ def test_one_quick_single_call_is_enough(clock_of, late_singles, attestation):
     paired(clock)
     honest, left, paired_until = candidate.gated, [late_singles], len(candidate.asked)
 
-    def gated(calls: int, **how: Any) -> RoundResult:
+    def gated(calls: int, **how: Any) -> Round:
         done = honest(calls, **how)
         late = calls == 1 and left[0] > 0
         left[0] -= late
-        return replace(done, seen=replace(done.seen, total_ns=done.seen.total_ns + 2_300_000 * late))
+        return replace(done, total_ns=done.total_ns + 2_300_000 * late)
 
     candidate.gated = gated
     assert concluded(clock, 30_000).attestation == attestation
@@ -228,19 +232,19 @@ def test_a_single_call_hides_nothing_that_others_do_not(clock_of, monkeypatch, w
     paired(clock)
     honest = candidate.gated
 
-    def gated(calls: int, **how: Any) -> RoundResult:
-        told = honest(calls, **how)
+    def gated(calls: int, **how: Any) -> Round:
+        seen = honest(calls, **how)
         if calls > 1:
-            return told
-        late_ns = told.seen.late_ns + 400_000 * (where == "flag")
-        seen = replace(told.seen, total_ns=told.seen.total_ns - 160_000, late_ns=late_ns)
-        return replace(told, seen=longer_visible(seen, 400_000 * (where == "inputs")))
+            return seen
+        late_ns = seen.late_ns + 400_000 * (where == "flag")
+        seen = replace(seen, total_ns=seen.total_ns - 160_000, late_ns=late_ns)
+        return longer_visible(seen, 400_000 * (where == "inputs"))
 
     monkeypatch.setattr(candidate, "gated", gated)
     clock._calls["candidate"] = 2
     said = concluded(clock, 260_000)
     assert said.attestation == "weak"
-    assert said.attested.ns > 450_000
+    assert said.attested_ns > 450_000
 
 
 def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):
@@ -249,8 +253,8 @@ def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):
     clock = clock_of(candidate)
     paired(clock)
     said = concluded(clock, 1_000)
-    assert (said.clock, said.attestation) == ("judge", "weak"), "all of it is in one call alone"
-    assert said.attested.ns >= 10_000
+    assert (said.timer, said.attestation) == ("judge", "weak"), "all of it is in one call alone"
+    assert said.attested_ns >= 10_000
     assert "claims_less" in said.flags
 
 
@@ -260,8 +264,8 @@ def test_a_plain_loop_is_timed_for_both_arms(clock_of, host_ns, host_bound):
     clock = clock_of(candidate, reference)
     paired(clock)
     said = concluded(clock, 10_000)
-    assert said.wall_ns["candidate"] == pytest.approx(max(10_000, host_ns), rel=1e-3)
-    assert said.wall_ns["reference"] == pytest.approx(20_000, rel=1e-3)
+    assert said.wall_ns == pytest.approx(max(10_000, host_ns), rel=1e-3)
+    assert said.ref_wall_ns == pytest.approx(20_000, rel=1e-3)
     assert ("host_bound" in said.flags) is host_bound
     assert max(calls for kind, calls in candidate.asked if kind == "loop") <= MOST_CALLS
 
@@ -289,7 +293,7 @@ def test_a_plain_loop_takes_no_less_than_its_work(clock_of):
     candidate.loop = lambda calls, slots: PLAIN_NS + calls
     clock = clock_of(candidate)
     paired(clock)
-    assert concluded(clock, 10_000).wall_ns["candidate"] == pytest.approx(10_000, abs=1)
+    assert concluded(clock, 10_000).wall_ns == pytest.approx(10_000, abs=1)
 
 
 # --- who waits for the device ---------------------------------------------------------------
@@ -312,11 +316,11 @@ def test_where_one_side_cannot_be_queued_both_are_timed_by_plain_loops(clock_of,
     paired(clock)
     assert (candidate.delivers, reference.delivers) == (True, True)
     said = concluded(clock, 40_000)
-    assert (said.clock, said.attestation, said.attested) == ("wall", "weak", None)
-    assert said.flags == flags
-    assert dict(said.wall_ns) == {"candidate": pytest.approx(40_000), "reference": pytest.approx(20_000)}
+    assert (said.timer, said.attestation, said.attested_ns) == ("wall", "weak", None)
+    assert {*said.flags} == flags
+    assert (said.wall_ns, said.ref_wall_ns) == pytest.approx((40_000, 20_000))
     reading = clock.read("candidate")
-    assert (reading.event_ns, reading.calls) == (reading.judge_ns, WALL_CALLS)
+    assert (reading.t_event_ns, reading.calls) == (reading.t_wall_ns, WALL_CALLS)
 
 
 def test_who_is_late_once_on_a_busy_machine_can_be_queued(clock_of):
@@ -324,23 +328,8 @@ def test_who_is_late_once_on_a_busy_machine_can_be_queued(clock_of):
     candidate.queues_within_s = 0.1
     clock = clock_of(candidate)
     clock.prepare()
-    assert candidate.within_s == [HASTY_S, QUEUED_WITHIN_S]
+    assert candidate.within_s == [QUEUED_WITHIN_S]
     assert clock.flags == set()
-
-
-def test_who_is_late_once_has_as_many_calls_as_others(clock_of):
-    candidate = Arm(ns=10_000)
-    candidate.queues_within_s = 0.1
-    clock = clock_of(candidate)
-    gated = candidate.gated
-
-    def gets_faster(calls: int, **options: Any) -> RoundResult:
-        candidate.queues_within_s *= calls == 1
-        return gated(calls, **options)
-
-    candidate.gated = gets_faster
-    clock.prepare()
-    assert clock._calls["candidate"] == TARGET_NS // 10_000
 
 
 @pytest.mark.parametrize("unqueued", ["candidate", "reference"])
@@ -352,9 +341,9 @@ def test_of_an_arm_that_is_known_not_to_be_queued_nothing_is_tried(clock_of, unq
     paired(clock)
     assert arms[unqueued].within_s == []
     (other,) = (arm for name, arm in arms.items() if name != unqueued)
-    assert other.within_s == [HASTY_S], "for its flag"
+    assert other.within_s == [QUEUED_WITHIN_S], "for its flag"
     assert clock.flags == {"host_synchronising", "reference_unqueued"}
-    assert concluded(clock, 40_000).clock == "wall"
+    assert concluded(clock, 40_000).timer == "wall"
 
 
 @pytest.mark.parametrize("late", [("candidate",), ("reference",), ("candidate", "reference")])
@@ -366,22 +355,12 @@ def test_calls_that_the_queue_has_no_room_for_are_queued_as_graphs(clock_of, lat
     paired(clock)
     assert {name for name, arm in arms.items() if arm.replays} == {*late}
     said = concluded(clock, 4_000_000)
-    assert (said.clock, said.attestation) == ("events", "held")
-    assert said.flags == {"host_bound", *(["replayed"] if late else [])}
-    assert dict(said.wall_ns) == {"candidate": pytest.approx(9e6), "reference": pytest.approx(3e7)}
+    assert (said.timer, said.attestation) == ("events", "held")
+    assert {*said.flags} == {"host_bound", *(["replayed"] if late else [])}
+    assert (said.wall_ns, said.ref_wall_ns) == pytest.approx((9e6, 3e7))
 
 
-def test_where_one_arm_replays_graphs_the_other_has_one_look(clock_of):
-    arms = {"candidate": Arm(ns=4_000_000), "reference": Arm(ns=8_000_000)}
-    for arm in arms.values():
-        arm.late_above = 1
-    clock_of(**arms, replays=True).prepare()
-    assert arms["candidate"].within_s[:3] == [HASTY_S, QUEUED_WITHIN_S, HASTY_S], "the third replays"
-    assert arms["reference"].within_s[:2] == [HASTY_S, HASTY_S]
-    assert arms["reference"].replays
-
-
-def test_a_graph_that_is_queued_late_once_has_a_second_attempt(clock_of):
+def test_a_graph_that_is_queued_late_has_as_much_time_as_a_call(clock_of):
     """Else both arms would be timed by plain loops, for a hiccup of the machine."""
     arms = {"candidate": Arm(ns=4_000_000), "reference": Arm(ns=8_000_000)}
     for arm in arms.values():
@@ -389,7 +368,7 @@ def test_a_graph_that_is_queued_late_once_has_a_second_attempt(clock_of):
     arms["reference"].queues_within_s = 0.1
     clock = clock_of(**arms, replays=True)
     clock.prepare()
-    assert arms["reference"].within_s[:3] == [HASTY_S, HASTY_S, QUEUED_WITHIN_S]
+    assert arms["reference"].within_s[:2] == [QUEUED_WITHIN_S, QUEUED_WITHIN_S]
     assert clock.flags == {"replayed"}
 
 
@@ -419,7 +398,7 @@ def test_a_round_that_another_program_held_up_is_tried_again(clock_of):
     clock.prepare()
     gated, times = candidate.gated, iter([True, False, False])
 
-    def once_late(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
+    def once_late(calls: int, *, kill: bool = False, **_: float) -> Round:
         if next(times):
             raise LateError
         return gated(calls, kill=kill)
@@ -438,7 +417,7 @@ def test_who_can_be_queued_no_more_is_timed_by_plain_loops(clock_of, arm, error)
 
     gated = arms[arm].gated
 
-    def fails(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
+    def fails(calls: int, *, kill: bool = False, **_: float) -> Round:
         if calls:
             raise error
         return gated(calls)
@@ -453,7 +432,7 @@ def test_without_a_round_of_no_call_there_is_no_clock(clock_of, monkeypatch):
     reference = Arm(ns=20_000)
     gated = reference.gated
 
-    def never_empty(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
+    def never_empty(calls: int, *, kill: bool = False, **_: float) -> Round:
         if not calls:
             raise LateError
         return gated(calls, kill=kill)
@@ -475,12 +454,12 @@ def test_of_one_buffer_each_result_is_copied_and_the_copies_are_taken_off(clock_
     assert reference.delivers
     reading = clock.read("candidate")
     assert reading.calls <= 16
-    assert (reading.event_ns, reading.judge_ns) == (pytest.approx(10_000, abs=1), pytest.approx(10_000, abs=1))
-    assert clock.read("reference").event_ns == pytest.approx(20_000, abs=1)
+    assert (reading.t_event_ns, reading.t_wall_ns) == (pytest.approx(10_000, abs=1), pytest.approx(10_000, abs=1))
+    assert clock.read("reference").t_event_ns == pytest.approx(20_000, abs=1)
     said = concluded(clock, 10_000)
     assert said.attestation == "weak"
     assert "copies_results" in said.flags
-    assert said.attested.half_width_ns > COPY_NS
+    assert said.attested_half_width_ns > COPY_NS
 
 
 def test_a_reference_that_has_one_buffer_is_not_slowed_down_alone(clock_of):
@@ -535,11 +514,10 @@ def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dea
     clock = clock_of(candidate, reference)
     gated = {"candidate": candidate.gated, "reference": reference.gated}
 
-    def of_reference(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
-        told = gated["reference"](calls, kill=kill)
+    def of_reference(calls: int, *, kill: bool = False, **_: float) -> Round:
+        seen = gated["reference"](calls, kill=kill)
         if candidate.killed:
-            return told
-        seen = told.seen
+            return seen
         match hidden:
             case "constant":
                 seen = replace(seen, total_ns=seen.total_ns + busy_ns)
@@ -547,22 +525,21 @@ def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dea
                 seen = replace(seen, late_ns=seen.late_ns + busy_ns)
             case "visibility":
                 seen = longer_visible(seen, busy_ns)
-        return replace(told, seen=seen)
+        return seen
 
-    def of_candidate(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
-        told = gated["candidate"](calls, kill=kill)
-        seen = told.seen
+    def of_candidate(calls: int, *, kill: bool = False, **_: float) -> Round:
+        seen = gated["candidate"](calls, kill=kill)
         if hidden == "lateness":
             seen = replace(seen, total_ns=seen.total_ns - busy_ns, late_ns=seen.late_ns + busy_ns)
         if hidden == "visibility":
             seen = longer_visible(replace(seen, total_ns=seen.total_ns - busy_ns), busy_ns)
-        return replace(told, seen=seen)
+        return seen
 
     candidate.gated, reference.gated = of_candidate, of_reference
     paired(clock)
     said = concluded(clock, 10_000)
-    assert said.attested.ns == pytest.approx(10_000, rel=0.01) or said.attestation == "weak"
-    assert said.attested.ns > 9_900
+    assert said.attested_ns == pytest.approx(10_000, rel=0.01) or said.attestation == "weak"
+    assert said.attested_ns > 9_900
 
 
 @pytest.mark.parametrize(("ns", "reference_ns"), [(110_000, 2_500_000), (2_500_000, 110_000), (2_500_000, 2_500_000)])
@@ -571,7 +548,7 @@ def test_rounds_that_show_more_inputs_or_fewer_are_not_charged_for_it(clock_of, 
     clock = clock_of(Arm(ns=ns), Arm(ns=reference_ns))
     paired(clock)
     said = concluded(clock, ns)
-    assert said.attested.ns == pytest.approx(ns, rel=1e-3)
+    assert said.attested_ns == pytest.approx(ns, rel=1e-3)
 
 
 def test_inputs_are_shown_again_at_the_size_of_the_largest_round_that_there_was(clock_of):

@@ -4,43 +4,47 @@ import itertools
 import math
 import statistics
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kbench.core.clocks import Attested
 from kbench.core.events import RunOptions
-from kbench.core.model import Timing
+from kbench.core.model import Sample, Timing
 from kbench.core.stats import process_estimate
-from kbench.judge.clock import pairing
+from kbench.judge.clock import FEW_READINGS, pairing
 from kbench.judge.clock.pairing import (
     ENOUGH_PAIRS,
     SETTLED_PAIRS,
     Pairing,
     settled,
 )
-from kbench.judge.clock.readings import FEW_READINGS, ArmSample, Conclusion
 
 NS = {"reference": 200_000, "candidate": 100_000}
 JUDGE_NS = {"reference": 202_000, "candidate": 104_000}
-HELD = Conclusion(
-    clock="events",
+HELD = Timing(
+    samples=(),
+    timer="events",
+    l2="flushed",
+    attested_ns=104_000.0,
+    attested_half_width_ns=900.0,
     attestation="held",
-    attested=Attested(ns=104_000.0, half_width_ns=900.0),
-    wall_ns={"reference": 230_000.0, "candidate": 130_000.0},
-    flags=frozenset({"host_bound"}),
+    wall_ns=130_000.0,
+    ref_wall_ns=230_000.0,
+    flags=("host_bound",),
 )
+WALL = Timing(samples=(), timer="wall", l2="flushed", attestation="weak")
 
 
 class Clock:
     """Says the same of each call, but for a little that makes a median's interval as wide as a test wants."""
 
-    l2 = "flushed"
+    overhead_ns = 0.0
 
     def __init__(
         self,
-        conclusion: Conclusion | Exception = HELD,
+        conclusion: Timing = HELD,
         *,
         wobble: float = 0.0,
         interference: bool = False,
@@ -54,21 +58,18 @@ class Clock:
     def prepare(self) -> None:
         self.said.append("prepare")
 
-    def read(self, arm: str) -> ArmSample:
+    def read(self, arm: str) -> Sample:
         self.said.append(arm)
         ns = self._ns[arm] if arm == "reference" else round(self._ns[arm] * next(self._wobble))
-        return ArmSample(event_ns=ns, judge_ns=JUDGE_NS[arm], submit_ns=7_000, calls=32)
+        times = {"t_event_ns": ns, "t_wall_ns": JUDGE_NS[arm], "t_host_submit_ns": 7_000}
+        return Sample(process=0, block=0, sequence=0, arm=arm, calls=32, **times)
 
     def prove(self, event_ns: float, pairs: int) -> None:
         self.said.append(f"prove {event_ns:.0f}")
         self.proved_pairs = pairs
-        if isinstance(self._conclusion, Exception):
-            raise self._conclusion
 
-    def conclude(self, event_ns: float) -> Conclusion:
+    def conclude(self, event_ns: float) -> Timing:
         self.said.append(f"conclude {event_ns:.0f}")
-        if isinstance(self._conclusion, Exception):
-            raise self._conclusion
         return self._conclusion
 
     def kill_verify(self) -> None:
@@ -238,8 +239,9 @@ def test_a_process_that_none_follows_takes_more_time_on_a_cpu(monkeypatch):
 
 @pytest.mark.parametrize("clock", ["events", "host", "judge"])
 def test_where_events_are_not_believed_the_judges_times_are_quoted(clock):
-    conclusion = Conclusion(clock=clock, attestation="held", attested=HELD.attested, overhead_ns=2_000.0)
-    timing = run(Clock(conclusion))
+    says = Clock(replace(HELD, timer=clock))
+    says.overhead_ns = 2_000.0
+    timing = run(says)
     quoted = {**JUDGE_NS, "reference": JUDGE_NS["reference"] - 2_000} if clock == "judge" else NS
     assert {(s.arm, s.t_event_ns) for s in timing.samples} == set(quoted.items())
     assert {(s.arm, s.t_wall_ns) for s in timing.samples} == set(JUDGE_NS.items())
@@ -247,7 +249,7 @@ def test_where_events_are_not_believed_the_judges_times_are_quoted(clock):
 
 
 def test_plain_loops_quote_what_was_read():
-    timing = run(Clock(Conclusion(clock="wall", attestation="weak")))
+    timing = run(Clock(WALL))
     assert {(s.arm, s.t_event_ns) for s in timing.samples} == set(NS.items())
 
 
@@ -256,7 +258,7 @@ def test_plain_loops_quote_what_was_read():
 def test_claims_of_a_true_median_and_any_scatter_say_nothing_more(clock_name, device, turns, monkeypatch):
     """Of ratios, a median is that of logarithms: claims that are low and high in turn have a lower one."""
     monkeypatch.setattr(pairing, "SETTLE_LIMIT_S", 0.0)
-    clock = Clock(Conclusion(clock=clock_name, attestation="held", attested=HELD.attested))
+    clock = Clock(replace(HELD, timer=clock_name))
     clock._wobble = itertools.cycle(turns)
     timing = run(clock, device=device)
     claim_ns = statistics.median(float(said.split()[1]) for said in clock.said if said.startswith("prove"))
@@ -270,7 +272,7 @@ def test_what_the_judges_clock_concludes_is_in_the_record():
     assert (timing.attested_ns, timing.attested_half_width_ns, timing.attestation) == (104_000.0, 900.0, "held")
     assert (timing.wall_ns, timing.ref_wall_ns) == (130_000.0, 230_000.0)
     assert timing.flags == ("host_bound",)
-    timing = run(Clock(Conclusion(clock="wall", attestation="weak")))
+    timing = run(Clock(WALL))
     assert (timing.attested_ns, timing.attested_half_width_ns, timing.wall_ns) == (None, None, None)
     assert timing.flags == ("attestation_weak",)
 
@@ -286,8 +288,9 @@ def test_what_the_judges_clock_concludes_is_in_the_record():
     ],
 )
 def test_a_time_of_no_work_is_worth_little(said, repeat, proves_little, attestation, flags):
-    conclusion = Conclusion(clock="events", attestation=said)
-    timing = run(Clock(conclusion), of_trial=trial(repeat=repeat, proves_little=proves_little))
+    timing = run(
+        Clock(replace(HELD, attestation=said, flags=())), of_trial=trial(repeat=repeat, proves_little=proves_little)
+    )
     assert timing.attestation == attestation
     assert set(timing.flags) == flags
 

@@ -7,6 +7,7 @@ import pytest
 
 from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
+from kbench.devices.cuda import Cuda
 from kbench.judge.clock.profile import (
     activities,
     kernels_in_words,
@@ -41,8 +42,10 @@ class FakeTrial:
     def __init__(self):
         self.asked = []
         self.reference = SimpleNamespace(expect=lambda arguments: arguments, device="cuda")
-        self.arena = SimpleNamespace(random_slot=lambda: 2)
-        self.candidate = SimpleNamespace(profile=self.profile, log="", understood=contextlib.nullcontext)
+        self.arena = SimpleNamespace(count=1)
+        self.candidate = SimpleNamespace(
+            ask=self.ask, limit_s=10.0, check_outputs=lambda *_: (), understood=contextlib.nullcontext
+        )
         self.listed = [["mine", 0, 1000]]
 
     def arguments(self):
@@ -51,9 +54,10 @@ class FakeTrial:
     def fill(self, slots, _expected):
         self.asked.append(f"fill {slots}")
 
-    def profile(self, slot, _expected):
-        self.asked.append(f"profile {slot}")
-        return self.listed, ()
+    def ask(self, message, timeout_s):
+        assert timeout_s > self.candidate.limit_s
+        self.asked.append(f"{message['op']} {message['slot']}")
+        return {"activities": self.listed, "outputs": ["described"]}
 
     def keep_scalars(self, _slot, _numbers):
         pass
@@ -65,13 +69,18 @@ class FakeTrial:
         self.asked.append(f"judge {slot}")
 
 
+@pytest.fixture(autouse=True)
+def without_a_device(monkeypatch):
+    monkeypatch.setattr(Cuda, "synchronize", lambda _: None)
+
+
 def test_what_is_asked_for_is_checked_and_what_only_the_column_needs_is_warm():
     """A wrong value in a profiled call counts only where the user asks for the profile."""
     asked, column = FakeTrial(), FakeTrial()
     profile_judged(asked)
-    assert asked.asked == ["fill [2]", "profile 2", "judge 2"]
+    assert asked.asked == ["fill [0]", "profile 0", "judge 0"]
     assert own_share(profile_warm(column)) == 1.0
-    assert column.asked == ["call", "call", "call", "fill [2]", "profile 2"]
+    assert column.asked == ["call", "call", "call", "fill [0]", "profile 0"]
 
 
 @pytest.mark.parametrize("take", [profile_judged, profile_warm])

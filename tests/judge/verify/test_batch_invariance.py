@@ -7,7 +7,7 @@ from torch import Tensor
 from kbench.core.model import Status
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.batch_invariance import require_same_bits, row_count, rows_of, smaller_batches
+from kbench.judge.verify.checks import require_same_bits, row_count, rows_of, smaller_batches
 
 PROBLEM = """
 import torch

@@ -16,7 +16,7 @@ from kbench.core.values import DRAWS, NARROW
 from kbench.judge.comparison import Tally
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify import levels as verify_levels
-from kbench.judge.verify.battery import Battery
+from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
 from kbench.judge.verify.levels import Levels, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
@@ -26,29 +26,26 @@ WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
 
 ALONE: dict[str, Any] = {}
 BOTH = {"cases": ["case", "other case"], "derived": ["derived"]}
-LONG = {"derived": ["derived", "larger"], "is_long": True}
-LONG_ALONE = {"is_long": True}
+DERIVED = {"derived": ["derived", "larger"]}
 CARRIERS = {
-    # by the part of a check: its shape where no other holds, where all hold, where own is long, where no other holds
-    On.OWN: ("own", "own", "own", "own"),
-    On.OWN_SHORT: ("own", "own", None, None),
-    On.OWN_LONG: (None, None, "own", "own"),
-    On.OWN_TOO: (None, "own", "own", None),
-    On.SMALLER: (None, "case", "derived", None),
-    On.MOST: ("own", "case", "derived", "own"),
-    On.MOST_LONG: (None, None, "derived", "own"),
-    On.LAYOUTS: ("own", "case", "derived", "own"),
+    # by the part of a check: its shape where no other holds, where all hold, where derived ones hold
+    On.OWN: ("own", "own", "own"),
+    On.OWN_TOO: (None, "own", "own"),
+    On.SMALLER: (None, "case", "derived"),
+    On.MOST: ("own", "case", "derived"),
+    On.CASE: ("own", "case", "own"),
 }
 
 
 @pytest.mark.parametrize("on", CARRIERS)
 def test_which_shape_carries_a_check(on) -> None:
-    assert tuple(carrier(on, "own", **shapes) for shapes in (ALONE, BOTH, LONG, LONG_ALONE)) == CARRIERS[on]
+    assert tuple(carrier(on, "own", **shapes) for shapes in (ALONE, BOTH, DERIVED)) == CARRIERS[on]
 
 
-def test_other_layouts_are_tried_at_the_own_shape_unless_its_calls_are_long() -> None:
-    assert carrier(On.LAYOUTS, "own", derived=["derived"]) == "own"
-    assert carrier(On.LAYOUTS, "own", derived=["derived"], is_long=True) == "derived"
+@pytest.mark.parametrize("is_long", [False, True])
+def test_other_layouts_are_tried_at_the_own_shape_unless_its_calls_are_long(is_long) -> None:
+    found = {check.on for check in beyond_task(is_long=is_long) if check.lack in LAYOUTS}
+    assert found == {On.MOST if is_long else On.CASE}
 
 
 def reference(name: str, nbytes: int = 1) -> Any:
@@ -142,7 +139,7 @@ def test_long_calls_are_few_and_a_smaller_shape_has_the_others(monkeypatch, aske
 
     monkeypatch.setattr(Battery, "essentials", fails)
     tried = levels([{"n": 1}], is_long=is_long)
-    tried.try_all(beyond_task())
+    tried.try_all(beyond_task(is_long=tried.is_long))
     most = "own" if fails_at else "small"
     values = [(f"vary {variation.name}", most) for variation in VARIATIONS]
     last = [("kept_results", most), *[("laid_out", "own" if fails_at else "small")] * 3, ("updated_in_place", most)]
@@ -379,7 +376,7 @@ def test_inputs_of_the_same_kind_tell_a_memory_from_a_miss(monkeypatch, wrong, i
 )
 def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, code: str, ends: str) -> None:
     tried = levels()
-    named = {"weights": "seed", "prepares": True, "transposed": transposed, "unmatched": transposed, "follows": False}
+    named = {"weights": "seed", "unmatched": transposed, "follows": False}
     tried._bound.candidate = SimpleNamespace(**named)
     tried.note_unmatched()
     assert tuple(sorted(tried.lacks)) == (code,)
