@@ -103,6 +103,16 @@ def test_a_key_that_more_files_are_part_of_has_the_same_artefacts_unless_it_has_
     assert (entry.folder / "artefact").read_text() == "one"
 
 
+def test_a_build_that_its_builder_did_not_end_holds_no_lock(tmp_path) -> None:
+    place = CacheEntry(folder=tmp_path / "builds" / "key")
+    staging = place.stage()
+    (staging / "extensions" / "x").mkdir(parents=True)
+    for name in ("lock", "x.cpp"):
+        (staging / "extensions" / "x" / name).touch()
+    place.publish(staging, (), "")
+    assert [path.name for path in (place.folder / "extensions" / "x").iterdir()] == ["x.cpp"]
+
+
 def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
     entry = CacheEntry(folder=tmp_path / "builds" / "key")
     stagings = [staged(entry, f"builder{n}") for n in range(24)]
