@@ -200,6 +200,13 @@ def test_honest_codes_are_right_in_each_draw_and_others_in_none(tmp_path, name) 
     assert (differ > DRAWS / 2) or not example.differs
 
 
+def test_where_many_values_lie_at_a_boundary_another_rounding_is_another_function(tmp_path) -> None:
+    example = Example(
+        body="return x.round()", solution=lambda x: (x + 0.5).floor(), inputs="torch.randn(32, 8).round() / 2"
+    )
+    assert not is_right(trial_of(tmp_path, example), 1, example.solution)
+
+
 def in_tiles(x: Tensor) -> Tensor:
     """Return where the largest sum is, of sums in two parts."""
     return (x[..., :100].sum(-1) + x[..., 100:].sum(-1)).argmax(-1)

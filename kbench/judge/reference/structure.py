@@ -120,7 +120,8 @@ def _is_orthonormal(x: Tensor) -> bool:
 
 def _orthonormal(y: Tensor, x: Tensor) -> Tensor:
     basis = torch.linalg.qr(_upright(_wide(y))).Q
-    return (basis if x.shape == basis.shape else basis.mT).to(x.dtype)
+    found: Tensor = basis if x.shape == basis.shape else basis.mT
+    return found.to(x.dtype)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -146,7 +147,8 @@ def _is_log_stochastic(x: Tensor) -> bool:
 
 
 def _norms(x: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(_wide(x), dim=-1, keepdim=True)
+    found: Tensor = torch.linalg.vector_norm(_wide(x), dim=-1, keepdim=True)
+    return found
 
 
 def _rounding(x: Tensor) -> float:
