@@ -187,6 +187,8 @@ def uncopied(error: OSError) -> str:
 def make_plain(staging: Path) -> None:
     """Remove links out of the folder, pipes, sockets, devices and records; make the rest readable to its owner.
 
+    The builder is dead: a file `lock`, by which torch knows a build that is under way, would be waited for forever.
+
     Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES, DEEPEST or LONGEST, and OSError.
     """
     record = staging / RECORD
@@ -204,10 +206,11 @@ def make_plain(staging: Path) -> None:
             if len(os.fsencode(path.relative_to(staging))) > LONGEST:
                 raise UnfitArtefactsError(f"the build left a path of more than {LONGEST} bytes")
             inside = not entry.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root)
+            stale = entry.name == "lock"
             if entry.is_dir(follow_symlinks=False):
                 path.chmod(0o700)
                 queue.append((path, depth + 1))
-            elif not inside or not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+            elif stale or not inside or not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                 path.unlink()
             elif not entry.is_symlink():
                 status = entry.stat(follow_symlinks=False)

@@ -106,8 +106,8 @@ class Script:
         place = Path(folder)
         installed = any(place.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
         below = self.has(str(place / "module.py")) or any(place.is_relative_to(root) for root in self._sources)
-        if place not in self.roots and (installed or not below):
-            raise ImportError(folder)
+        if place not in self.roots and (installed or not below or not place.is_dir()):
+            raise ImportError(folder)  # an archive, or a script that `runpy` runs, has another finder
         return Neighbours(folder, self)
 
     def _forget_folders(self) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from kbench.core.model import Correctness, Finding, Mismatch
-from kbench.core.values import FACTOR, MAX_BOUNDARY_SHARE, Ratios, Ruling, rule, rule_all, worst
+from kbench.core.values import FACTOR, Ratios, Ruling, rule, rule_all, worst
 from kbench.judge.reference.expected import Expected, small_changes
 from kbench.judge.reference.oracle import Pieces, has_all_misses, worst_of_entries
 from kbench.judge.reference.reference import Reference
@@ -232,8 +232,7 @@ def compare(
         truth = Truth.of(reference, expected)
     boundaries, picks, boundary = functools.cache(lambda: reference.boundaries(expected)), 0, (0, 0)
     for n in missed:
-        few = differences[n].wrong <= max(1, MAX_BOUNDARY_SHARE * differences[n].elements)
-        if tolerances[n].exact or (truth is not None and truth.is_whole and reference.decides and few):
+        if tolerances[n].exact or (truth is not None and truth.is_whole and reference.decides):
             found[n], good, codes = boundaries().near(n, found[n], wanted[n], tolerances[n])
             picks, boundary = max(picks, good), max(boundary, (codes, differences[n].elements))
             differences[n] = elements.compare(found[n], wanted[n], tolerances[n], names[n])

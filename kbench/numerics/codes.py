@@ -50,7 +50,7 @@ def at(values: Tensor, places: Tensor) -> Tensor:
 
 def replaced(values: Tensor, by: Tensor, places: Tensor) -> Tensor:
     """Return a copy with the elements of another tensor at these flat indices."""
-    word = torch.uint8 if values.element_size() == 1 else values.dtype
+    word = elements.WORDS[values.element_size()]
     made, given = values.view(word).flatten().clone(), by.view(word).flatten()
     made[places] = given[places]
     return made.view(values.dtype).view(values.shape)

@@ -16,6 +16,8 @@ from kbench.devices.poison import is_poison
 CHUNK_ELEMENTS = 1 << 24
 CPU_CHUNK_ELEMENTS = 1 << 19
 """A chunk and its temporaries then stay in the processor's cache."""
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers by their size in bytes: the bits of an element, for operations that torch lacks for its own type."""
 SHOWN_MISMATCHES = 5
 
 
@@ -276,10 +278,9 @@ def fingerprint(tensor: Tensor) -> int:
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
     """Return whether two tensors of one shape and dtype hold equal bits, NaN's included."""
-    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     pairs = [t.resolve_conj().resolve_neg() for t in (one, other)]
     mine, theirs = [torch.view_as_real(t) if t.is_complex() else t for t in pairs]
-    word = words[mine.element_size()]
+    word = WORDS[mine.element_size()]
     pieces = ((a.view(word), b.view(word)) for _, a, b in chunks(mine, theirs))
     if not backend_of(one).has_own_memory:
         return all(torch.equal(a, b) for a, b in pieces)

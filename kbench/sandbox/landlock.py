@@ -102,7 +102,9 @@ def _rules(
     execute = EXECUTE if allow_exec else 0
     yield Path("/"), READ_DIR
     for path in visible([Path("/")], [Path("/dev"), *(Path(os.path.realpath(p)) for p in hidden)]):
-        yield path, READ_FILE | READ_DIR | execute
+        # A rule binds to what a link leads to, which may be hidden; the target has a rule of its own if not.
+        if not path.is_symlink():
+            yield path, READ_FILE | READ_DIR | execute
     for path in readable:
         yield path, READ_FILE | READ_DIR
     for path in writable:
@@ -131,9 +133,7 @@ def _visible(root: Path, hidden: set[Path], above: set[Path]) -> Iterator[Path]:
     except OSError:
         return
     for entry in entries:
-        # A rule binds to what a link leads to, which may be hidden; the target has a rule of its own if not.
-        if not entry.is_symlink():
-            yield from _visible(Path(entry.path), hidden, above)
+        yield from _visible(Path(entry.path), hidden, above)
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:

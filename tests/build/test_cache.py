@@ -106,6 +106,15 @@ def test_a_key_that_more_files_are_part_of_has_the_same_artefacts_unless_it_has_
     assert (entry.folder / "artefact").read_text() == "one"
 
 
+def test_a_build_that_its_builder_did_not_end_holds_no_lock(entry) -> None:
+    staging = entry.stage()
+    (staging / "extensions" / "x").mkdir(parents=True)
+    for name in ("lock", "x.cpp"):
+        (staging / "extensions" / "x" / name).touch()
+    entry.publish(staging, (), "")
+    assert [path.name for path in (entry.folder / "extensions" / "x").iterdir()] == ["x.cpp"]
+
+
 def test_builders_that_race_leave_one_whole_entry(entry, tmp_path) -> None:
     stagings = [staged(entry, f"builder{n}") for n in range(24)]
     barrier = threading.Barrier(len(stagings))

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,23 @@ def test_a_module_beside_it_comes_first(tmp_path, name):
         pytest.skip("python file.py would not have it yet")
     (tmp_path / f"{name}.py").write_text("n = 7")
     assert value(write(tmp_path, above=f"import {name}", value=f"{name}.n")) == 7
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "import sys; sys.path.insert(0, __file__ + '.zip'); from packed import n",
+        "import runpy; n = runpy.run_path(__file__ + '.txt')['n']",
+        "import runpy; n = runpy.run_path(__file__ + '.zip')['n']",
+    ],
+)
+def test_archives_and_scripts_beside_it_have_pythons_own_finders(tmp_path, above):
+    path = write(tmp_path, above=above, value="n")
+    (tmp_path / f"{path.name}.txt").write_text("n = 7")
+    with zipfile.ZipFile(tmp_path / f"{path.name}.zip", "w") as archive:
+        archive.writestr("packed.py", "n = 7")
+        archive.writestr("__main__.py", "n = 7")
+    assert value(path) == 7
 
 
 @pytest.mark.parametrize("inside", [False, True])

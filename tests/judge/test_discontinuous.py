@@ -83,6 +83,10 @@ def half_away(v: Tensor) -> Tensor:
     return v.sign() * (v.abs() + 0.5).floor()
 
 
+def packed(q: Tensor) -> Tensor:
+    return (q[:, ::2] | q[:, 1::2] << 4).to(torch.uint8)
+
+
 def unsigned(x: Tensor) -> Tensor:
     low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
     return ((x - low) * (255 / (high - low))).round().clamp(0, 255).to(torch.uint8)
@@ -156,6 +160,19 @@ EXAMPLES = {
         solution=lambda x: (x * (1 / scale_of(x, 127))).round() * scale_of(x, 127),
         inputs=MIDDLES,
     ),
+    "products behind a rounding": Example(
+        body=SCALE.format(top=127) + "return (x / scale).round() @ w * scale",
+        solution=lambda x, w: (x * (1 - 3e-7) / scale_of(x, 127)).round() @ w * scale_of(x, 127),
+        inputs=MIDDLES.replace("0.5", "0.50001") + ", torch.randn(256, 48)",
+        parameters="x, w",
+    ),
+    "two codes in a byte": Example(
+        body=SCALE.format(top=7)
+        + "q = (x / scale).round().clamp(-8, 7).to(torch.int32) + 8\n"
+        + "return (q[:, ::2] | q[:, 1::2] << 4).to(torch.uint8)",
+        solution=lambda x: packed((x * (1 / scale_of(x, 7))).round().clamp(-8, 7).to(torch.int32) + 8),
+        inputs="rows(torch.randint(0, 6, (16,)) + 0.5, 7).roll(1, -1)",
+    ),
     "buckets": Example(
         body="return torch.bucketize(x, torch.arange(63) / 10 - 3.1)",
         solution=lambda x: ((x + 3.1) * 10).ceil().clamp(0, 63).long(),
@@ -181,6 +198,13 @@ def test_honest_codes_are_right_in_each_draw_and_others_in_none(tmp_path, name) 
 
             assert not is_right(trial, seed, off), seed
     assert (differ > DRAWS / 2) or not example.differs
+
+
+def test_where_many_values_lie_at_a_boundary_another_rounding_is_another_function(tmp_path) -> None:
+    example = Example(
+        body="return x.round()", solution=lambda x: (x + 0.5).floor(), inputs="torch.randn(32, 8).round() / 2"
+    )
+    assert not is_right(trial_of(tmp_path, example), 1, example.solution)
 
 
 def in_tiles(x: Tensor) -> Tensor:

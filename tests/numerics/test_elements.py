@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from require import WITH_CUDA
 
 from kbench.devices.poison import poison, poison_floats
-from kbench.numerics import elements
+from kbench.numerics import codes, elements
 from kbench.numerics.elements import Tolerance
 
 DTYPES = [
@@ -110,6 +110,12 @@ def test_bits_count_where_comparison_is_exact() -> None:
         found = elements.compare(a, b, elements.tolerance_for(dtype))
         assert (found.wrong, found.ratio) == (1, math.inf)
         assert found.mismatches[0].index == (2,)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool, torch.bfloat16])
+def test_elements_of_any_type_are_replaced(dtype) -> None:
+    values, by = (torch.tensor(of).to(dtype) for of in ([0, 1, 1], [1, 0, 0]))
+    assert codes.replaced(values, by, torch.tensor([0, 2])).tolist() == [1, 1, 0]
 
 
 def test_a_large_integer_off_by_one_is_wrong() -> None:

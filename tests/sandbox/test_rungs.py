@@ -369,5 +369,7 @@ def test_hidden_paths_have_no_rule_above_them(tmp_path):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
     covered = set(landlock.visible([tmp_path], [tmp_path / "a" / "b"]))
-    assert covered == {tmp_path / "a" / "c", tmp_path / "d"}
+    assert covered == {tmp_path / "a" / "c", tmp_path / "d", tmp_path / "link"}, "a process's own /tmp has the link"
+    ruled = {path for path, _ in landlock._rules([], [tmp_path / "a" / "b"], [], allow_exec=False)}
+    assert covered - ruled == {tmp_path / "link"}
     assert list(landlock.visible([tmp_path], [])) == [tmp_path]

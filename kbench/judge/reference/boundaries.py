@@ -4,19 +4,25 @@ A rounding, a cast to integers or 8 bits, a comparison, and a choice among value
 decisions. Two honest results may decide differently near a boundary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kbench.core.values import FACTOR, CodeDifferences
+from kbench.core.values import FACTOR, MAX_BOUNDARY_SHARE, CodeDifferences
 from kbench.numerics import codes, elements, tails
 from kbench.numerics.operators import OperatorMode
 
 LARGER_SHARE = 1 / 8
 """Share of elements that exceed the error which the reference is taken to have before a decision."""
+UP_AND_DOWN = ((1.0, False), (-1.0, False))
+SHIFTS = (*UP_AND_DOWN, (1.0, True), (-1.0, True), (1 / 32, False), (-1 / 32, False), (1 / 32, True), (-1 / 32, True))
+"""Shifts of all values before a rounding: in allowed errors, and whether away from zero, as by another scale.
+
+By a smaller shift, fewer terms of one sum, or codes of one word, change at once.
+"""
 
 ROUNDINGS = {
     *("round", "floor", "ceil", "trunc", "sign", "round_", "floor_", "ceil_", "trunc_", "sign_"),
@@ -88,25 +94,37 @@ def _recorded(run: ReferenceRun) -> Recorded | None:
     return None if outputs is None else (outputs, roundings, choices)
 
 
-def _shifted(run: ReferenceRun, shifts: Sequence[Shift], sign: int) -> Sequence[Tensor] | None:
-    """Run with the values before each rounding shifted by their allowed error, times a sign."""
-    left = iter(shifts)
+def _shifted(
+    run: ReferenceRun, shifts: Sequence[Shift], times: float, *, outwards: bool
+) -> tuple[Sequence[Tensor] | None, bool]:
+    """Run with the values before each rounding shifted by a multiple of their allowed error, or of their signed one.
+
+    Returns the outputs, and whether each rounding changes few of its results.
+    """
+    left, are_few = iter(shifts), True
 
     def shift(func: Any, args: Any, given: dict[str, Any]) -> Any:
+        nonlocal are_few
         place = _place(func, args, given)
         if place is None:
             return func(*args, **given)
         atol, rtol = next(left, (0.0, 0.0))
         if atol == rtol == 0:
             return func(*args, **given)
-        moved = args[place].abs().mul_(rtol).add_(atol).mul_(sign).add_(args[place])
+        moved = args[place].abs().mul_(rtol).add_(atol).mul_(times)
+        moved = (moved.mul_(args[place].sign()) if outwards else moved).add_(args[place])
+        before = func(*args[:place], args[place].clone(), *args[place + 1 :], **given).clone()
         if place == 0 and _name(func).endswith("_"):  # it works in place
             args[0].copy_(moved)
             moved = args[0]
-        return func(*args[:place], moved, *args[place + 1 :], **given)
+        after = func(*args[:place], moved, *args[place + 1 :], **given)
+        changed = before.float() != after.float()  # 8 bits have no comparison
+        are_few &= int(changed.sum()) <= max(1, MAX_BOUNDARY_SHARE * changed.numel())
+        return after
 
     with OperatorMode(shift):
-        return run()
+        outputs = run()
+    return outputs, are_few
 
 
 def _name(func: Any) -> str:
@@ -184,7 +202,9 @@ class Boundaries:
 
         self._shifts = shifts(roundings, native_roundings)
         self._choices = list(zip(choices, shifts(choices, native_choices), strict=True))
-        self._moved: list[Sequence[Tensor]] | None = None
+        self._moved: dict[tuple[float, bool], Sequence[Tensor] | None] = {}
+        self._are_few = True
+        """True if few values lie near a boundary, so that a result behind several may differ in more elements."""
 
     def near(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
         """Judge an output that differs from the reference's."""
@@ -216,14 +236,13 @@ class Boundaries:
     def _near_values(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:
         """Judge an output of values, some of which may lie behind a rounding inside the reference."""
         places = elements.missing_places(got, want, tolerance)
-        moved = self._answers(number, want.shape)
-        if moved is None:
-            return got, 0, 0
-        mine = got.reshape(-1)[places].double()
-        answers = torch.stack([t.reshape(-1)[places].double() for t in moved])
-        right = ((mine - answers).abs() <= tolerance.atol + tolerance.rtol * answers.abs()).any(0)
-        few = CodeDifferences(elements=want.numel(), differing=places.numel(), explained=int(right.sum().item()))
-        return (codes.replaced(got, want, places), 0, places.numel()) if few.right else (got, 0, 0)
+        mine, right = got.reshape(-1)[places].double(), torch.zeros_like(places, dtype=torch.bool)
+        for answer in self._answers(number, want.shape, SHIFTS):
+            there = answer.reshape(-1)[places].double()
+            right |= (mine - there).abs() <= tolerance.atol + tolerance.rtol * there.abs()
+            if right.all() and (self._are_few or places.numel() <= MAX_BOUNDARY_SHARE * want.numel()):
+                return codes.replaced(got, want, places), 0, places.numel()
+        return got, 0, 0
 
     def _good_picks(self, got: Tensor, base: Tensor, places: Tensor) -> Tensor:
         """Return a mask of the places whose indices point at values as good as the chosen ones."""
@@ -246,24 +265,30 @@ class Boundaries:
         return none
 
     def _explained(self, number: int, got: Tensor, want: Tensor, base: Tensor, places: Tensor) -> tuple[Tensor, bool]:
-        """Return a mask of the places at most one code from an equally right answer, and whether that is known."""
+        """Return a mask of the places at most one code from an equally right answer, and whether that is known.
+
+        Several codes packed into one word are right if the whole word is an answer.
+        """
         mine, first, second = (codes.at(t, places) for t in (got, want, base))
         close = ((mine - first).abs() <= 1) | ((mine - second).abs() <= 1)
-        moved = self._answers(number, base.shape)
-        if moved is None or any(t.dtype != base.dtype for t in moved):
+        moved = [*self._answers(number, base.shape, UP_AND_DOWN)]
+        if len(moved) < len(UP_AND_DOWN) or any(t.dtype != base.dtype for t in moved):
             return (close if codes.is_quantised(want.dtype) else torch.zeros_like(close)), False
         answers = torch.stack([first, second, *(codes.at(t, places) for t in moved)])
-        return close & (mine >= answers.amin(0)) & (mine <= answers.amax(0)), True
+        found = close & (mine >= answers.amin(0)) & (mine <= answers.amax(0))
+        for answer in self._answers(number, base.shape, () if found.all() else SHIFTS):
+            found |= mine == codes.at(answer, places)
+        return found, True
 
-    def _answers(self, number: int, shape: torch.Size) -> list[Tensor] | None:
-        """Return an output with all values shifted up and down; None if the roundings cannot be seen."""
-        if self._moved is None and self.decides:
-            runs = [_shifted(self._run, self._shifts, sign) for sign in (1, -1)]
-            self._moved = [outputs for outputs in runs if outputs is not None]
-        if self._moved is None or len(self._moved) < 2:
-            return None
-        outputs = [moved[number] for moved in self._moved]
-        return outputs if all(t.shape == shape for t in outputs) else None
+    def _answers(self, number: int, shape: torch.Size, shifts: Sequence[tuple[float, bool]]) -> Iterator[Tensor]:
+        """Yield an output with all values shifted in these ways; nothing if the roundings cannot be seen."""
+        for times, outwards in shifts if self.decides else ():
+            if (times, outwards) not in self._moved:
+                moved, are_few = _shifted(self._run, self._shifts, times, outwards=outwards)
+                self._moved[times, outwards], self._are_few = moved, self._are_few and are_few
+            outputs = self._moved[times, outwards]
+            if outputs is not None and outputs[number].shape == shape:
+                yield outputs[number]
 
 
 def _same_indices(output: Tensor, picked: Tensor) -> bool:

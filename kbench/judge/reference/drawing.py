@@ -54,6 +54,8 @@ class Inputs:
         """True if floating-point tensors get a random factor, because nothing else varies."""
         self.structures: dict[int, tuple[Structure, ...]] = {}
         """Structures that all draws of a tensor have in common, by its number among the leaves of the arguments."""
+        self.twins: dict[int, int] = {}
+        """Tensors of values that equal an earlier one in every draw, as in `[x, x, x]`; by their numbers."""
         self.vary(jitter=False)
 
     def vary(self, *, jitter: bool) -> None:
@@ -68,6 +70,7 @@ class Inputs:
         """Paths of the leaves, in the order of their numbers."""
         if not jitter:
             self.structures = self._common(*map(leaves, drawn))
+            self.twins = _twins(*map(leaves, drawn))
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
         """Paths of the leaves that are equal in both draws."""
@@ -103,14 +106,20 @@ class Inputs:
 
     def changed(self, made: list[Any], transform: Transform, applies: Callable[[Any], bool]) -> list[Any]:
         """Apply a change to the leaves that it `applies` to, and keep their structures."""
-        numbers = itertools.count()
+        done: list[Any] = []
 
         def change(leaf: Any) -> Any:
-            structures = self.structures.get(next(numbers), ())
-            if not applies(leaf):
-                return leaf
-            changed = transformed(leaf, transform)
-            return structure.keep(structures, changed, leaf) if structures else changed
+            number = len(done)
+            if number in self.twins:
+                changed = torch.empty_like(leaf).copy_(done[self.twins[number]])
+            elif applies(leaf):
+                changed = transformed(leaf, transform)
+                if structures := self.structures.get(number, ()):
+                    changed = structure.keep(structures, changed, leaf)
+            else:
+                changed = leaf
+            done.append(changed)
+            return changed
 
         return [over_leaves(value, change) for value in made]
 
@@ -161,6 +170,22 @@ def transformed(leaf: Any, change: Transform) -> Any:
         return change(leaf)
     reach = torch.finfo(leaf.dtype)
     return change(leaf.float()).clamp(reach.min, reach.max).to(leaf.dtype)
+
+
+def _twins(first: list[Any], second: list[Any]) -> dict[int, int]:
+    """Return the tensors of values that vary, and equal an earlier one in both draws."""
+    seen: dict[Any, list[int]] = {}
+    found: dict[int, int] = {}
+    for number, (leaf, other) in enumerate(zip(first, second, strict=False)):
+        if not is_value(leaf) or not leaf.numel() or leaf.shape != other.shape or equal(leaf, other):
+            continue
+        alike = seen.setdefault((leaf.shape, leaf.dtype, leaf[(0,) * leaf.dim()].item()), [])
+        earlier = (n for n in alike if equal(first[n], leaf) and equal(second[n], other))
+        if (twin := next(earlier, None)) is None:
+            alike.append(number)
+        else:
+            found[number] = twin
+    return found
 
 
 def over_tensors(value: Any, change: Transform) -> Any:

@@ -13,6 +13,10 @@ CORNER = 64
 """Rows and columns that are tested first: values without structure fail here."""
 LARGEST_FACTORED = 1 << 11
 """Largest matrix that is factored to test whether it is positive definite or orthonormal, to limit time."""
+LARGEST_TIED = 1 << 20
+"""Most elements that are sorted to find those that are always equal, to limit time."""
+MARKS = (1, 6364136223846793005, 1442695040888963407)
+"""Factors by which the bits of an element in three draws become one number; odd, so that no bit is lost (Knuth)."""
 
 Test = Callable[[Tensor], bool]
 
@@ -100,11 +104,24 @@ def _is_definite(x: Tensor) -> bool:
     return not torch.linalg.cholesky_ex(_wide(x)).info.any()
 
 
+def _upright(x: Tensor) -> Tensor:
+    """Return a matrix of at least as many rows as columns: the columns of such a matrix may be orthonormal."""
+    return x if x.shape[-2] >= x.shape[-1] else x.mT
+
+
 def _is_orthonormal(x: Tensor) -> bool:
-    if not _is_matrix(x) or not x.shape[-1] <= min(x.shape[-2], LARGEST_FACTORED):
+    if not _is_matrix(x) or min(x.shape[-2:]) > LARGEST_FACTORED:
         return False
-    wide = _wide(x)
-    return _near(wide.mH @ wide, torch.eye(x.shape[-1], dtype=wide.dtype, device=x.device), x)
+    wide = _upright(_wide(x))
+    if not _near(torch.linalg.vector_norm(wide[..., 0], dim=-1), 1.0, x):  # almost always, and at no cost
+        return False
+    return _near(wide.mH @ wide, torch.eye(wide.shape[-1], dtype=wide.dtype, device=x.device), x)
+
+
+def _orthonormal(y: Tensor, x: Tensor) -> Tensor:
+    basis = torch.linalg.qr(_upright(_wide(y))).Q
+    found: Tensor = basis if x.shape == basis.shape else basis.mT
+    return found.to(x.dtype)
 
 
 def _wide(x: Tensor) -> Tensor:
@@ -129,8 +146,31 @@ def _is_log_stochastic(x: Tensor) -> bool:
     return bool((x <= 0).all()) and _near(_wide(x).logsumexp(-1), 0.0, x)
 
 
-def _unit(x: Tensor, _: Tensor) -> Tensor:
-    return _wide(x).div(torch.linalg.vector_norm(_wide(x), dim=-1, keepdim=True)).to(x.dtype)
+def _norms(x: Tensor) -> Tensor:
+    found: Tensor = torch.linalg.vector_norm(_wide(x), dim=-1, keepdim=True)
+    return found
+
+
+def _rounding(x: Tensor) -> float:
+    """Return the relative error that rounded elements leave in a sum over the last dimension."""
+    return float(1e-5 + 4 * torch.finfo(x.dtype).eps / x.shape[-1] ** 0.5)
+
+
+def _of_norm(rows: Tensor) -> Structure:
+    """Return the structure of rows that all have the norm of the first one, as normalised rows do."""
+    norm = float(_norms(rows[(0,) * (rows.dim() - 1)]))
+
+    def holds(x: Tensor) -> bool:
+        return norm > 0 and bool(((_norms(x) - norm).abs() <= _rounding(x) * norm).all())
+
+    name = f"of rows with the norm {norm:g}"
+    return Structure(name=name, holds=_rows(holds), keep=lambda y, _: _wide(y).mul(norm / _norms(y)).to(y.dtype))
+
+
+def _has_sum_zero(x: Tensor) -> bool:
+    wide = _wide(x)
+    sums, sizes = wide.sum(-1).abs(), wide.abs().sum(-1)
+    return bool((sums <= _rounding(x) * sizes).all() & (sizes > 0).any())
 
 
 def _stochastic(x: Tensor, _: Tensor) -> Tensor:
@@ -142,18 +182,47 @@ def _positive(changed: Tensor, x: Tensor) -> Tensor:
     return torch.where(changed > 0, changed, x.min())
 
 
-def _has_equal_halves(x: Tensor) -> bool:
-    half = x.shape[-1] // 2 if x.dim() else 0
+def _ties(draws: Sequence[Tensor]) -> list[Structure]:
+    """Return the structure of elements that equal each other in every draw, as in a Toeplitz matrix or repeated heads.
 
-    def equal(part: Tensor) -> bool:
-        return torch.equal(part[..., :half], part[..., half:])
+    A few elements decide whether it is there: most of those with the same value in one draw have it in all draws.
+    """
+    first, count = draws[0].flatten(), draws[0].numel()
+    if first.is_complex() or not SURE <= count <= LARGEST_TIED:
+        return []
+    words = [draw.flatten().view(elements.WORDS[draw.element_size()]).long() for draw in draws]
+    marks = torch.stack([word * factor for word, factor in zip(words, MARKS, strict=False)]).sum(0)
+    places = torch.linspace(0, count - 1, 16, device=first.device).long()
+    in_first, in_all = (torch.stack([(t == t[place]).count_nonzero() for place in places]) for t in (words[0], marks))
+    if 2 * ((first[places] != 0) & (in_all > 1) & (2 * in_all > in_first)).sum() < len(places):
+        return []
+    numbers = torch.arange(count, device=first.device)
+    groups = torch.where(first == 0, count + numbers, marks.unique(return_inverse=True)[1])  # zeros are not tied
+    leaders = numbers.new_full((2 * count,), count).scatter_reduce(0, groups, numbers, "amin")[groups]
 
-    return half > 1 and 2 * half == x.shape[-1] and _quickly(equal)(x)
+    def keep(changed: Tensor, x: Tensor) -> Tensor:
+        y, before = changed.flatten(), x.flatten()
+        moved = y.masked_fill(y == before, -torch.inf)
+        largest = torch.full_like(y, -torch.inf).scatter_reduce(0, leaders, moved, "amax")[leaders]
+        return torch.where(largest == -torch.inf, before, largest).view(x.shape)
+
+    name = "of elements that equal others"
+    return [Structure(name=name, holds=lambda x: torch.equal(x.flatten(), x.flatten()[leaders]), keep=keep)]
 
 
-def _halved(changed: Tensor, _: Tensor) -> Tensor:
-    half = changed[..., : changed.shape[-1] // 2]
-    return torch.cat((half, half), -1)
+def _of_rows(dimension: int, x: Tensor) -> list[Structure]:
+    """Return the structures that the rows along a dimension may have."""
+    known = [*ROWS, _of_norm(x.movedim(dimension, -1))]
+    return known if dimension == x.dim() - 1 else [_along(dimension, structure) for structure in known]
+
+
+def _along(dimension: int, structure: Structure) -> Structure:
+    def keep(changed: Tensor, x: Tensor) -> Tensor:
+        kept = structure.keep(*(t.movedim(dimension, -1) for t in (changed, x)))
+        return torch.empty_like(x).copy_(kept.movedim(-1, dimension))
+
+    name = f"{structure.name} along dimension {dimension}"
+    return Structure(name=name, holds=lambda x: structure.holds(x.movedim(dimension, -1)), keep=keep)
 
 
 def _is_whole(x: Tensor) -> bool:
@@ -161,13 +230,31 @@ def _is_whole(x: Tensor) -> bool:
 
 
 ZEROS = Structure(name="zero in the same places", holds=_has_zeros, keep=lambda y, x: with_zeros_of(x, y))
-STRUCTURES = (
-    ZEROS,
-    Structure(name="whole numbers", holds=_is_whole, keep=lambda y, _: y.round()),
+SORTED = (
     Structure(name="sorted", holds=_rows_are_sorted(1), keep=lambda y, _: y.sort(-1).values),
     Structure(
         name="sorted downwards", holds=_rows_are_sorted(-1), keep=lambda y, _: y.sort(-1, descending=True).values
     ),
+)
+ROWS = (
+    *SORTED,
+    Structure(
+        name="of rows with the sum 0",
+        holds=_rows(_has_sum_zero),
+        keep=lambda y, _: (_wide(y) - _wide(y).mean(-1, keepdim=True)).to(y.dtype),
+    ),
+    Structure(name="of rows with the sum 1", holds=_rows(_is_stochastic), keep=_stochastic),
+    Structure(name="positive", holds=_rows(lambda x: bool((x > 0).all()) and _is_stochastic(x)), keep=_positive),
+    Structure(
+        name="of logarithms of rows with the sum 1",
+        holds=_rows(_is_log_stochastic),
+        keep=lambda y, _: _wide(y).log_softmax(-1).to(y.dtype),
+    ),
+)
+"""Structures of rows, which are looked for along every dimension; real values of one norm are another one."""
+STRUCTURES = (
+    ZEROS,
+    Structure(name="whole numbers", holds=_is_whole, keep=lambda y, _: y.round()),
     Structure(
         name="symmetric",
         holds=lambda x: _equals_transposed(x, lambda a: a.mT),
@@ -183,30 +270,26 @@ STRUCTURES = (
         holds=lambda x: _equals_transposed(x, lambda a: -a.mT),
         keep=lambda y, _: y.triu(1) - y.triu(1).mT,
     ),
-    Structure(name="of two equal halves", holds=_has_equal_halves, keep=_halved),
-    Structure(name="of unit rows", holds=_rows(lambda x: _near(_wide(x).norm(dim=-1), 1.0, x)), keep=_unit),
-    Structure(name="of rows with the sum 1", holds=_rows(_is_stochastic), keep=_stochastic),
-    Structure(name="positive", holds=_rows(lambda x: bool((x > 0).all()) and _is_stochastic(x)), keep=_positive),
     Structure(
-        name="of logarithms of rows with the sum 1",
-        holds=_rows(_is_log_stochastic),
-        keep=lambda y, _: _wide(y).log_softmax(-1).to(y.dtype),
+        name="of modulus 1",
+        holds=lambda x: x.is_complex() and _near(x.abs(), 1.0, x),
+        keep=lambda y, x: torch.where(y == 0, x, y / y.abs()),
     ),
-    Structure(name="orthonormal", holds=_is_orthonormal, keep=lambda y, _: torch.linalg.qr(_wide(y)).Q.to(y.dtype)),
+    Structure(name="orthonormal", holds=_is_orthonormal, keep=_orthonormal),
     Structure(name="positive definite", holds=_is_definite),
 )
-"""Structures of values, in the order in which a changed input gets them back."""
+"""Structures of values, in the order in which a changed input gets them back; those of rows follow."""
 
 
 DISTINCT = Structure(
     name="of distinct values",
     holds=lambda x: x.numel() >= SURE and x.unique().numel() == x.numel(),
 )
-INTEGER_STRUCTURES = (*(one for one in STRUCTURES if one.name.startswith("sorted")), DISTINCT)
+INTEGER_STRUCTURES = (*SORTED, DISTINCT)
 
 
-def found_in(x: Tensor) -> list[Structure]:
-    """Return the structures that one draw of an input has; a tensor of one value has none."""
+def found_in(x: Tensor, others: Sequence[Tensor]) -> list[Structure]:
+    """Return the structures that one draw of an input has, tied elements in `others` too; none of a single value."""
     if x.numel() < 2 or x.element_size() == 1:
         return []
     corner = _corner(x)
@@ -217,7 +300,9 @@ def found_in(x: Tensor) -> list[Structure]:
     has_codes = corner.numel() >= CORNER and not x.is_complex()
     codes = corner.unique() if has_codes else corner.new_empty(0)
     few = [_codes(codes)] if 2 < codes.numel() <= 16 else []  # two values are labels
-    return [structure for structure in (*few, *STRUCTURES) if structure.holds(x)]
+    rows = [structure for dimension in reversed(range(x.dim())) for structure in _of_rows(dimension, x)]
+    known = (*few, *STRUCTURES, *rows, *([] if few else _ties([x, *others])))
+    return [structure for structure in known if structure.holds(x)]
 
 
 def _codes(values: Tensor) -> Structure:
@@ -229,7 +314,7 @@ def _codes(values: Tensor) -> Structure:
 
 def common(first: Tensor, others: Sequence[Tensor]) -> tuple[Structure, ...]:
     """Return the structures that all draws have; zeros count only if they are at the same places."""
-    found = found_in(first)
+    found = found_in(first, others)
     kept = [structure for structure in found if all(structure.holds(other) for other in others)]
     if ZEROS in kept and any(not torch.equal(first == 0, other == 0) for other in others):
         kept.remove(ZEROS)

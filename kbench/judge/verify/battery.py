@@ -111,8 +111,9 @@ class Battery:
             unvaried.append(f"integers only as `get_inputs` draws them: {', '.join(as_drawn)}")
         if unvaried:
             self.note("unvaried_input", "; ".join(unvaried))
-        if inputs.structures:
-            kept = {inputs.paths[n]: [each.name for each in found] for n, found in inputs.structures.items()}
+        kept = {inputs.paths[n]: [each.name for each in found] for n, found in inputs.structures.items()}
+        kept |= {inputs.paths[n]: [f"equal to {inputs.paths[twin]}"] for n, twin in inputs.twins.items()}
+        if kept:
             of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
             self.note("kept_structure", f"in every draw, and therefore in all inputs: {of_each}")
 

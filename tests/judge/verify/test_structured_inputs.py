@@ -11,6 +11,7 @@ from kbench.judge.reference.drawing import Inputs
 from kbench.judge.verify.variations import IN_FEW_PLACES, MIXED, RESEMBLING, VARIATIONS
 
 N = 24
+DIAGONALS = torch.arange(N)[:, None] - torch.arange(N) + N - 1
 
 
 def symmetric(n: int = N) -> torch.Tensor:
@@ -134,6 +135,65 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
             lambda x, c: x * c[:, 16:].repeat(1, 2),
         ],
     ),
+    "repeated heads": (
+        lambda: [torch.randn(2, 4, 6).repeat_interleave(3, 1), torch.randn(2, 12, 6)],
+        lambda k, q: k * q,
+        [
+            lambda k, q: k[:, ::3].repeat_interleave(3, 1) * q,
+            lambda k, q: (k[:, 2::3, None] * q.view(2, 4, 3, 6)).flatten(1, 2),
+        ],
+    ),
+    "one of the diagonals": (
+        lambda: [torch.randn(2 * N - 1)[DIAGONALS], values()],
+        lambda a, b: a @ b,
+        [
+            lambda a, b: torch.cat((a[0].flip(0), a[1:, 0]))[DIAGONALS] @ b,
+            lambda a, b: torch.cat((a[:-1, -1], a[-1].flip(0)))[DIAGONALS] @ b,
+        ],
+    ),
+    "scales of blocks": (
+        lambda: [values(), (torch.rand(6, 4) + 0.5).repeat_interleave(4, 0).repeat_interleave(8, 1)],
+        lambda x, s: x * s,
+        [
+            lambda x, s: x * s[::4, ::8].repeat_interleave(4, 0).repeat_interleave(8, 1),
+            lambda x, s: (x.view(6, 4, 4, 8) * s[3::4, None, 7::8, None]).view(x.shape),
+        ],
+    ),
+    "channels with the sum 1": (
+        lambda: [torch.randn(3, 5, 4, 4).softmax(1), torch.randn(3, 5, 4, 4)],
+        lambda p, v: (p * v).sum(1) / p.sum(1),
+        [lambda p, v: (p * v).sum(1), lambda p, v: torch.einsum("bchw,bchw->bhw", p, v)],
+    ),
+    "columns of norm 1": (
+        lambda: [functional.normalize(values(), dim=0)],
+        lambda a: a / a.norm(dim=0),
+        [lambda a: a.clone(), lambda a: a * 1],
+    ),
+    "rows of mean 0": (
+        lambda: [functional.layer_norm(values(N, 64), (64,))],
+        lambda x: x.var(-1, unbiased=False),
+        [lambda x: x.square().mean(-1), lambda x: x.norm(dim=-1).square() / 64],
+    ),
+    "times along the first dimension": (
+        lambda: [torch.rand(64, 1).cumsum(0), values(1)],
+        lambda t, x: (t <= x).sum(0),
+        [lambda t, x: torch.searchsorted(t[:, 0].contiguous(), x[0], right=True), lambda t, x: (x >= t).sum(0)],
+    ),
+    "orthonormal rows": (
+        lambda: [torch.linalg.qr(torch.randn(N, 8)).Q.T.contiguous(), values(8)],
+        lambda q, b: torch.linalg.solve(q @ q.T, b),
+        [lambda q, b: b.clone(), lambda q, b: q @ (q.T @ b)],
+    ),
+    "one input three times": (
+        lambda: [values()] * 3,
+        lambda q, k, v: (q @ k.T) @ v,
+        [lambda q, k, v: (q @ q.T) @ q, lambda q, k, v: v @ (k.T @ q)],
+    ),
+    "an input and its copy": (
+        lambda: [one := values(), one.clone()],
+        lambda q, k: q @ k.T,
+        [lambda q, k: q @ q.T, lambda q, k: (k @ q.T).T],
+    ),
     "one of a row": (
         lambda: [functional.one_hot(torch.randint(16, (N,)), 16).float(), values(16)],
         lambda h, t: h @ t,
@@ -153,7 +213,17 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
         [lambda w, x: w.to(torch.int64).to(x) @ x, lambda w, x: w.round() @ x],
     ),
 }
-NEAR = {"rows with the sum 1", "positive rows with the sum 1", "logarithms", "unit rows", "orthonormal"}
+NEAR = {
+    *(
+        "rows with the sum 1",
+        "positive rows with the sum 1",
+        "logarithms",
+        "unit rows",
+        "orthonormal",
+        "rows of mean 0",
+    ),
+    *("channels with the sum 1", "columns of norm 1", "orthonormal rows"),
+}
 """What holds as far as fp32 goes only."""
 
 
@@ -195,6 +265,9 @@ def test_solutions_that_rely_on_structure_are_right_on_every_variation(name: str
         lambda: torch.rand(64),
         lambda: torch.randn(1, 1),
         lambda: torch.randn(()),
+        lambda: torch.rand(64, 300).bfloat16(),
+        lambda: torch.randn(64, 64).clamp(-1, 1),
+        lambda: torch.randn(64, 64) * (torch.rand(64, 64) > 0.99),
     ],
 )
 def test_values_of_no_structure_are_varied_as_they_are(make: Any) -> None:
