@@ -212,12 +212,6 @@ class WeightPlan:
     on_cpu: bool = False
 
 
-def weight_property(status: Status, way: str, diagnosis: str | None) -> str:
-    """Return the property that is lacking if changed weights, matched in a `way`, are not followed."""
-    misled = way == "order" and diagnosis is None and status is not Status.RAISED  # the order may be another one
-    return "unmatched_weights" if misled else "frozen_weights"
-
-
 def check_description(
     described: Any, expected: Expected, device: str, may_alias: frozenset[str] = frozenset()
 ) -> tuple[Status, str] | None:

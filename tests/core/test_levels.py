@@ -22,7 +22,6 @@ from kbench.core.levels import (
     untried,
 )
 from kbench.core.model import Status
-from kbench.judge.matching import weight_property
 from kbench.judge.refusal import FATAL, STRAY_WRITES
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 from kbench.process.layouts import layouts_of
@@ -237,20 +236,3 @@ def test_what_no_level_excuses() -> None:
     }
     assert not lacks & FATAL
     assert STRAY_WRITES < FATAL
-
-
-@pytest.mark.parametrize(
-    ("status", "way", "diagnosis", "code"),
-    [
-        (Status.WRONG_VALUE, "name", "frozen_weights", "frozen_weights"),
-        (Status.WRONG_VALUE, "name", None, "frozen_weights"),
-        (Status.WRONG_VALUE, "name", "missing_bias", "frozen_weights"),
-        (Status.WRONG_VALUE, "order", "missing_scale", "frozen_weights"),
-        (Status.WRONG_VALUE, "order", "frozen_weights", "frozen_weights"),
-        (Status.WRONG_VALUE, "order", None, "unmatched_weights"),
-        (Status.RAISED, "order", None, "frozen_weights"),
-        (Status.CRASHED, "name", None, "frozen_weights"),
-    ],
-)
-def test_weights_that_are_not_followed(status, way, diagnosis, code) -> None:
-    assert weight_property(status, way, diagnosis) == code

@@ -11,7 +11,6 @@ from kbench.core.levels import PROPERTIES, WEIGHT_CODES
 from kbench.core.model import Status
 from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
-from kbench.judge.matching import weight_property
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
@@ -134,9 +133,11 @@ class Levels:
         """Return the property that a failed check shows; weights that are not followed change no more."""
         if check.lack not in WEIGHT_CODES:
             return check.lack
-        self._bound.candidate.follows = False
-        why = refusal.diagnosis.code if refusal.diagnosis is not None else None
-        return weight_property(refusal.status, self._bound.candidate.weights, why)
+        candidate = self._bound.candidate
+        candidate.follows = False
+        # Without a diagnosis, the order by which parameters were matched may be another one.
+        misled = candidate.weights == "order" and refusal.diagnosis is None and refusal.status is not Status.RAISED
+        return "unmatched_weights" if misled else "frozen_weights"
 
     def _note_skipped(self, overrides: dict[str, Any]) -> None:
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())

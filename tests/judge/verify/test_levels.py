@@ -422,3 +422,23 @@ def test_another_shape_is_named_with_what_is_wrong_there() -> None:
     inner = Diagnosis(code="partial_block", sentence="wrong in the tail", evidence="3 of 9")
     assert needs_other_shape(None, "dim=37").sentence == "right at its own shape, wrong at dim=37"
     assert needs_other_shape(inner, "dim=37").sentence.endswith("wrong at dim=37: wrong in the tail")
+
+
+@pytest.mark.parametrize(
+    ("status", "way", "diagnosis", "code"),
+    [
+        (Status.WRONG_VALUE, "name", "frozen_weights", "frozen_weights"),
+        (Status.WRONG_VALUE, "name", None, "frozen_weights"),
+        (Status.WRONG_VALUE, "name", "missing_bias", "frozen_weights"),
+        (Status.WRONG_VALUE, "order", "missing_scale", "frozen_weights"),
+        (Status.WRONG_VALUE, "order", "frozen_weights", "frozen_weights"),
+        (Status.WRONG_VALUE, "order", None, "unmatched_weights"),
+        (Status.RAISED, "order", None, "frozen_weights"),
+        (Status.CRASHED, "name", None, "frozen_weights"),
+    ],
+)
+def test_weights_that_are_not_followed(status, way, diagnosis, code) -> None:
+    tried, refusal = levels(), RefusalError(status, "stale")
+    tried._bound.candidate.weights = way
+    refusal.diagnosis = Diagnosis(code=diagnosis, sentence="", evidence="") if diagnosis else None
+    assert tried._lack(LevelCheck(lack="frozen_weights", on=On.OWN, make=Battery.weights), refusal) == code
