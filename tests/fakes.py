@@ -150,7 +150,6 @@ def events(*judged: Judged, csv_path: str | None = "results/2026-11-20T123100-so
             cases=tuple(Case(name=name) for name in dict.fromkeys(one.case for one in judged)),
             device="cuda:0",
             processes=3,
-            at_most=10,
         )
     ]
     for one in judged:

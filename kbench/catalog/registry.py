@@ -165,13 +165,12 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     for one in known:
         if one.name == name:
             return one if entry is None else _read_solution(one.path, one.origin, problem, entry)
-    message = f"`{problem.name}` has no solution named `{name}`"
     listing = f"`kbench list {problem.typed}` shows its solutions"
     if "." in name and module_file(name) is not None:
         listing = f"name the function or class of the module: `{name}:FUNCTION`"
     file = f"{name}.py"
     places = [Path(file), Path(problem.typed).parent / file, Path("solutions", problem.name, file)]
-    raise _unknown(message, "solution", name, places, known, listing)
+    raise _unknown(f"`{problem.name}` has no solution named `{name}`", "solution", name, places, known, listing)
 
 
 def _provider(place: str, attribute: str, problem: Entry) -> Entry:

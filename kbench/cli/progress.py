@@ -80,7 +80,6 @@ class Progress:
         self._verbosity = verbosity
         self._stages: dict[tuple[str, str], str] = {}
         self._estimates: dict[tuple[str, str], str] = {}
-        self._at_most: int | None = None
         self._tasks = self._done = self._fresh = 0
         self._failures: Counter[str] = Counter()
         self._began = time.monotonic()
@@ -88,13 +87,12 @@ class Progress:
     def take(self, event: Any) -> str:
         """Count an event and describe it in one permanent line; empty for those that only matter to a live display."""
         match event:
-            case Planned():
-                self._at_most = event.at_most
             case Estimated():
                 self._estimates[event.solution, event.case] = so_far(event)
             case StageStarted():
                 key = event.solution, event.case
-                parts = f"{event.stage:<6}", *key, self._process(event.process), self._estimates.get(key)
+                process = f"process {event.process + 1}" if event.process else ""  # the first may be the only one
+                parts = f"{event.stage:<6}", *key, process, self._estimates.get(key)
                 self._stages[key] = "  ".join(filter(None, parts))
             case StageFinished() | Judged():
                 self._stages.pop((event.solution, event.case), None)
@@ -121,13 +119,6 @@ class Progress:
             parts += [f"{3600 * self._fresh / elapsed_s:.0f} an hour", f"{units.seconds(left_s)} left"]
         parts += [f"{count} {status}" for status, count in self._failures.most_common(3)]
         return {"": " · ".join(parts)}
-
-    def _process(self, number: int | None) -> str:
-        """Say which process of how many: `process 3 of at most 10`; empty where there is one only."""
-        if number is None or self._at_most == 1:
-            return ""
-        is_one_of_them = self._at_most is not None and number < self._at_most
-        return f"process {number + 1}" + (f" of at most {self._at_most}" if is_one_of_them else "")
 
 
 def describe(event: Event, verbosity: int = 0) -> str:

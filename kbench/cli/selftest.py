@@ -5,6 +5,7 @@ import shlex
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kbench.cli import shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
@@ -12,14 +13,15 @@ from kbench.cli.output import Ending, Output
 from kbench.cli.resume import OPTIONS_OF_RESUMING, arguments_of, started_with
 from kbench.core.errors import InternalError, KbenchError
 from kbench.devices.selection import choose_devices
-from kbench.engine import journal
-from kbench.engine.journal import Header, Journal
 from kbench.report import selftest as rendering
 from kbench.report import units
 from kbench.selftest.checks import KeptCheck, SelftestReport
 from kbench.selftest.fixtures import CORPUS, read_corpus
 from kbench.storage import journal_file
 from kbench.storage.csvfile import replace_file
+
+if TYPE_CHECKING:
+    from kbench.engine.journal import Journal
 
 
 def complete(incomplete: str) -> list[str]:
@@ -57,8 +59,11 @@ def main(flags: _SelftestFlags) -> int:
     return code
 
 
-def _begin(flags: _SelftestFlags) -> tuple[_SelftestFlags, Journal | None]:
+def _begin(flags: _SelftestFlags) -> "tuple[_SelftestFlags, Journal | None]":
     """Begin a selftest, or resume one: its flags, and its journal where one is kept."""
+    from kbench.engine import journal  # imports numpy, which completion does not need
+    from kbench.engine.journal import Header, Journal
+
     if flags.resume is not None:
         path, record = journal.find("selftest", flags.resume, flags.save or Path(), KeptCheck)
         return started_with(flags, record.header, flags.resume, RESUMING), Journal(path, record.header, resumed=record)
@@ -71,7 +76,7 @@ def _begin(flags: _SelftestFlags) -> tuple[_SelftestFlags, Journal | None]:
 
 
 def _follow(
-    flags: _SelftestFlags, keeping: Journal | None, output: Output
+    flags: _SelftestFlags, keeping: "Journal | None", output: Output
 ) -> tuple[SelftestReport, KbenchError | None]:
     from kbench.selftest import session as verb
 
@@ -95,7 +100,7 @@ def _follow(
 
 
 def _with_way_on(
-    ended: KbenchError, report: SelftestReport, keeping: Journal | None, flags: _SelftestFlags
+    ended: KbenchError, report: SelftestReport, keeping: "Journal | None", flags: _SelftestFlags
 ) -> KbenchError:
     """Add to what ended a selftest early what is kept, and the command that goes on."""
     done = f"{len(report.checks)} of {report.fixtures} fixtures"

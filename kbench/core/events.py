@@ -99,8 +99,7 @@ class Planned:
     cases: tuple[Case, ...]
     device: str
     processes: int
-    at_most: int
-    """Processes of each solution and case."""
+    """Least number of processes of each solution and case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

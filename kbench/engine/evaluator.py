@@ -19,6 +19,7 @@ from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.guard import Guard
+from kbench.engine.ladder import MOST_ATTEMPTS
 from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
 from kbench.host import builder, listing, sanitizer
 from kbench.host.builder import built, keep_manifest
@@ -29,7 +30,6 @@ from kbench.process.child_error import ChildError
 from kbench.process.options import encode_options
 from kbench.storage.settings import cache_dir
 
-MOST_ATTEMPTS = 3
 MOST_UNITS = 64
 """Chosen. Units of one problem that a judge serves before a fresh one replaces it."""
 MOST_GROWTH_BYTES = 4 << 30

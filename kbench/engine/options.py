@@ -20,7 +20,7 @@ from kbench.storage.settings import Settings
 def options_from(settings: Settings, **given: Any) -> RunOptions:
     """Combine given options, settings and defaults, in this order; None is not given.
 
-    Of the least and the largest number of processes, the one that is given moves the other.
+    The least or the largest number of processes moves the other where it is given alone.
     """
     least, most = given.get("processes"), given.get("max_processes")
     if isinstance(least, int) and most is None:

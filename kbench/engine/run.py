@@ -87,7 +87,6 @@ def run(
             cases=cases,
             device=device.kind,
             processes=1 if options.verify_only else options.processes,
-            at_most=1 if options.verify_only else options.max_processes,
         )
         scratch = stack.enter_context(work_folder())
         files = stack.enter_context(run_files(problem, solutions, options, scratch, arguments, resumed))

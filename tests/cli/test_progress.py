@@ -14,7 +14,7 @@ from kbench.core.model import Status
 
 ESTIMATE = Estimated(solution="online", case="small", speedup=2.4687, half_width=0.003)
 
-PLANNED = Planned(problem="square", solutions=("mine",), cases=(), device="cpu", processes=0, at_most=0)
+PLANNED = Planned(problem="square", solutions=("mine",), cases=(), device="cpu", processes=0)
 
 
 def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
@@ -85,21 +85,6 @@ def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
     assert len(progress.live) == 2
     progress.take(finished("time"))
     assert [*progress.live.values()] == ["build   other  small"]
-
-
-@pytest.mark.parametrize(
-    ("at_most", "process", "line"),
-    [
-        (10, 0, "verify  online  small  process 1 of at most 10"),
-        (10, 10, "verify  online  small  process 11"),
-        (1, 0, "verify  online  small"),
-    ],
-)
-def test_the_line_says_which_process_of_how_many(at_most, process, line):
-    progress = Progress()
-    progress.take(Planned(problem="p", solutions=(), cases=(), device="cpu", processes=1, at_most=at_most))
-    progress.take(StageStarted(stage="verify", solution="online", case="small", process=process))
-    assert [*progress.live.values()] == [line]
 
 
 @pytest.mark.parametrize("columns", ["40", "100"])

@@ -53,7 +53,7 @@ def measured(monkeypatch):
                     row = make_row(problem=problem.name, solution=entry.name, case="small", process=process)
                     wobbling = ratio * (1 + 1e-4 * process)
                     writer.append(row, make_samples(process=process, ratio=wobbling, reference_ns=1.5e8))
-        yield Planned(problem=problem.name, solutions=(), cases=(), device="cpu", processes=3, at_most=9)
+        yield Planned(problem=problem.name, solutions=(), cases=(), device="cpu", processes=3)
 
     monkeypatch.setattr(verb.session, "run", run)
     return calls

@@ -37,7 +37,7 @@ def asked(monkeypatch):
             for entry in solutions:
                 row = make_row(problem=problem.name, solution=entry.name, case=options.cases[0])
                 writer.append(row, make_samples(ratio=0.5))
-        yield Planned(problem=problem.name, solutions=(), cases=(), device="cuda", processes=3, at_most=9)
+        yield Planned(problem=problem.name, solutions=(), cases=(), device="cuda", processes=3)
 
     monkeypatch.setattr(confirm.session, "run", run)
     return calls

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.engine.journal import Record
 from kbench.engine.summary import TRIVIAL, Score, Share, fast_p, mean_speedup
-from kbench.report import units
 from kbench.report.html import page
 from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span
 from kbench.report.html.speed import speed_chart
@@ -23,13 +22,11 @@ MOST_ROWS = 60
 def render_sweep(
     title: str, run: RunSummary, *, record: Record | None = None, notes: Sequence[Note] = (), source: str
 ) -> str:
-    """Write a sweep as one HTML file; claimed speed-ups and times are in its journal. Raises MachineError."""
-    rate, stage_s, claims = None, Counter[str](), dict[CaseKey, float | None]()
+    """Write a sweep as one HTML file; claimed speed-ups are in its journal. Raises MachineError."""
+    rate, claims = None, dict[CaseKey, float | None]()
     if record is not None:
         rate = record.units_per_hour
         claims |= {CaseKey(line.problem, line.solution, line.case): line.claim for line in record.lines}
-        for line in record.lines:
-            stage_s.update(line.result.stage_s)
     timed = sorted((case for case in run.cases if case.passed and case.speedup), key=lambda one: -(one.speedup or 0))
     failed = Counter(case.status.value for case in run.cases if not case.passed).most_common()
     warned = Counter(code for case in run.cases for code in warnings_of(case))
@@ -54,7 +51,6 @@ def render_sweep(
         most_rows=MOST_ROWS,
         failed=failed,
         notes=[*notes, *counted],
-        spent=[(stage, units.seconds(spent_s)) for stage, spent_s in stage_s.most_common()],
         verdicts=_table(run, claims),
     )
 
