@@ -95,8 +95,9 @@ def _constructed(trial: Trial) -> dict[str, Tensor]:
 def _unwritten(trial: Trial, answer: WrongAnswer, expected: Expected) -> Diagnosis | None:
     """Return the diagnosis of unwritten elements; call again in filled memory, unless poison was found already."""
     got = answer.got
-    unable = backend(trial.reference.device).has_own_memory or trial.candidate.has_ended or trial.arena.lends
-    if not unable and not any(bool(is_poison(t).any()) for t in got):
+    is_filled = not backend(trial.reference.device).has_own_memory
+    able = is_filled and not trial.candidate.has_ended and not trial.arena.lends
+    if able and not any(bool(is_poison(t).any()) for t in got):
         with contextlib.suppress(RefusalError):
             reply = trial.call([expected], filled=True)
             got = trial.results(reply.slots[0])[: len(got)]
