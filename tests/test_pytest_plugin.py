@@ -115,26 +115,22 @@ def test_only_a_slow_down_that_is_shown_fails(judging, low, high, slowdown, outc
     result.assert_outcomes(**outcome)
 
 
-def test_a_misspelt_slow_down_is_named(judging):
-    result, calls = judging(passed(), marker="max_slowdwn=0.02")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["there is no option `max_slowdwn`; did you mean `max_slowdown`?"])
-    assert calls == []
+NO_SHARE = "`max_slowdown` is *; it is a share above -1, such as 0.02 for 2 %"
+FORM = "the marker names one problem and one solution: @pytest.mark.kbench(*"
 
 
-@pytest.mark.parametrize("given", ["'a lot'", "-1", "True", "float('inf')"])
-def test_what_is_no_slow_down_is_refused_before_anything_is_judged(judging, given):
-    result, calls = judging(passed(), marker=f"max_slowdown={given}")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["`max_slowdown` is *; it is a share above -1, such as 0.02 for 2 %"])
-    assert calls == []
-
-
-@pytest.mark.parametrize("marker", ["'third'", "problem='again'"])
-def test_a_marker_of_another_form_says_what_it_takes(judging, marker):
+@pytest.mark.parametrize(
+    ("marker", "line"),
+    [
+        ("max_slowdwn=0.02", "there is no option `max_slowdwn`; did you mean `max_slowdown`?"),
+        *((f"max_slowdown={given}", NO_SHARE) for given in ("'a lot'", "-1", "True", "float('inf')")),
+        *((given, FORM) for given in ("'third'", "problem='again'")),
+    ],
+)
+def test_a_marker_that_says_something_else_is_refused_before_anything_is_judged(judging, marker, line):
     result, calls = judging(passed(), marker=marker)
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["the marker names one problem and one solution: @pytest.mark.kbench(*"])
+    result.stdout.fnmatch_lines([line])
     assert calls == []
 
 
@@ -142,12 +138,6 @@ def test_an_error_is_shown_without_a_chain(judging):
     result, _ = judging(MachineError("no room", "close others"))
     assert "During handling" not in result.stdout.str()
     result.stdout.fnmatch_lines(["no room", "hint: close others"])
-
-
-def test_a_solution_that_was_not_timed_is_not_green(judging):
-    result, _ = judging(untimed())
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*was not timed*"])
 
 
 def test_without_a_bound_nothing_is_timed(judging):
@@ -167,9 +157,10 @@ def test_a_marked_test_that_forgets_the_fixture_is_judged_all_the_same(judging):
     [
         ((MachineError("no compiler", "install g++"),), "no compiler"),
         ((passed(), passed(case="large")), "2 cases were judged (small, large)*"),
+        ((untimed(),), "*was not timed*"),
     ],
 )
-def test_what_cannot_be_judged_is_not_green(judging, judged, line):
+def test_what_was_not_judged_and_timed_once_is_not_green(judging, judged, line):
     result, _ = judging(*judged)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([line])

@@ -17,8 +17,8 @@ from kbench.core.model import Sample, Timing
 
 STEADY_SHARE = 0.8
 """Share of marked pairs from which all pairs count: the calls themselves bring the device to its power cap."""
-CONFIDENCE, POWER = 0.99, 0.99
-"""Confidence of each bound of a verdict, and the probability with which a slow-down of the detectable size gets it."""
+CONFIDENCE = 0.99
+"""Probability with which each bound of a verdict holds, and a slow-down of the detectable size is found."""
 BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
     "cuda": ((20e3, 0.006), (0.0, 0.05)),
     "cpu": ((1e6, 0.025), (2e5, 0.06), (0.0, 0.15)),
@@ -211,7 +211,7 @@ def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
 
 @lru_cache(maxsize=512)
 def detection_factor(processes: int) -> float:
-    """Smallest change between two runs that is flagged with `POWER`, in units of the spread between processes.
+    """Smallest change between two runs that is flagged with CONFIDENCE, in units of the spread between processes.
 
     From the noncentral t distribution. Raises ValueError for fewer than two processes.
     """
@@ -219,12 +219,12 @@ def detection_factor(processes: int) -> float:
         raise ValueError("one process shows no spread between processes")
     freedom = 2 * (processes - 1)
     critical = t_quantile(CONFIDENCE, freedom)
-    shift = _root_below(8.0 * (critical + 4.0), lambda nc: 1 - t_cdf(critical, freedom, nc) - POWER)
+    shift = _root_below(8.0 * (critical + 4.0), lambda nc: 1 - t_cdf(critical, freedom, nc) - CONFIDENCE)
     return shift * math.sqrt(2 / processes)
 
 
 def detectable_effect(spread: float, processes: int) -> float:
-    """Smallest slow-down, a share, that is called SLOWER with `POWER`; `spread`: sd of estimates, in log units."""
+    """Smallest slow-down, a share, that is called SLOWER with CONFIDENCE; `spread`: sd of estimates, in log units."""
     return math.expm1(detection_factor(processes) * spread)
 
 

@@ -19,11 +19,9 @@ MOST_PROCESSES = 100
 """Chosen. Larger numbers of processes that would decide are not worth recommending."""
 MARGIN = 0.005
 """Share by which a case may be slower, where no other margin is asked for."""
-BETWEEN_DEVICES = 0.02
-"""Widening, on either side, of an interval between two devices of one model or two drivers. Their ratios differ by up
-to 2 % on H200s, with any number of processes (results/h200/README.md)."""
-EQUIVALENCE = 0.02
-"""SAME claims that the change is smaller than this share, or than the margin if that is larger."""
+EQUAL = 0.02
+"""SAME claims that a change is smaller than this share, or than the margin if that is larger. Two H200s differ by as
+much, with any number of processes (results/h200/README.md): an interval between devices is wider by it on each side."""
 UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)"
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
@@ -167,7 +165,7 @@ def judge_ratios(log_ratios: Sequence[float], margin: float) -> Verdict:
 def allowance_between(old: ResultRow, new: ResultRow) -> float:
     """Return the share by which two comparable measurements may differ: none on one device under one driver."""
     is_same = bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
-    return 0.0 if is_same else BETWEEN_DEVICES
+    return 0.0 if is_same else EQUAL
 
 
 def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
@@ -260,7 +258,7 @@ def _one_process(centre: float, margin: float) -> Verdict:
 
 
 def _judge_interval(interval: Interval, margin: float, allowance: float, *, spread: float, arms: int) -> Verdict:
-    apart, equal = math.log1p(allowance), max(EQUIVALENCE, margin) + allowance
+    apart, equal = math.log1p(allowance), max(EQUAL, margin) + allowance
     low, high = interval.low - apart, interval.high + apart
     bar, bound = math.log1p(margin), math.log1p(equal)
     needed = None

@@ -54,9 +54,9 @@ class DeviceMonitor:
         if self._gpu is None:
             return DeviceReading()
         reading = DeviceReading(
-            sm_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", self._gpu, nvml.CLOCK_SM),
+            sm_clock_mhz=nvml.ask("nvmlDeviceGetClockInfo", self._gpu, of="NVML_CLOCK_SM"),
             power_mw=nvml.ask("nvmlDeviceGetPowerUsage", self._gpu),
-            temperature_c=nvml.ask("nvmlDeviceGetTemperature", self._gpu, nvml.TEMPERATURE_GPU),
+            temperature_c=nvml.ask("nvmlDeviceGetTemperature", self._gpu, of="NVML_TEMPERATURE_GPU"),
             throttle_reasons=nvml.ask("nvmlDeviceGetCurrentClocksThrottleReasons", self._gpu),
         )
         if reading.sm_clock_mhz is not None:

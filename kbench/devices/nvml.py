@@ -4,8 +4,6 @@ from typing import Any
 
 PACKAGES = {"pynvml": "nvidia-ml-py"}
 """The package that installs each module."""
-CLOCK_SM, TEMPERATURE_GPU = 1, 0
-"""NVML_CLOCK_SM and NVML_TEMPERATURE_GPU."""
 
 
 def opened() -> Any:
@@ -16,12 +14,13 @@ def opened() -> Any:
     return pynvml
 
 
-def ask(question: str, *arguments: Any) -> Any:
-    """Call a function of NVML; None without a driver, such a function, or an answer of the device."""
+def ask(question: str, *arguments: Any, of: str = "") -> Any:
+    """Call a function of NVML, whose last argument is the constant `of`; None without a driver or an answer."""
     import pynvml
 
     try:
-        return getattr(opened(), question)(*arguments)
+        nvml = opened()
+        return getattr(nvml, question)(*arguments, *([getattr(nvml, of)] if of else []))
     except (pynvml.NVMLError, AttributeError):
         return None
 

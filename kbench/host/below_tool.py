@@ -18,7 +18,6 @@ from kbench.sandbox import removal, rungs
 END_LIMIT_S = 60.0
 """Limit for a tool to write its report once its worker was asked to end."""
 MAX_CHARACTERS = 4 << 20
-"""Longest report, or source, that is read."""
 Tool = tuple[Sequence[str], Mapping[str, str], float]
 """The command line of a tool, variables for it, and the time limit of each step below it."""
 

@@ -143,9 +143,8 @@ class Worker:
     def _announce(self, what: str) -> None:
         """Report that an `extension` or a `program` is about to start a compiler, and what was read so far."""
         observed = self._observed.news()
-        self._channel.send(
-            {"progress": what, "n": self._solution["n"]} | ({} if observed is None else {"observed": observed})
-        )
+        more = {} if observed is None else {"observed": observed}
+        self._channel.send({"progress": what, "n": self._solution["n"], **more})
 
     def do_rehearse(self, message: Message) -> Message:
         """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now.

@@ -30,17 +30,10 @@ SYNC = HostActivity(name="cudaDeviceSynchronize", count=20, self_ns=300 * US)
 LAUNCHES = HostActivity(name="cudaLaunchKernel", count=3, self_ns=10 * US)
 
 
-def launch(name=OWN, start_us=0, us=100, blocks=132 * 8 * 40, threads=256, registers=32, shared_bytes=0):
+def launch(name=OWN, start_us=0, us=100, **shape):
     """A launch of the kernel; those that all start at 0 run one behind the other."""
-    return DeviceActivity(
-        name=name,
-        start_ns=start_us * US,
-        duration_ns=us * US,
-        blocks=blocks,
-        threads=threads,
-        registers=registers,
-        shared_bytes=shared_bytes,
-    )
+    shape = {"blocks": 132 * 8 * 40, "threads": 256, "registers": 32, **shape}
+    return DeviceActivity(name=name, start_ns=start_us * US, duration_ns=us * US, **shape)
 
 
 def on_gpu(

@@ -1,6 +1,7 @@
 """Occupancy as NVIDIA's calculator has it, for Hopper (9.0): 64 warps, 65,536 registers, 228 KiB an SM."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,18 +12,7 @@ HOPPER = DeviceShape(
     major=9, minor=0, sms=132, threads_per_sm=2048, registers_per_sm=65536, shared_bytes_per_sm=228 << 10
 )
 TURING = replace(HOPPER, major=7, minor=5, sms=40, threads_per_sm=1024, shared_bytes_per_sm=64 << 10)
-
-
-def launch(threads=256, registers=32, shared_bytes=0, blocks=100_000):
-    return DeviceActivity(
-        name="k",
-        start_ns=0,
-        duration_ns=1,
-        blocks=blocks,
-        threads=threads,
-        registers=registers,
-        shared_bytes=shared_bytes,
-    )
+launch = partial(DeviceActivity, name="k", start_ns=0, duration_ns=1, blocks=100_000, threads=256, registers=32)
 
 
 @pytest.mark.parametrize(

@@ -91,28 +91,26 @@ def test_a_reading_holds_what_the_device_tells(nvml):
         assert watch.read() == DeviceReading(sm_clock_mhz=1980, power_mw=None, temperature_c=40, throttle_reasons=0)
 
 
-@pytest.mark.parametrize(("reasons", "disturbed"), [(0, False), (0x1, False), (0x2, False), (0x4, True), (0x41, True)])
-def test_a_slowdown_that_the_device_names_disturbs(nvml, reasons, disturbed):
-    with DeviceMonitor("cuda", "GPU-1") as watch:
-        before = watch.read()
-        nvml.answers["reasons"] = reasons
-        assert watch.disturbed(before, watch.read()) is disturbed
+NAMED = [(0, False), (0x1, False), (0x2, False), (0x4, True), (0x41, True)]
+CLOCKS = [(1980, False), (1965, False), (1900, True), (2050, False)]
 
 
-@pytest.mark.parametrize(("clock", "disturbed"), [(1980, False), (1965, False), (1900, True), (2050, False)])
-def test_a_clock_below_the_usual_one_disturbs(nvml, clock, disturbed):
+@pytest.mark.parametrize(
+    ("readings", "name", "answer", "disturbed"),
+    [
+        *((1, "reasons", reasons, disturbed) for reasons, disturbed in NAMED),
+        *((20, "sm_mhz", clock, disturbed) for clock, disturbed in CLOCKS),
+        (1, "sm_mhz", 345, False),  # no clock is the usual one yet
+    ],
+)
+def test_a_slowdown_that_the_device_names_or_a_clock_below_the_usual_one_disturbs(
+    nvml, readings, name, answer, disturbed
+):
     with DeviceMonitor("cuda", "GPU-1") as watch:
-        for _ in range(20):
+        for _ in range(readings):
             before = watch.read()
-        nvml.answers["sm_mhz"] = clock
+        nvml.answers[name] = answer
         assert watch.disturbed(before, watch.read()) is disturbed
-
-
-def test_the_first_readings_judge_nothing(nvml):
-    with DeviceMonitor("cuda", "GPU-1") as watch:
-        before = watch.read()
-        nvml.answers["sm_mhz"] = 345
-        assert not watch.disturbed(before, watch.read())
 
 
 def test_foreign_processes_are_named(nvml):

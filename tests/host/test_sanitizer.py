@@ -173,22 +173,36 @@ def test_a_wild_access_decides_before_any_judge_does(tmp_path, tool, monkeypatch
     assert stages == [("sanitize", False)]
 
 
-@pytest.mark.parametrize("failure", [None, Failed(status=Status.BUILD_FAILED, reason="no such flag")])
-def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, monkeypatch, failure) -> None:
-    asked = []
+class FakeBuilder:
+    """Publishes what it was asked for, or fails."""
 
-    class FakeBuilder:
-        def __init__(self, _problem, context):
-            asked.append(context.device.environment)
+    asked: list[tuple]
+    failure: Failed | None = None
 
-        def build(self, entry, cases, *, device_key):
-            asked.append((cache.entry_for(entry.path, "", device_key, cache_dir()).folder, cases))
-            return failure
+    def __init__(self, _problem, context):
+        self.environment = context.device.environment
 
+    def build(self, entry, cases, *, device_key):
+        cached = cache.entry_for(entry.path, "", device_key, cache_dir())
+        self.asked.append((self.environment, cached.folder, cases))
+        if self.failure is None:
+            cached.publish(cached.stage(), {*cached.rehearsed(), *cases}, "")
+        return self.failure
+
+
+@pytest.fixture
+def builds(monkeypatch) -> type[FakeBuilder]:
     monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
+    monkeypatch.setattr(FakeBuilder, "asked", [], raising=False)
+    return FakeBuilder
+
+
+@pytest.mark.parametrize("failure", [None, Failed(status=Status.BUILD_FAILED, reason="no such flag")])
+def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, monkeypatch, builds, failure) -> None:
+    monkeypatch.setattr(builds, "failure", failure)
     problem, entry = entries(tmp_path, "return x  # load_inline")
     folder = looking(problem, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": 8}))
-    environment, (lined, cases) = asked
+    ((environment, lined, cases),) = builds.asked
     assert environment == {**CPU.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
     assert list(cases.values()) == [Rehearsal(overrides={"n": 8}, layouts=True)]
     plain = cache.entry_for(entry.path, "", CPU.key, cache_dir()).folder
@@ -196,23 +210,11 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
     assert folder == (lined if failure is None else plain)
 
 
-def test_another_case_is_built_too_since_a_solution_may_compile_something_else_for_it(tmp_path, monkeypatch) -> None:
-    built = []
-
-    class FakeBuilder:
-        def __init__(self, *_):
-            pass
-
-        def build(self, entry, cases, *, device_key):
-            built.append([case.overrides for case in cases.values()])
-            cached = cache.entry_for(entry.path, "", device_key, cache_dir())
-            cached.publish(cached.stage(), {*cached.rehearsed(), *cases}, "")
-
-    monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
+def test_another_case_is_built_too_since_a_solution_may_compile_something_else_for_it(tmp_path, builds) -> None:
     problem, entry = entries(tmp_path, "return x  # load_inline")
     for n in (8, 9, 8):
         looking(problem, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": n}))
-    assert built == [[{"n": 8}], [{"n": 9}]]
+    assert [[case.overrides for case in cases.values()] for _, _, cases in builds.asked] == [[{"n": 8}], [{"n": 9}]]
 
 
 class FakeJudge:

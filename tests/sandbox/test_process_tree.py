@@ -40,6 +40,20 @@ def test_unrelated_processes(parents, known, stranger) -> None:
     assert process_table._is_unrelated(31, table(**parents), known) is stranger
 
 
+@contextlib.contextmanager
+def running(code: str, said: bytes = b"on") -> Iterator[subprocess.Popen[bytes]]:
+    """A program in a session of its own that has said so much; in the end all of it is killed."""
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(len(said)) == said
+        yield child
+    finally:
+        process_tree.kill_tree(child.pid)
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
 FIRST_THREAD_ENDS = """
 import ctypes, os, threading
 held = bytearray(300 << 20)
@@ -56,14 +70,9 @@ ctypes.CDLL(None).syscall(60, 0)
 @pytest.fixture
 def headless() -> Iterator[subprocess.Popen]:
     """A process whose first thread has ended while another one goes on: the kernel calls it a zombie."""
-    child = subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        assert child.stdout.read(2) == b"on"
+    with running(FIRST_THREAD_ENDS) as child:
         wait_until(lambda: b") Z " in Path(f"/proc/{child.pid}/stat").read_bytes())
         yield child
-    finally:
-        child.kill()
-        child.wait()
 
 
 def spends(pid: int, within_s: float) -> bool:
@@ -87,18 +96,19 @@ def test_a_process_lives_on_without_its_first_thread(headless) -> None:
     assert headless.wait(60) == -signal.SIGKILL
 
 
+SLEEPS = """
+import os, threading, time
+for _ in range(3):
+    threading.Thread(target=time.sleep, args=(60,)).start()
+os.write(1, b"on")
+"""
+
+
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen]:
     """A process with three more threads, that sleep."""
-    code = (
-        "import threading, time\nfor _ in range(3): threading.Thread(target=time.sleep, args=(60,)).start()\nprint(1)"
-    )
-    child = subprocess.Popen([sys.executable, "-u", "-c", code], stdout=subprocess.PIPE)
-    child.stdout.readline()
-    yield child
-    child.kill()
-    child.wait()
-    child.stdout.close()
+    with running(SLEEPS) as child:
+        yield child
 
 
 def test_a_tree_that_starts_no_process_is_stopped_without_a_list_of_all(sleeper, monkeypatch) -> None:
@@ -117,10 +127,9 @@ WITHIN_A_CALL = """
 import mmap, os
 values = mmap.mmap(-1, 256 << 20)
 file = os.memfd_create("copy")
-print(1)
 while True:
+    os.write(1, b"on")
     os.pwrite(file, values, 0)
-    print(1)
 """
 
 
@@ -146,12 +155,10 @@ def test_a_stopped_tree_worked_for_what_it_computed_and_until_it_rested_at_most(
 
 def test_what_a_thread_does_to_the_end_of_its_call_of_the_kernel_is_part_of_its_work() -> None:
     """A copy of 256 MB, of which a signal to stop ends nothing."""
-    child = subprocess.Popen([sys.executable, "-u", "-c", WITHIN_A_CALL], stdout=subprocess.PIPE)
-    try:
-        child.stdout.readline()
+    with running(WITHIN_A_CALL) as child:
         longest_ns = 0
         for _ in range(ATTEMPTS):  # a busy machine lets a call end before the signal comes
-            child.stdout.readline()
+            child.stdout.read(2)
             asked_ns = time.perf_counter_ns()
             tree = process_tree.stop_tree(child.pid)
             longest_ns = max(longest_ns, tree.worked_until_ns - asked_ns)
@@ -159,10 +166,6 @@ def test_what_a_thread_does_to_the_end_of_its_call_of_the_kernel_is_part_of_its_
             if longest_ns > 5e6:
                 break
         assert longest_ns > 5e6
-    finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
 
 
 @pytest.mark.parametrize("change", ["another parent", "gone", "never seen"])
@@ -202,17 +205,13 @@ while True:
 
 
 def test_processes_that_wake_each_other_are_stopped_all_the_same() -> None:
-    child = subprocess.Popen([sys.executable, "-c", WAKES_ITS_CHILD], stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        assert child.stdout.read(4) == b"onon"
+    with running(WAKES_ITS_CHILD, b"onon") as child:
         for _ in range(20):
             tree = process_tree.stop_tree(child.pid)
             assert tree
             assert all(process_tree._rests(process.pid) for process in process_table.members(child.pid))
             tree.go_on()
-    finally:
         assert process_tree.kill_tree(child.pid) == 0
-        child.wait()
 
 
 CHAIN = r"""
@@ -371,13 +370,8 @@ def test_an_interrupt_leaves_nothing_stopped(spinning, grandchild, monkeypatch) 
 @pytest.fixture
 def spinning() -> Iterator[int]:
     """Two processes of five threads each, none of which ever waits."""
-    child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        assert child.stdout.read(4) == b"onon"
+    with running(SPIN, b"onon") as child:
         yield child.pid
-    finally:
-        process_tree.kill_tree(child.pid)
-        child.wait()
 
 
 def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs_or_has_run(spinning) -> None:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -31,19 +32,18 @@ from kbench.selftest.session import ANY_PRECISION, FixtureRunner, is_doubtful, o
 SHIPPED = read_corpus()
 
 
-def fixture(**changes: object) -> Fixture:
-    values = {
-        "name": "one",
-        "source": Path("cheats/one.py"),
-        "honest": False,
-        "category": "clock",
-        "problem": "gelu",
-        "summary": "",
-        "devices": ("cpu",),
-        "expect": ("unfinished_output", "passed"),
-        "speedup_below": 1.5,
-    }
-    return Fixture(**{**values, **changes})
+fixture = partial(
+    Fixture,
+    name="one",
+    source=Path("cheats/one.py"),
+    honest=False,
+    category="clock",
+    problem="gelu",
+    summary="",
+    devices=("cpu",),
+    expect=("unfinished_output", "passed"),
+    speedup_below=1.5,
+)
 
 
 def report(*checks: Checked, fixtures: int | None = None, kept: int = 0) -> SelftestReport:

@@ -307,14 +307,12 @@ def test_find_run(tmp_path: Path) -> None:
     for name, started in [("b-old", "2026-01-01T00:00:00Z"), ("a-new", "2026-02-01T00:00:00Z")]:
         with RunWriter(tmp_path, name) as writer:
             writer.append(make_row(started_utc=started), make_samples())
-    assert find_run("@latest", tmp_path).name == "a-new"
-    assert find_run("@latest~1", tmp_path).name == "b-old"
+    for name in ("@latest", "a-"):
+        assert find_run(name, tmp_path).name == "a-new"
+    for name in ("@latest~1", "old", "b-old", "b-old.csv"):
+        assert find_run(name, tmp_path).name == "b-old"
     with pytest.raises(UsageError, match="has 2 runs"):
         find_run("@latest~2", tmp_path)
-    assert find_run("a-", tmp_path).name == "a-new"
-    assert find_run("old", tmp_path).name == "b-old"
-    assert find_run("b-old", tmp_path).name == "b-old"
-    assert find_run("b-old.csv", tmp_path).name == "b-old"
     assert find_run(str(tmp_path / "b-old.csv"), Path("elsewhere")).name == "b-old"
     with pytest.raises(UsageError) as caught:
         find_run("b-odl", tmp_path)
