@@ -120,8 +120,9 @@ class ExtensionBuilds:
             for folder, word in ((f"{root}{os.sep}", "BUILD/"), (self._observation.home, "HOME/")):
                 text = text.replace(folder, word)
             found.update(f"{name} {len(text)} {text} ".encode(errors="surrogateescape"))
-        for source in arguments["sources"]:
-            self._observation.add_files([str(source)])
+        flags = [str(flag) for name, value in arguments.items() if name.startswith("extra_") for flag in value or ()]
+        for source in (*map(str, arguments["sources"]), *self._observation.linked(flags)):
+            self._observation.add_files([source])
             content = content_hash(os.path.abspath(source))
             found.update(f"{Path(source).name} {content} ".encode(errors="surrogateescape"))
         return found.hexdigest()[:16]

@@ -9,6 +9,7 @@ Standard library only.
 
 import contextlib
 import errno
+import functools
 import os
 import re
 import resource
@@ -35,8 +36,14 @@ SOURCE_NAMES = frozenset({"Makefile", "makefile", "GNUmakefile", "CMakeLists.txt
 """Suffixes and names of further files that a program may read, among those beside the files that it is started with."""
 MAX_BELOW = 2_000
 """Entries of folders that are looked at for one start of a program, to limit time."""
-FLAG = re.compile(r"-(?:isystem|iquote|include|-?[\w-]+=|[A-Za-z])")
+FLAG = re.compile(r"-(?:isystem|iquote|include|-?[\w-]+=|[A-Za-z])|@")
 """Start of a word of a command line that goes on with a path."""
+DATABASE = re.compile(r"^file:|\?.*$")
+"""Parts of a URI of SQLite around its path."""
+LINKED = (".a", ".o", ".so")
+"""Suffixes of what a linker may read in a folder that a flag names."""
+NATIVE_READERS = ("from_file", "_C.import_ir_module", "_C._aoti.AOTIModelPackageLoader.load_metadata_from_package")
+"""Functions of torch that open files by themselves, without an audit event."""
 
 
 def installed_folders() -> tuple[str, ...]:
@@ -73,6 +80,7 @@ class Observation:
         self._is_hooked = False
         self._is_on = False
         self._faults_apart = 0
+        _report_native_readers()
 
     def begin(self, path: Path, private: Sequence[Path] = ()) -> None:
         """Observe from now on, for good: an audit hook cannot be removed. `private` folders do not count."""
@@ -104,6 +112,22 @@ class Observation:
         """Add files that others report, such as ninja's dependency files."""
         for path in paths:
             self._add(self._files, path)
+
+    def named(self, words: Sequence[str], start: str) -> list[str]:
+        """Return the own files and folders that words of a command line name, alone, in a list or behind a flag."""
+        parts = [part for word in words for part in (word, FLAG.sub("", word, count=1), *re.split("[,=]", word)[1:])]
+        parts += [
+            part for word in words if word.startswith("@") for part in _text(os.path.join(start, word[1:])).split()
+        ]
+        places = {os.path.abspath(os.path.join(start, part)) for part in parts if part}
+        return sorted(place for place in places if os.path.lexists(place) and self.counts(place + os.sep))
+
+    def linked(self, flags: Sequence[str]) -> list[str]:
+        """Return the own files that flags of a compiler or linker name, and libraries in folders that they name."""
+        with self.apart():
+            places = self.named([word for flag in flags for word in flag.split()], os.getcwd())
+            libraries = (entry.path for place in places for entry in _entries(place) if entry.name.endswith(LINKED))
+            return sorted({*filter(os.path.isfile, places), *libraries})
 
     def denied(self, error: BaseException) -> None:
         """Record a start that only its refusal shows: a call that the system-call filter answered with EPERM."""
@@ -172,10 +196,8 @@ class Observation:
     def _started(self, words: Sequence[Any], folder: Any) -> None:
         text = [os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike)]
         start = os.fsdecode(folder) if isinstance(folder, str | bytes | os.PathLike) else os.getcwd()
-        named = [start, *(os.path.join(start, part) for word in text for part in (word, FLAG.sub("", word, count=1)))]
-        own = {os.path.abspath(place) for place in named if os.path.lexists(place)}
         with self.apart():
-            found = [*_readable([place for place in sorted(own) if self.counts(place + os.sep)])]
+            found = [*_readable(self.named([".", *text], start))]
         for path in found:
             self._add(self._files, path)
             self._add(self._folders, os.path.dirname(path))
@@ -217,6 +239,7 @@ HANDLERS: dict[str, Callable[[Observation, tuple[Any, ...]], None]] = {
     "os.listdir": Observation._listed,  # noqa: SLF001
     "os.scandir": Observation._listed,  # noqa: SLF001
     "ctypes.dlopen": Observation._loaded,  # noqa: SLF001
+    "sqlite3.connect": lambda self, arguments: self.add_files([DATABASE.sub("", os.fsdecode(arguments[0]))]),
     "subprocess.Popen": Observation._popen,  # noqa: SLF001
     "os.system": lambda self, arguments: self._command(arguments[0]),
     "os.exec": lambda self, arguments: self._started(arguments[1], None),
@@ -241,7 +264,9 @@ def _readable(places: Sequence[str]) -> Iterator[str]:
             left -= 1
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-            elif entry.name in SOURCE_NAMES or entry.name.lower().endswith((*SOURCE_SUFFIXES, *OTHER_SUFFIXES)):
+            elif entry.name in SOURCE_NAMES or entry.name.lower().endswith(
+                (*SOURCE_SUFFIXES, *OTHER_SUFFIXES, *LINKED)
+            ):
                 yield entry.path
 
 
@@ -249,6 +274,31 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     return []
+
+
+def _text(path: str) -> str:
+    with contextlib.suppress(OSError):
+        return Path(path).read_text(errors="replace")
+    return ""
+
+
+def _report_native_readers() -> None:
+    """Let the functions of torch that open files by themselves raise the event of a file that is opened."""
+
+    def reported(read: Callable[..., Any]) -> Callable[..., Any]:
+        def reads(*arguments: Any, **keywords: Any) -> Any:
+            for path in (*arguments, *keywords.values()):
+                if isinstance(path, str | os.PathLike) and os.path.isfile(path):
+                    sys.audit("open", path, "r", os.O_RDONLY)
+            return read(*arguments, **keywords)
+
+        return reads
+
+    for path in NATIVE_READERS if "torch" in sys.modules else ():
+        place, _, name = f"torch.{path}".rpartition(".")
+        with contextlib.suppress(AttributeError):  # another version of torch lacks it
+            owner = functools.reduce(getattr, place.split(".")[1:], sys.modules["torch"])
+            setattr(owner, name, reported(getattr(owner, name)))
 
 
 def _children_faults() -> int:

@@ -23,7 +23,7 @@ BEYOND = frozenset({errno.EPERM, errno.EACCES, errno.EROFS})
 """Errors by which the filter of system calls, Landlock and a read-only mount refuse."""
 MAX_CAUSES = 8
 """Exceptions of one chain that are looked at."""
-NETWORK = "use the network", "put what it needs beside its file before the run"
+NETWORK = "use the network and local services", "put what it needs beside its file before the run"
 WRITE = "write {name}", "write to a new folder of `tempfile.mkdtemp()`, or below /tmp"
 READ = "read {name}", "keep what it needs beside its file; results, caches, `.git` and `~/.*` are closed to solutions"
 START = (

@@ -13,6 +13,8 @@ import importlib.util, json, sys
 from pathlib import Path
 from kbench.build.observation import Observation
 path = Path(sys.argv[1])
+if "import torch" in path.read_text():
+    import torch
 observation = Observation()
 observation.may_start = sys.argv[2] == "may"
 observation.begin(path, [Path(sys.argv[3])])
@@ -35,6 +37,9 @@ FILES = {
     "csrc/notes.csv": "",
     "build.sh": "",
     "include/deep.h": "",
+    "flags.rsp": "-O2 list.json",
+    "lib/libx.a": "",
+    "lib/x.ld": "",
     "list.json": '["csrc/k.cpp"]',
 }
 
@@ -71,6 +76,10 @@ KINDS = ("files", "folders")
         ("os.chdir(here); open('list.json').read()", {"list.json"}),
         ("try: open(here / 'tuned.json')\nexcept OSError: pass", {"tuned.json"}),
         ("open(here / 'made', 'w').write('1'); open(here / 'made').read()", set()),
+        ("import sqlite3; sqlite3.connect(here / 'list.json')", {"list.json"}),
+        ("import sqlite3; sqlite3.connect(f'file:{here}/list.json?mode=ro', uri=True)", {"list.json"}),
+        ("import torch; torch.from_file(str(here / 'list.json'), size=4, dtype=torch.uint8)", {"list.json"}),
+        ("import torch\ntry: torch.jit.load(here / 'list.json')\nexcept RuntimeError: pass", {"list.json"}),
         ("import json, numpy.version", set()),
         ("open('/proc/self/maps').read(); open('/dev/null').read()", set()),
         ("open(here.parent / 'scratch' / 'x', 'w').close(); open(here.parent / 'scratch' / 'x')", set()),
@@ -105,6 +114,9 @@ def test_what_is_listed(tmp_path, code, folders):
         ("subprocess.run(['true', f'--source={here}/csrc'])", {"csrc/k.cpp", "csrc/detail/inner.inl"}),
         ("subprocess.run(['true'], cwd=here / 'csrc')", {"csrc/k.cpp", "csrc/detail/inner.inl"}),
         ("subprocess.run(['true', f'-I{here}/include'])", {"include/deep.h"}),
+        ("subprocess.run(['true', f'@{here}/flags.rsp'], cwd=here)", {"flags.rsp", "list.json"}),
+        ("subprocess.run(['true', '-lx', f'-L{here}/lib'])", {"lib/libx.a"}),
+        ("subprocess.run(['true', f'-Wl,-T,{here}/lib/x.ld'])", {"lib/x.ld"}),
         ("os.system(f'true {here}/csrc/k.cpp')", {"csrc/k.cpp", "csrc/tile.h"}),
         ("os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ), 0)", set()),
         ("os.fork() or os._exit(0); os.wait()", set()),

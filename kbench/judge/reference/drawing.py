@@ -253,8 +253,10 @@ def equal(one: Any, other: Any) -> bool:
 
 def require_comparable(leaves: Sequence[tuple[str, Any]], *, changes_inputs: bool) -> None:
     """Raise PluginError if a leaf is neither a tensor nor a plain value, or if there is nothing to compare."""
-    if not changes_inputs and all(leaf is None for _, leaf in leaves):
-        raise PluginError("the reference returns nothing to compare", "`return` the result in `forward`")
+    empty = (leaf is None or (isinstance(leaf, Tensor) and not leaf.numel()) for _, leaf in leaves)
+    if not changes_inputs and all(empty):
+        hint = "`return` the result in `forward`: tensors with elements, numbers or strings"
+        raise PluginError("the reference returns nothing to compare", hint)
     hint = "return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses"
     for path, leaf in leaves:
         if not isinstance(leaf, (Tensor, torch.dtype, torch.device, bytes, *PLAIN)):

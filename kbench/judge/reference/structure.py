@@ -62,15 +62,18 @@ def with_zeros_of(x: Tensor, changed: Tensor) -> Tensor:
     return changed
 
 
-def _equals_transposed(x: Tensor, transposed: Callable[[Tensor], Tensor]) -> bool:
-    def same(part: Tensor) -> bool:
-        return torch.equal(part, transposed(part))
+def _reflected(name: str, image: Callable[[Tensor], Tensor], applies: Test = _is_square) -> Structure:
+    """Return the structure of matrices that equal an image of their transpose."""
 
-    return _is_square(x) and same(x[..., :CORNER, :CORNER]) and same(x)
+    def keep(y: Tensor, _: Tensor) -> Tensor:
+        above, diagonal = y.triu(1), y.triu().tril()
+        return above + image(above) + (diagonal + image(diagonal)) / 2
 
+    def holds(x: Tensor) -> bool:
+        corner = x[..., :CORNER, :CORNER] if applies(x) else None
+        return corner is not None and torch.equal(corner, image(corner)) and torch.equal(x, image(x))
 
-def _mirrored(transposed: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda changed, _: changed.triu() + transposed(changed.triu(1))
+    return Structure(name=name, holds=holds, keep=keep)
 
 
 def _has_zeros(x: Tensor) -> bool:
@@ -255,21 +258,9 @@ ROWS = (
 STRUCTURES = (
     ZEROS,
     Structure(name="whole numbers", holds=_is_whole, keep=lambda y, _: y.round()),
-    Structure(
-        name="symmetric",
-        holds=lambda x: _equals_transposed(x, lambda a: a.mT),
-        keep=_mirrored(lambda a: a.mT),
-    ),
-    Structure(
-        name="Hermitian",
-        holds=lambda x: x.is_complex() and _equals_transposed(x, lambda a: a.mH),
-        keep=lambda y, _: (y + y.mH) / 2,
-    ),
-    Structure(
-        name="skew-symmetric",
-        holds=lambda x: _equals_transposed(x, lambda a: -a.mT),
-        keep=lambda y, _: y.triu(1) - y.triu(1).mT,
-    ),
+    _reflected("symmetric", lambda a: a.mT),
+    _reflected("Hermitian", lambda a: a.mH, lambda x: x.is_complex() and _is_square(x)),
+    _reflected("skew-symmetric", lambda a: -a.mT),
     Structure(
         name="of modulus 1",
         holds=lambda x: x.is_complex() and _near(x.abs(), 1.0, x),

@@ -151,11 +151,5 @@ def test_what_resembles_has_the_same_shape_dtype_and_strides(kind, variation) ->
     assert not torch.equal(y.to(torch.complex64), x.to(torch.complex64))
 
 
-def test_a_symmetric_matrix_stays_symmetric_but_at_samples() -> None:
-    x = torch.randn(64, 64)
-    y = kept_at_samples(x + x.mT)
-    assert (y == y.mT).double().mean() > 0.5
-
-
 def test_what_is_small_is_not_taken_samples_of() -> None:
     assert not any(variation.applies(torch.randn(100)) for variation in RESEMBLING)
