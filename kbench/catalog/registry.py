@@ -165,12 +165,13 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     for one in known:
         if one.name == name:
             return one if entry is None else _read_solution(one.path, one.origin, problem, entry)
-    listing = f"`kbench list {problem.typed}` shows its solutions"
+    message = f"`{problem.name}` has no solution named `{name}`"
     if "." in name and module_file(name) is not None:
-        listing = f"name the function or class of the module: `{name}:FUNCTION`"
+        raise UsageError(message, f"name the function or class of the module: `{name}:FUNCTION`")
     file = f"{name}.py"
     places = [Path(file), Path(problem.typed).parent / file, Path("solutions", problem.name, file)]
-    raise _unknown(f"`{problem.name}` has no solution named `{name}`", "solution", name, places, known, listing)
+    listing = f"`kbench list {problem.typed}` shows its solutions"
+    raise _unknown(message, "solution", name, places, known, listing)
 
 
 def _provider(place: str, attribute: str, problem: Entry) -> Entry:
