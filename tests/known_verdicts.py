@@ -10,7 +10,6 @@ folder keeps the sources and the sweep: after an interruption the same command c
 """
 
 import argparse
-import csv
 import json
 import sys
 from collections import Counter
@@ -18,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas
 from manifest_sweep import swept
 
 COLUMNS = ("problem", "solution", "case", "status", "level", "lacks", "reason")
@@ -100,10 +100,7 @@ def main() -> None:
         map(row, swept(write_manifest(problems, asked.folder), ["--until", "verify", *rest])),
         key=lambda one: [*one.values()],
     )
-    with asked.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    pandas.DataFrame(rows, columns=COLUMNS).to_csv(asked.out, index=False)
     for one in rows:
         if (one["status"] == "passed") != (one["solution"] in HONEST):
             sys.stdout.write("  ".join(one.values()) + "\n")

@@ -11,7 +11,6 @@ both sweeps. The folder keeps the sources and both sweeps: after an interruption
 
 import argparse
 import ast
-import csv
 import hashlib
 import json
 import subprocess
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas
 from manifest_sweep import swept
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -162,11 +162,9 @@ def one_line(reason: str | None, folder: Path) -> str:
 def write(path: Path, made: Sequence[Row], same: Mapping[str, str]) -> None:
     """Write the table in the order of the tasks."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        ordered = sorted(made, key=lambda one: [int(part) for part in one["task"].split("/")])
-        writer.writerows({**one, **same} for one in ordered)
+    ordered = sorted(made, key=lambda one: [int(part) for part in one["task"].split("/")])
+    rows = [{**one, **same} for one in ordered]
+    pandas.DataFrame(rows, columns=COLUMNS, dtype=object).to_csv(path, index=False)
 
 
 def revision(folder: Path = ROOT) -> str:

@@ -4,6 +4,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from kbench.calibrate import AgainstItself, Calibration
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
 from kbench.core.timed import timed_of
 from kbench.report import run as report
@@ -194,6 +197,18 @@ def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Accepta
     """An accepted slow-down of solution `a`."""
     key = {"problem": "group_norm", "solution": "a", "case": "small"}
     return Acceptance(**key, up_to=up_to, until=until, reason="new layout, #12")
+
+
+def against_itself(time_ns: float, between: float) -> AgainstItself:
+    """What 11 processes measured of a reference beside itself, with estimates of so large a spread."""
+    wave = np.linspace(-1, 1, 11)
+    estimates = (wave / wave.std(ddof=1) * between).tolist()
+    return AgainstItself(problem="p", case="c", time_ns=time_ns, pairs=30, within=0.004, estimates=tuple(estimates))
+
+
+def calibration(*subjects: AgainstItself, gpu_uuid: str = "GPU-1") -> Calibration:
+    device = {"gpu_name": "NVIDIA H200", "gpu_uuid": gpu_uuid, "driver": "580"}
+    return Calibration(schema=1, **device, measured_utc="", subjects=subjects)
 
 
 def text_of(run: RunSummary, *, verbosity: int = 0, width: int | None = None) -> str:

@@ -182,25 +182,14 @@ def run_case(rng: np.random.Generator, noise: Noise, design: Design, change: flo
 
 def measurement(estimates: list[float]) -> Measurement:
     """Wrap estimates as what the gate reads from a run that passed."""
-    return Measurement(
-        status=Status.PASSED,
-        row=ROW,
-        processes=tuple(range(len(estimates))),
-        log_ratios=tuple(estimates),
-    )
+    processes = tuple(range(len(estimates)))
+    return Measurement(status=Status.PASSED, row=ROW, processes=processes, log_ratios=tuple(estimates))
 
 
 def gate_suite(
-    rng: np.random.Generator,
-    noise: Noise,
-    design: Design,
-    changes: list[float],
-    policy: GateSettings | None = None,
-    *,
-    confirm: bool = True,
+    rng: np.random.Generator, noise: Noise, design: Design, changes: list[float], *, confirm: bool = True
 ) -> list[GatedCase]:
     """Measure a baseline in one session and a run in another, and gate every case."""
-    policy = policy or GateSettings()
     before, now = rng.normal(0, noise.session, 2)
     keys = {CaseKey("p", "s", str(n)): float(np.log1p(change)) for n, change in enumerate(changes)}
     contests = {
@@ -212,12 +201,10 @@ def gate_suite(
         again = replace(design, processes=processes, max_processes=processes)
         return {key: Contest(old=contests[key].old, new=run_case(rng, noise, again, keys[key], now)) for key in flagged}
 
-    return list(decide(contests, policy, remeasure=remeasure if confirm else None).values())
+    return list(decide(contests, GateSettings(), remeasure=remeasure if confirm else None).values())
 
 
-def gate_three_arms(
-    rng: np.random.Generator, noise: Noise, design: Design, changes: list[float], policy: GateSettings | None = None
-) -> list[GatedCase]:
+def gate_three_arms(rng: np.random.Generator, noise: Noise, design: Design, changes: list[float]) -> list[GatedCase]:
     """Measure old and new in the same processes, each next to the reference, and gate every case."""
     session = rng.normal(0, noise.session)
 
@@ -232,7 +219,7 @@ def gate_three_arms(
     def remeasure(flagged: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
         return {key: contest(keys[key], processes) for key in flagged}
 
-    return list(decide(contests, policy or GateSettings(), remeasure=remeasure).values())
+    return list(decide(contests, GateSettings(), remeasure=remeasure).values())
 
 
 def tally(suites: list[list[GatedCase]]) -> Tally:

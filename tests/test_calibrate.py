@@ -6,17 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from records import make_samples
+from records import against_itself, calibration, make_samples
 
-from kbench.calibrate import (
-    AgainstItself,
-    Calibration,
-    analyse,
-    calibration_of,
-    load,
-    save,
-    size_class,
-)
+from kbench.calibrate import analyse, calibration_of, load, save, size_class
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.model import Timing
 
@@ -35,20 +27,6 @@ def noisy(process: int, between: float, within: float, time_ns: float = 1e8, pai
         for sample in make_samples(process=process, pairs=pairs, wobble=0)
     ]
     return Timing(samples=tuple(samples), timer="events", l2="flushed")
-
-
-def against_itself(time_ns: float, between: float, processes: int = 11) -> AgainstItself:
-    wave = np.linspace(-1, 1, processes)
-    estimates = wave / wave.std(ddof=1) * between
-    return AgainstItself(
-        problem="p", case="c", time_ns=time_ns, pairs=30, within=0.004, estimates=tuple(estimates.tolist())
-    )
-
-
-def calibration(*subjects: AgainstItself) -> Calibration:
-    return Calibration(
-        schema=1, gpu_name="NVIDIA H200", gpu_uuid="GPU-1/x", driver="580", measured_utc="", subjects=subjects
-    )
 
 
 def test_known_noise_is_found_again() -> None:
@@ -99,7 +77,7 @@ def test_what_was_measured_is_saved_and_read_again(tmp_path: Path) -> None:
 def test_storage_is_strict(tmp_path: Path) -> None:
     assert load("GPU-0", tmp_path) is None
     assert load("é" * 5000, tmp_path) is None
-    path = save(calibration(against_itself(9e6, 0.001)), tmp_path)
+    path = save(calibration(against_itself(9e6, 0.001), gpu_uuid="GPU-1/x"), tmp_path)
     whole = path.read_text()
     for spoilt in ("", "{}", whole.replace('"driver"', '"drivers"'), whole.replace("GPU-1/x", "GPU-2")):
         path.write_text(spoilt)

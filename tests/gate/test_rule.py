@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from records import FIVE, acceptance, make_run, times
+from records import FIVE, acceptance, against_itself, calibration, make_run, times
 
-from kbench.calibrate import AgainstItself, Calibration
 from kbench.compare import measurements
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.verdict import Answer, Measurement
@@ -274,33 +273,19 @@ def test_what_is_not_accepted(main: Run, tmp_path: Path, ratios: list[float], of
 # --- calibration ---------------------------------------------------------------
 
 
-def calibration(between: float, gpu_uuid: str = "GPU-1") -> Calibration:
-    wave = np.linspace(-1, 1, 11)
-    noise = AgainstItself(
-        problem="p",
-        case="c",
-        time_ns=9e6,
-        pairs=30,
-        within=0.004,
-        estimates=tuple((wave / wave.std(ddof=1) * between).tolist()),
-    )
-    return Calibration(
-        schema=1, gpu_name="NVIDIA H200", gpu_uuid=gpu_uuid, driver="580", measured_utc="", subjects=(noise,)
-    )
-
-
 def test_a_margin_below_the_noise_is_refused(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE})
+    run, policy = make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE}), GateSettings(slower=0.005)
+    noisy, quiet = against_itself(9e6, 0.003), against_itself(9e6, 0.0005)
     with pytest.raises(UsageError, match=r"group_norm/a/small: 5 processes .* a margin of 0.5 % is asked for"):
-        gate(run, main, GateSettings(slower=0.005), calibration=calibration(0.003))
-    assert gate(run, main, GateSettings(slower=0.005), calibration=calibration(0.0005)).exit_code == 0
-    assert gate(run, main, GateSettings(slower=0.005), calibration=calibration(0.003, "GPU-2")).exit_code == 0
+        gate(run, main, policy, calibration=calibration(noisy))
+    for fitting in (calibration(quiet), calibration(noisy, gpu_uuid="GPU-2")):
+        assert gate(run, main, policy, calibration=fitting).exit_code == 0
 
 
 def test_the_default_margin_widens_to_what_can_be_told(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": times(1.008), "b": FIVE})
     assert gate(run, main).exit_code == ExitCode.NEGATIVE
-    noisy = gate(run, main, calibration=calibration(0.004))
+    noisy = gate(run, main, calibration=calibration(against_itself(9e6, 0.004)))
     assert noisy.exit_code == ExitCode.OK
     assert "; this is its margin" in noisy.notes[0]
     assert (only(noisy).verdict.margin or 0) > 0.008
