@@ -307,14 +307,13 @@ def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, to
     atols = [tolerance.near_zero(scale)]
     if scale > 1 and not tolerance.coarse:
         atols.append(tolerance.atol * scale)
-    quick = elements.quick_worst_errors((got, want), oracle, tolerance, atols).flatten()
+    both = functools.partial(elements.worst_errors, (got, want), oracle, tolerance, atols)
+    quick = both(quick=True).flatten()
     shares = tails.tails(got, want, oracle, tolerance, atol=atols[0], lost=overflows)
     found = torch.cat([quick, shares.flatten()]).tolist()
     worst, rest = found[: len(quick)], found[len(quick) :]
     if not all(map(math.isfinite, worst)):
-        lost = want if overflows else None
-        each = [elements.worst_error(t, oracle, tolerance, atol, lost) for atol in atols for t in (got, want)]
-        worst = torch.stack(each).tolist()
+        worst = both().flatten().tolist()
     (ours, theirs), scaled = worst[:2], tuple(worst[2:]) or (0.0, 0.0)
     return replace(
         before,

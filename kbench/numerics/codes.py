@@ -16,11 +16,9 @@ def ordinals(values: Tensor) -> Tensor:
     """
     if not is_float8(values.dtype):
         return values.long()
-    if values.dtype in {torch.float8_e4m3fnuz, torch.float8_e5m2fnuz}:  # one NaN, in the place of a negative zero
-        bits = values.view(torch.uint8).long()
-        return torch.where(bits == 128, 128, torch.where(bits > 128, 128 - bits, bits))
+    has_one_nan = values.dtype in {torch.float8_e4m3fnuz, torch.float8_e5m2fnuz}  # in the place of a negative zero
     bits = values.view(torch.uint8).long()
-    return torch.where(bits >= 128, 128 - bits, bits)
+    return torch.where(bits == 128, 128 * has_one_nan, torch.where(bits > 128, 128 - bits, bits))
 
 
 def is_float8(dtype: torch.dtype) -> bool:

@@ -42,11 +42,6 @@ def _places(count: int, device: str) -> tuple[Tensor, Tensor]:
     return torch.tensor(here, dtype=torch.int64, device=device), torch.tensor(there, dtype=torch.int64, device=device)
 
 
-def median_error(want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> float:
-    """Return the error of a reference that half of its elements exceed."""
-    return quantile_error(want, oracle, tolerance, 0.5)
-
-
 def quantile_error(want: Tensor, oracle: Tensor, tolerance: elements.Tolerance, share: float) -> float:
     """Return the error of a reference that this share of its elements exceeds."""
     theirs, exact = sampled(want, oracle)

@@ -34,8 +34,10 @@ def tolerance_of(dtype: torch.dtype) -> Tolerance:
 
 def oracle_ratio(got: torch.Tensor, oracle: torch.Tensor, tolerance: Tolerance) -> float:
     near_zero = tolerance.near_zero(elements.rms(oracle))
-    worst: float = elements.worst_error(got, oracle, tolerance, near_zero).item()
-    quick = elements.quick_worst_errors([got], oracle, tolerance, [near_zero]).item()
+    both = [got, oracle.to(got.dtype)]
+    worst, quick = (
+        elements.worst_errors(both, oracle, tolerance, [near_zero], quick=quick)[0, 0].item() for quick in (False, True)
+    )
     assert quick == pytest.approx(worst) if math.isfinite(quick) else not (got - oracle).isfinite().all()
     return worst
 

@@ -298,9 +298,9 @@ class Battery:
                 if overflows:
                     return False
                 if tolerance.coarse:  # in 16 bits a few elements are always many tolerances off
-                    is_off = tails.median_error(part, double, tolerance) > COARSE_ERROR
+                    is_off = tails.quantile_error(part, double, tolerance, 0.5) > COARSE_ERROR
                 else:
-                    is_off = bool(elements.worst_error(part, double, tolerance, tolerance.atol * scale) > within)
+                    is_off = bool(elements.worst_errors([part], double, tolerance, [tolerance.atol * scale]) > within)
                 if is_off:
                     return False
         return True
