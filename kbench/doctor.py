@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kbench.build import toolkit
 from kbench.core.errors import MachineError
 from kbench.core.roofline import arithmetic_peaks
-from kbench.devices import monitor, nvml, peaks, selection
+from kbench.devices import monitor, nvml, peaks, selection, toolkit
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kbench.build import hints, toolkit
+from kbench.build import hints
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
 from kbench.core.bottleneck import Advice, advise
@@ -18,7 +18,7 @@ from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarte
 from kbench.core.model import Case, Failed, Peaks, Status
 from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import limit
-from kbench.devices import peaks, selection
+from kbench.devices import peaks, selection, toolkit
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice

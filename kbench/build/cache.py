@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import manifest
-from kbench.core import traces
 from kbench.core.errors import MachineError
 from kbench.core.version import __version__
 from kbench.storage import json_values
@@ -180,15 +179,14 @@ def uncopied(error: OSError) -> str:
     """Return why a build's artefacts cannot be copied, without their paths."""
     # shutil.Error has a list of (from, to, why) in place of an errno.
     text = str(error.args[0][0][-1]) if isinstance(error, shutil.Error) else error.strerror or type(error).__name__
-    words = ERRNO.sub("", text).partition(": '")[0]
+    words = re.sub(r"^\[Errno \d+\] ", "", text).partition(": '")[0]
     return f"its artefacts cannot be copied: {words}; build fewer, smaller ones below shorter paths"
 
 
 def make_plain(staging: Path) -> None:
-    """Remove links out of the folder, pipes, sockets, devices and records; make the rest readable to its owner.
+    """Remove links out of the folder, pipes, sockets, devices, records and locks; make the rest readable to its owner.
 
-    The builder is dead: a file `lock`, by which torch knows a build that is under way, would be waited for forever.
-
+    A file `lock`, by which torch knows a build that is under way, would be waited for forever: the builder is dead.
     Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES, DEEPEST or LONGEST, and OSError.
     """
     record = staging / RECORD
@@ -206,11 +204,10 @@ def make_plain(staging: Path) -> None:
             if len(os.fsencode(path.relative_to(staging))) > LONGEST:
                 raise UnfitArtefactsError(f"the build left a path of more than {LONGEST} bytes")
             inside = not entry.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root)
-            stale = entry.name == "lock"
             if entry.is_dir(follow_symlinks=False):
                 path.chmod(0o700)
                 queue.append((path, depth + 1))
-            elif stale or not inside or not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+            elif not inside or not (entry.is_file(follow_symlinks=False) or entry.is_symlink()) or entry.name == "lock":
                 path.unlink()
             elif not entry.is_symlink():
                 status = entry.stat(follow_symlinks=False)
@@ -239,22 +236,3 @@ def compiler_environment(folder: Path, *, home: bool = True) -> dict[str, str]:
     """Return the variables that keep compilers inside `folder`; without `home`, the home folder stays the user's."""
     places = ENVIRONMENT_FOLDERS.items()
     return {name: str(folder / place) for name, place in places if home or name != "HOME"}
-
-
-ERRNO = re.compile(r"^\[Errno \d+\] ")
-STAGED = re.compile(r"\S*/extensions/")
-LACKS_CUDA = {
-    "cannot find -lc10_cuda": "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
-    "cusparse.h: No such file": "torch's headers for a GPU need those of CUDA's libraries: here is the compiler alone",
-    "CUDA_HOME environment variable is not set": "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
-}
-"""Clearer texts for messages of torch about a missing compiler."""
-
-
-def first_error(log: str) -> str | None:
-    """Return the first compiler or linker error of a build log, on one line, without the build's own folder."""
-    for line in log.splitlines():
-        if traces.COMPILER_ERROR.search(line):
-            lacking = next((text for words, text in LACKS_CUDA.items() if words in line), None)
-            return lacking or STAGED.sub("", line.strip())[:400]
-    return None

@@ -4,6 +4,7 @@ A wrong guess costs time only: a solution that is built for nothing, or one that
 (`kbench.build.observation`).
 """
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -39,7 +40,6 @@ def declares_kernels(path: Path, builtin: str | None) -> bool:
 
 
 def _text(path: Path) -> str:
-    try:
+    with contextlib.suppress(OSError):
         return read_head(path).decode(errors="replace")
-    except OSError:
-        return ""
+    return ""

@@ -67,9 +67,8 @@ def kernels_of(path: Path) -> Path:
 def package_sha256(*, left_out: Path | None = None) -> str:
     """Return one hash over kbench's sources except those in `left_out`: checkouts of one version may differ."""
     found = hashlib.sha256()
-    for path in sorted(
-        path for path in PACKAGE.rglob("*") if path.suffix in (*SOURCE_SUFFIXES, ".json") and path.is_file()
-    ):
+    suffixes = (*SOURCE_SUFFIXES, ".json")
+    for path in sorted(each for each in PACKAGE.rglob("*") if each.suffix in suffixes and each.is_file()):
         if left_out is None or not path.is_relative_to(left_out):
             place = path.relative_to(PACKAGE)
             found.update(f"{place} ".encode() + hashlib.sha256(path.read_bytes()).digest())

@@ -31,6 +31,8 @@ CONTENT_FOLDERS = tuple(f"{PACKAGE / name}{os.sep}" for name in ("kernels", "pro
 """Parts of this package that are content: a solution which uses them depends on them as on any file."""
 IMPORTER = "<frozen importlib._bootstrap_external>"
 """File name of the code with which Python itself lists the folders of `sys.path`."""
+LINKED = (".a", ".o", ".so")
+"""Suffixes of what a linker may read in a folder that a flag names."""
 OTHER_SUFFIXES = (".cxx", ".hh", ".hxx", ".inl", ".inc", ".s", ".ptx", ".pyx", ".rs", ".f90", ".sh", ".mk", ".cmake")
 SOURCE_NAMES = frozenset({"Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "meson.build", "Cargo.toml"})
 """Suffixes and names of further files that a program may read, among those beside the files that it is started with."""
@@ -40,8 +42,6 @@ FLAG = re.compile(r"-(?:isystem|iquote|include|-?[\w-]+=|[A-Za-z])|@")
 """Start of a word of a command line that goes on with a path."""
 DATABASE = re.compile(r"^file:|\?.*$")
 """Parts of a URI of SQLite around its path."""
-LINKED = (".a", ".o", ".so")
-"""Suffixes of what a linker may read in a folder that a flag names."""
 NATIVE_READERS = ("from_file", "_C.import_ir_module", "_C._aoti.AOTIModelPackageLoader.load_metadata_from_package")
 """Functions of torch that open files by themselves, without an audit event."""
 
@@ -115,10 +115,9 @@ class Observation:
 
     def named(self, words: Sequence[str], start: str) -> list[str]:
         """Return the own files and folders that words of a command line name, alone, in a list or behind a flag."""
+        listed = [_text(os.path.join(start, word[1:])).split() for word in words if word.startswith("@")]
+        words = [*words, *(word for found in listed for word in found)]
         parts = [part for word in words for part in (word, FLAG.sub("", word, count=1), *re.split("[,=]", word)[1:])]
-        parts += [
-            part for word in words if word.startswith("@") for part in _text(os.path.join(start, word[1:])).split()
-        ]
         places = {os.path.abspath(os.path.join(start, part)) for part in parts if part}
         return sorted(place for place in places if os.path.lexists(place) and self.counts(place + os.sep))
 
@@ -203,10 +202,6 @@ class Observation:
             self._add(self._folders, os.path.dirname(path))
         self._start("started " + shlex.join(text)[:150])
 
-    def _command(self, text: Any) -> None:
-        words = os.fsdecode(text)
-        self._started(shlex.split(words, posix=True), None)
-
     def _popen(self, arguments: tuple[Any, ...]) -> None:
         executable, words, folder, _ = arguments
         if isinstance(words, str | bytes | os.PathLike):
@@ -215,9 +210,6 @@ class Observation:
             self._started([words[0], *shlex.split(os.fsdecode(words[2]))], folder)
         else:
             self._started([*words] or [executable], folder)
-
-    def _forked(self, _: tuple[Any, ...]) -> None:
-        self._start("started a process (fork)")
 
     def _add(self, to: dict[str, None], path: str) -> None:
         place = os.path.abspath(path)
@@ -241,11 +233,10 @@ HANDLERS: dict[str, Callable[[Observation, tuple[Any, ...]], None]] = {
     "ctypes.dlopen": Observation._loaded,  # noqa: SLF001
     "sqlite3.connect": lambda self, arguments: self.add_files([DATABASE.sub("", os.fsdecode(arguments[0]))]),
     "subprocess.Popen": Observation._popen,  # noqa: SLF001
-    "os.system": lambda self, arguments: self._command(arguments[0]),
+    "os.system": lambda self, arguments: self._started(shlex.split(os.fsdecode(arguments[0])), None),
     "os.exec": lambda self, arguments: self._started(arguments[1], None),
     "os.posix_spawn": lambda self, arguments: self._started(arguments[1], None),
-    "os.fork": Observation._forked,  # noqa: SLF001
-    "os.forkpty": Observation._forked,  # noqa: SLF001
+    **dict.fromkeys(("os.fork", "os.forkpty"), lambda self, _: self._start("started a process (fork)")),
 }
 """Handler of each audit event (https://docs.python.org/3/library/audit_events.html); others are ignored."""
 
@@ -254,7 +245,7 @@ def _readable(places: Sequence[str]) -> Iterator[str]:
     """Yield the files that a command line names, and sources beside and below these: a program may read any of them."""
     yield from filter(os.path.isfile, places)
     folders = [place if os.path.isdir(place) else os.path.dirname(place) for place in places]
-    left, seen = MAX_BELOW, set[str]()
+    left, seen, suffixes = MAX_BELOW, set[str](), (*SOURCE_SUFFIXES, *OTHER_SUFFIXES, *LINKED)
     while folders and left > 0:
         folder = folders.pop(0)
         if folder in seen:
@@ -264,9 +255,7 @@ def _readable(places: Sequence[str]) -> Iterator[str]:
             left -= 1
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-            elif entry.name in SOURCE_NAMES or entry.name.lower().endswith(
-                (*SOURCE_SUFFIXES, *OTHER_SUFFIXES, *LINKED)
-            ):
+            elif entry.name in SOURCE_NAMES or entry.name.lower().endswith(suffixes):
                 yield entry.path
 
 
@@ -284,21 +273,18 @@ def _text(path: str) -> str:
 
 def _report_native_readers() -> None:
     """Let the functions of torch that open files by themselves raise the event of a file that is opened."""
-
-    def reported(read: Callable[..., Any]) -> Callable[..., Any]:
-        def reads(*arguments: Any, **keywords: Any) -> Any:
-            for path in (*arguments, *keywords.values()):
-                if isinstance(path, str | os.PathLike) and os.path.isfile(path):
-                    sys.audit("open", path, "r", os.O_RDONLY)
-            return read(*arguments, **keywords)
-
-        return reads
-
     for path in NATIVE_READERS if "torch" in sys.modules else ():
         place, _, name = f"torch.{path}".rpartition(".")
         with contextlib.suppress(AttributeError):  # another version of torch lacks it
             owner = functools.reduce(getattr, place.split(".")[1:], sys.modules["torch"])
-            setattr(owner, name, reported(getattr(owner, name)))
+            setattr(owner, name, functools.partial(_reported, getattr(owner, name)))
+
+
+def _reported(read: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
+    for path in (*arguments, *keywords.values()):
+        if isinstance(path, str | os.PathLike) and os.path.isfile(path):
+            sys.audit("open", path, "r", os.O_RDONLY)
+    return read(*arguments, **keywords)
 
 
 def _children_faults() -> int:

@@ -19,6 +19,13 @@ COMPILER_ERROR = re.compile(
     r"\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal|"
     r"CUDA_HOME environment variable is not set|nvcc: not found"
 )
+STAGED = re.compile(r"\S*/extensions/")
+LACKS_CUDA = {
+    "cannot find -lc10_cuda": "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
+    "cusparse.h: No such file": "torch's headers for a GPU need those of CUDA's libraries: here is the compiler alone",
+    "CUDA_HOME environment variable is not set": "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
+}
+"""Clearer texts for messages of torch about a missing compiler."""
 
 
 def is_own(path: str) -> bool:
@@ -76,3 +83,12 @@ def significant_lines(lines: Sequence[str], most: int) -> list[str]:
     error_lines, last = lines[first : first + most // 2 - 1], lines[most // 2 - most :]
     left = len(lines) - first - len(error_lines) - len(last)
     return [*error_lines, f"[{left} line{'' if left == 1 else 's'} left out]", *last]
+
+
+def first_error(log: str) -> str | None:
+    """Return the first compiler or linker error of a build log, on one line, without the build's own folder."""
+    for line in log.splitlines():
+        if COMPILER_ERROR.search(line):
+            lacking = next((text for words, text in LACKS_CUDA.items() if words in line), None)
+            return lacking or STAGED.sub("", line.strip())[:400]
+    return None

@@ -13,6 +13,7 @@ from kbench.build import cache, hints, interpreter, manifest
 from kbench.catalog import case_selection, registry
 from kbench.catalog.case_selection import Rehearsal
 from kbench.catalog.registry import Entry
+from kbench.core import traces
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.core.timed import FORWARD
@@ -275,7 +276,7 @@ class Builder:
 
 def describe(error: ChildError) -> Failed:
     """Turn a builder's error into a failure, with the compiler's first error as reason if there is one."""
-    first = cache.first_error(error.log) if error.status is Status.BUILD_FAILED else None
+    first = traces.first_error(error.log) if error.status is Status.BUILD_FAILED else None
     return Failed(status=error.status, reason=printable(first or error.reason), log=error.log)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 
-from kbench.build import cache, hints, manifest, toolkit
+from kbench.build import cache, hints, manifest
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
 from kbench.core.errors import MachineError, UsageError
@@ -19,6 +19,7 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, findings, parse
 from kbench.core.timed import timed_of
+from kbench.devices import toolkit
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of

@@ -13,7 +13,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from kbench.build import toolkit
 from kbench.build.cache import ENVIRONMENT_FOLDERS
 from kbench.core.trace import (
     LONGEST_NAME,
@@ -22,6 +21,7 @@ from kbench.core.trace import (
     CallTrace,
     KernelResources,
 )
+from kbench.devices import toolkit
 from kbench.devices.backend import backend
 from kbench.devices.profiler import CALL, CUOBJDUMP, resources, shape_of, shortest_call
 from kbench.worker.stages import Stage

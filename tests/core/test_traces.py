@@ -99,3 +99,78 @@ def test_an_exception_of_torch_alone_keeps_its_frames() -> None:
     assert traces.is_machinery(traces.__file__)
     assert not traces.is_machinery(str(traces.OWN / "solutions" / "group_norm" / "x.py"))
     assert not traces.is_machinery("/home/me/torch/solution.py")
+
+
+LOGS = {
+    "nvcc": (
+        (
+            "[1/2] nvcc -c a.cu\na.cu(1): warning #177-D: variable was declared but never referenced\n"
+            'a.cu(2): error: identifier "undefined_name" is undefined\n  p[0] = undefined_name;\n\n'
+            '1 error detected in the compilation of "a.cu".\nninja: build stopped: subcommand failed.\n'
+        ),
+        'a.cu(2): error: identifier "undefined_name" is undefined',
+    ),
+    "ptxas": (
+        (
+            "ptxas info    : 0 bytes gmem\n"
+            "ptxas error   : Entry function '_Z1kPf' uses too much shared data (0x40000 bytes, 0xc000 max)\n"
+        ),
+        "ptxas error   : Entry function '_Z1kPf' uses too much shared data (0x40000 bytes, 0xc000 max)",
+    ),
+    "nvcc fatal": (
+        "nvcc fatal   : Unsupported gpu architecture 'sm_12'\n",
+        "nvcc fatal   : Unsupported gpu architecture 'sm_12'",
+    ),
+    "g++": (
+        (
+            "b.cpp: In function ‘int main()’:\n"
+            "b.cpp:2:22: error: invalid conversion from ‘const char*’ to ‘int’ [-fpermissive]\n    2 | int main()\n"
+        ),
+        "b.cpp:2:22: error: invalid conversion from ‘const char*’ to ‘int’ [-fpermissive]",
+    ),
+    "missing header": (
+        "e.cpp:1:10: fatal error: not_there.h: No such file or directory\ncompilation terminated.\n",
+        "e.cpp:1:10: fatal error: not_there.h: No such file or directory",
+    ),
+    "linker": (
+        (
+            "/usr/bin/ld: /tmp/c.o: in function `main':\n"
+            "c.cpp:(.text+0xa): undefined reference to `missing_function(int)'\n"
+            "collect2: error: ld returned 1 exit status\n"
+        ),
+        "c.cpp:(.text+0xa): undefined reference to `missing_function(int)'",
+    ),
+    "missing library": (
+        "/usr/bin/ld: cannot find -lnot_there: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
+        "/usr/bin/ld: cannot find -lnot_there: No such file or directory",
+    ),
+    "in the folder of the build": (
+        '/cache/builds/.5cda90-x/extensions/mine/cuda.cu(5): error: identifier "x" is undefined\n',
+        'mine/cuda.cu(5): error: identifier "x" is undefined',
+    ),
+    "torch without CUDA": (
+        "/usr/bin/ld: cannot find -lc10_cuda: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
+        "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
+    ),
+    "the compiler alone": (
+        "/x/ATen/cuda/CUDAContextLight.h:10:10: fatal error: cusparse.h: No such file or directory\n",
+        "torch's headers for a GPU need those of CUDA's libraries: here is the compiler alone",
+    ),
+    "no nvcc": (
+        "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.\n",
+        "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
+    ),
+    "none": (
+        (
+            "a.cu(1): warning #177-D: variable error_count was declared but never referenced\n0 errors\n"
+            "RuntimeError: Error building extension 'x'\n"
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_first_error(name) -> None:
+    log, expected = LOGS[name]
+    assert traces.first_error(log) == expected

@@ -6,7 +6,7 @@ import bottlenecks
 import pytest
 from require import WITH_CUDA
 
-from kbench.build import toolkit
+from kbench.devices import toolkit
 
 pytestmark = [
     *WITH_CUDA,

@@ -19,18 +19,17 @@ PRECISIONS = {
     torch.bfloat16: "bf16",
 }
 """Names of precisions in `kbench.core.roofline`; other types have the name of their dtype."""
-TRITON = "triton"
 
 
 def _formulas() -> dict[Any, Callable[..., int]]:
     """Import torch's formulas by operator without triton, which takes 0.14 s and whose kernels no reference has."""
     logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)  # it warns that triton is missing
-    absent = sys.modules.setdefault(TRITON, None) is None  # type: ignore[arg-type]
+    absent = sys.modules.setdefault("triton", None) is None  # type: ignore[arg-type]
     try:
         from torch.utils.flop_counter import flop_registry
     finally:
         if absent:
-            del sys.modules[TRITON]
+            del sys.modules["triton"]
     return flop_registry
 
 

@@ -1,5 +1,6 @@
 """Structure that every draw of an input has (symmetric, sorted, unit rows, ...), which a variation has to keep."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,12 +12,9 @@ from kbench.numerics.tails import SURE
 
 CORNER = 64
 """Rows and columns that are tested first: values without structure fail here."""
-LARGEST_FACTORED = 1 << 11
-"""Largest matrix that is factored to test whether it is positive definite or orthonormal, to limit time."""
-LARGEST_TIED = 1 << 20
-"""Most elements that are sorted to find those that are always equal, to limit time."""
-MARKS = (1, 6364136223846793005, 1442695040888963407)
-"""Factors by which the bits of an element in three draws become one number; odd, so that no bit is lost (Knuth)."""
+LARGEST_SIDE = 1 << 11
+"""Side of the largest square matrix that is factored to test whether it is positive definite or orthonormal, or sorted
+to find elements that are always equal, to limit time."""
 
 Test = Callable[[Tensor], bool]
 
@@ -102,7 +100,7 @@ def _rows_are_sorted(sign: int) -> Test:
 
 
 def _is_definite(x: Tensor) -> bool:
-    if not _is_square(x) or x.shape[-1] > LARGEST_FACTORED or not torch.equal(x, x.mH):
+    if not _is_square(x) or x.shape[-1] > LARGEST_SIDE or not torch.equal(x, x.mH):
         return False
     return not torch.linalg.cholesky_ex(_wide(x)).info.any()
 
@@ -113,7 +111,7 @@ def _upright(x: Tensor) -> Tensor:
 
 
 def _is_orthonormal(x: Tensor) -> bool:
-    if not _is_matrix(x) or min(x.shape[-2:]) > LARGEST_FACTORED:
+    if not _is_matrix(x) or min(x.shape[-2:]) > LARGEST_SIDE:
         return False
     wide = _upright(_wide(x))
     if not _near(torch.linalg.vector_norm(wide[..., 0], dim=-1), 1.0, x):  # almost always, and at no cost
@@ -191,10 +189,11 @@ def _ties(draws: Sequence[Tensor]) -> list[Structure]:
     A few elements decide whether it is there: most of those with the same value in one draw have it in all draws.
     """
     first, count = draws[0].flatten(), draws[0].numel()
-    if first.is_complex() or not SURE <= count <= LARGEST_TIED:
+    if first.is_complex() or not SURE <= count <= LARGEST_SIDE**2:
         return []
     words = [draw.flatten().view(elements.WORDS[draw.element_size()]).long() for draw in draws]
-    marks = torch.stack([word * factor for word, factor in zip(words, MARKS, strict=False)]).sum(0)
+    # The bits of an element in all draws as one number; the factor is odd, so that no bit is lost (Knuth).
+    marks = functools.reduce(lambda mark, word: mark * 6364136223846793005 + word, words)
     places = torch.linspace(0, count - 1, 16, device=first.device).long()
     in_first, in_all = (torch.stack([(t == t[place]).count_nonzero() for place in places]) for t in (words[0], marks))
     if 2 * ((first[places] != 0) & (in_all > 1) & (2 * in_all > in_first)).sum() < len(places):

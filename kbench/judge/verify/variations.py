@@ -295,6 +295,7 @@ RESEMBLING = (
     Variation(name="swapped_in_places", transform=swapped_in_places, applies=has_many, words=SWAPPED),
 )
 """Inputs that resemble those of the call before, so that a result remembered by samples or by sums is wrong."""
-WORDS = "under weights an eighth as large"
-UNDER_SMALL_WEIGHTS = Variation(name="small_weights", transform=lambda leaf: leaf, within=NARROW, words=WORDS)
+UNDER_SMALL_WEIGHTS = Variation(
+    name="small_weights", transform=lambda leaf: leaf, within=NARROW, words="under weights an eighth as large"
+)
 """The problem's own inputs, with all parameters divided by SCALE_UP."""
