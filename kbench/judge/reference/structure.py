@@ -183,6 +183,15 @@ def _positive(changed: Tensor, x: Tensor) -> Tensor:
     return torch.where(changed > 0, changed, x.min())
 
 
+def _marks(draws: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the bits of each element in the first draw, and those in all draws as one number.
+
+    The factor is odd, so that no bit is lost (Knuth).
+    """
+    words = [draw.flatten().view(elements.WORDS[draw.element_size()]).long() for draw in draws]
+    return words[0], functools.reduce(lambda mark, word: mark * 6364136223846793005 + word, words)
+
+
 def _ties(draws: Sequence[Tensor]) -> list[Structure]:
     """Return the structure of elements that equal each other in every draw, as in a Toeplitz matrix or repeated heads.
 
@@ -191,15 +200,18 @@ def _ties(draws: Sequence[Tensor]) -> list[Structure]:
     first, count = draws[0].flatten(), draws[0].numel()
     if first.is_complex() or not SURE <= count <= LARGEST_SIDE**2:
         return []
-    words = [draw.flatten().view(elements.WORDS[draw.element_size()]).long() for draw in draws]
-    # The bits of an element in all draws as one number; the factor is odd, so that no bit is lost (Knuth).
-    marks = functools.reduce(lambda mark, word: mark * 6364136223846793005 + word, words)
-    places = torch.linspace(0, count - 1, 16, device=first.device).long()
-    in_first, in_all = (torch.stack([(t == t[place]).count_nonzero() for place in places]) for t in (words[0], marks))
-    if 2 * ((first[places] != 0) & (in_all > 1) & (2 * in_all > in_first)).sum() < len(places):
+    mirrored = _is_square(draws[0]) and torch.equal(draws[0], draws[0].mT)
+    upper = [draw.triu() for draw in draws] if mirrored else draws  # that it equals its mirror is known by itself
+    words, marks = _marks(upper)
+    present = torch.stack([draw.flatten() != 0 for draw in upper]).all(0).nonzero().flatten()  # zeros are not tied
+    if len(present) < SURE:
         return []
-    numbers = torch.arange(count, device=first.device)
-    groups = torch.where(first == 0, count + numbers, marks.unique(return_inverse=True)[1])  # zeros are not tied
+    places = present[torch.linspace(0, len(present) - 1, min(16, len(present)), device=first.device).long()]
+    in_first, in_all = (torch.stack([(t == t[place]).count_nonzero() for place in places]) for t in (words, marks))
+    if 2 * ((in_all > 1) & (2 * in_all > in_first)).sum() < len(places):
+        return []
+    numbers, (_, marks) = torch.arange(count, device=first.device), _marks(draws)
+    groups = torch.where(first == 0, count + numbers, marks.unique(return_inverse=True)[1])
     leaders = numbers.new_full((2 * count,), count).scatter_reduce(0, groups, numbers, "amin")[groups]
 
     def keep(changed: Tensor, x: Tensor) -> Tensor:
@@ -290,8 +302,10 @@ def found_in(x: Tensor, others: Sequence[Tensor]) -> list[Structure]:
     has_codes = corner.numel() >= CORNER and not x.is_complex()
     codes = corner.unique() if has_codes else corner.new_empty(0)
     few = [_codes(codes)] if 2 < codes.numel() <= 16 else []  # two values are labels
+    few = [each for each in few if all(map(each.holds, others))]
     rows = [structure for dimension in reversed(range(x.dim())) for structure in _of_rows(dimension, x)]
-    known = (*few, *STRUCTURES, *rows, *([] if few else _ties([x, *others])))
+    tied = [] if few or codes.numel() in {1, 2} else _ties([x, *others])
+    known = (*few, *STRUCTURES, *rows, *tied)
     return [structure for structure in known if structure.holds(x)]
 
 
@@ -306,8 +320,11 @@ def common(first: Tensor, others: Sequence[Tensor]) -> tuple[Structure, ...]:
     """Return the structures that all draws have; zeros count only if they are at the same places."""
     found = found_in(first, others)
     kept = [structure for structure in found if all(structure.holds(other) for other in others)]
-    if ZEROS in kept and any(not torch.equal(first == 0, other == 0) for other in others):
-        kept.remove(ZEROS)
+    if ZEROS in kept:
+        zeros = first == 0
+        apart = max((int((zeros != (other == 0)).count_nonzero()) for other in others), default=0)
+        if apart > zeros.count_nonzero() / 256:  # some are zero by chance
+            kept.remove(ZEROS)
     return tuple(kept)
 
 

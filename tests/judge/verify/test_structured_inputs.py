@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from kbench.judge.reference import structure
 from kbench.judge.reference.drawing import Inputs
 from kbench.judge.verify.variations import IN_FEW_PLACES, MIXED, RESEMBLING, VARIATIONS
 
@@ -252,6 +253,32 @@ def test_solutions_that_rely_on_structure_are_right_on_every_variation(name: str
                 off = (solution(*given) - want).abs().max() / scale
                 assert off < (1e-2 if name in NEAR else 1e-5), (variation.name, off)
     assert len(decided) > 2, "structure is no reason to try nothing"
+
+
+def with_a_zero(x: torch.Tensor) -> torch.Tensor:
+    x[0, int(torch.randint(len(x), ()))] = 0
+    return x
+
+
+NAMES = {
+    "symmetric": (lambda: (a := torch.randn(N, N)) + a.T, ["symmetric"]),
+    "symmetric Toeplitz": (
+        lambda: torch.randn(N)[(torch.arange(N)[:, None] - torch.arange(N)).abs()],
+        ["symmetric", "of elements that equal others"],
+    ),
+    "Toeplitz of 8": (lambda: torch.randn(16)[DIAGONALS[:8, :8] - N + 9], ["of elements that equal others"]),
+    "triangular, with a zero by chance": (lambda: with_a_zero(torch.randn(64, 64).triu()), ["zero in the same places"]),
+    "mostly ones": (lambda: torch.where(torch.rand(64, 64) < 0.9, 1.0, 0.0), ["whole numbers"]),
+    "mostly zeros": (lambda: torch.where(torch.rand(64, 64) < 0.1, 1.0, 0.0), ["whole numbers"]),
+    "nothing": (lambda: torch.randn(N, N), []),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_common_to_three_draws(name: str) -> None:
+    make, names = NAMES[name]
+    first, *others = (make() for _ in range(3))
+    assert [found.name for found in structure.common(first, others)] == names
 
 
 @pytest.mark.parametrize(
