@@ -155,11 +155,7 @@ class Observation:
             return None
         files, folders, needs = self._reported
         self._reported = counts
-        return {
-            "files": [*self._files][files:],
-            "folders": [*self._folders][folders:],
-            "needs": self._needs[needs:],
-        }
+        return {"files": [*self._files][files:], "folders": [*self._folders][folders:], "needs": self._needs[needs:]}
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Take an audit event. Nothing is raised here: that would abort what is observed."""
@@ -277,7 +273,10 @@ def _report_native_readers() -> None:
         place, _, name = f"torch.{path}".rpartition(".")
         with contextlib.suppress(AttributeError):  # another version of torch lacks it
             owner = functools.reduce(getattr, place.split(".")[1:], sys.modules["torch"])
-            setattr(owner, name, functools.partial(_reported, getattr(owner, name)))
+            if not isinstance(
+                read := getattr(owner, name), functools.partial
+            ):  # an earlier observation of this process did it
+                setattr(owner, name, functools.partial(_reported, read))
 
 
 def _reported(read: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:

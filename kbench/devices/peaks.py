@@ -93,9 +93,8 @@ def measure_peaks(kind: str) -> Peaks:
     fp32 = max(_fma_rate(), _matmul_rate("cuda", "float32", SIDE))
     torch.set_float32_matmul_precision("high")
     has_tensor_formats = torch.cuda.get_device_capability() >= (8, 0)
-    free_bytes, _total = torch.cuda.mem_get_info()
     return Peaks(
-        copy_bytes_per_s=_copy_rate("cuda", min(COPY_BYTES, free_bytes // 4)),
+        copy_bytes_per_s=_copy_rate("cuda", min(COPY_BYTES, backend("cuda").free_bytes() // 4)),
         fp32_flops_per_s=fp32,
         tf32_flops_per_s=_matmul_rate("cuda", "float32", SIDE) if has_tensor_formats else None,
         bf16_flops_per_s=_matmul_rate("cuda", "bfloat16", SIDE) if has_tensor_formats else None,

@@ -135,8 +135,8 @@ class BoundCandidate:
         """Return the plans that are left if the first one, which is bound, is wrong, in their order.
 
         Where parameters match, or there are none, and the constructors made them alike, no other plan gives other
-        values. Else those of the constructor may be meant, and on a GPU the two may have drawn on different devices:
-        both are then constructed on the CPU, as benchmarks do, and moved.
+        values. Else those of the constructor may be meant. On a GPU the two may have drawn on different devices, so
+        that both are constructed on the CPU and moved.
         """
         candidate, ways = self.candidate, [first.copied]
         if candidate.weights != "seed":

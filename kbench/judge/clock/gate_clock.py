@@ -36,6 +36,7 @@ from kbench.core.clocks import (
 from kbench.core.model import Sample, Status, Timing
 from kbench.devices.cuda import L2Cache
 from kbench.devices.cuda_driver import Driver
+from kbench.judge.clock import unplaced
 from kbench.judge.clock.batch import RecordedDraws
 from kbench.judge.clock.rounds import (
     QUEUED_WITHIN_S,
@@ -140,16 +141,7 @@ class DeviceClock:
         self._seen[arm].append(done)
         judge_ns = round(per_call_ns(done, self._constant))
         event_ns = max(1, round(done.event_ns - self._constant.copy_ns)) if self._gated else judge_ns
-        return Sample(
-            process=0,
-            block=0,
-            sequence=0,
-            arm=arm,
-            t_event_ns=event_ns,
-            t_host_submit_ns=done.submit_ns,
-            t_wall_ns=judge_ns,
-            calls=done.calls,
-        )
+        return unplaced(arm, event_ns=event_ns, judge_ns=judge_ns, submit_ns=done.submit_ns, calls=done.calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:  # noqa: ARG002 - all rounds are alike
         """Do what needs the live candidate: time single calls and plain loops."""

@@ -29,7 +29,7 @@ from kbench.core.clocks import (
 )
 from kbench.core.model import Sample, Timing
 from kbench.judge.candidate import Reply
-from kbench.judge.clock import FEW_READINGS
+from kbench.judge.clock import FEW_READINGS, unplaced
 from kbench.judge.clock.mapped_results import layout_of_result
 from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
@@ -91,16 +91,7 @@ class HostClock:
         self._times[arm].append(judge_ns)
         if arm == "reference":
             self._own.append(reply.sum_ns / self._calls)
-        return Sample(
-            process=0,
-            block=0,
-            sequence=0,
-            arm=arm,
-            t_event_ns=event_ns,
-            t_host_submit_ns=reply.submit_ns,
-            t_wall_ns=round(judge_ns),
-            calls=self._calls,
-        )
+        return unplaced(arm, event_ns=event_ns, judge_ns=round(judge_ns), submit_ns=reply.submit_ns, calls=self._calls)
 
     def prove(self, event_ns: float, pairs: int) -> None:
         """Compare the candidate's calls in the last `pairs` with single calls, and its claim with the judge's time."""

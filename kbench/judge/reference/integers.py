@@ -44,7 +44,7 @@ class Indices:
     def refusal(self, model: nn.Module, arguments: Sequence[Any], device: str) -> Exception | None:
         """Return why a model refuses arguments of other values that may end the GPU's process; None if not known."""
         risky = self.depend_on_values and backend(device).has_own_memory
-        return refusal(model, arguments) if risky and fits_host(model, arguments) else None
+        return raised_on_host(model, arguments) if risky and fits_host(model, arguments) else None
 
     def over_all_entries(self, inputs: Inputs) -> list[Any]:
         """Make arguments whose indices are drawn from all entries, the last one among them."""
@@ -126,7 +126,7 @@ def fits_host(model: nn.Module, arguments: Sequence[Any]) -> bool:
     return sum(t.numel() for t in (*model.parameters(), *model.buffers(), *tensors(arguments))) <= MOST_ELEMENTS
 
 
-def refusal(model: nn.Module, arguments: Sequence[Any]) -> Exception | None:
+def raised_on_host(model: nn.Module, arguments: Sequence[Any]) -> Exception | None:
     """Return the exception that a model raises on the host for arguments: on a GPU it may end the process."""
     try:
         with torch.no_grad():

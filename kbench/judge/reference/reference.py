@@ -272,8 +272,9 @@ class Reference:
         None if the model does not run in fp64, or is larger than memory and its batch entries depend on each other.
         """
         if not self.is_small(expected):
-            both = (lambda part: self.call(fresh(part)), self._run_double)
-            found = of_entries(expected, worst, self.oracle_elements, *both)
+            found = of_entries(
+                expected, worst, self.oracle_elements, lambda part: self.call(fresh(part)), self._run_double
+            )
             room = backend(self.device).free_bytes() // 2
             if found is not None or bytes_in_fp64(expected, self.between_bytes) > room:
                 return found

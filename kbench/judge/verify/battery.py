@@ -319,7 +319,7 @@ class Battery:
         arguments = reference.indices.over_all_entries(reference.inputs)
         if backend(reference.device).has_own_memory:
             fits = integers.fits_host(reference.model, arguments)
-            if not fits or integers.refusal(reference.model, arguments):
+            if not fits or integers.raised_on_host(reference.model, arguments):
                 self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
                 return
         self._beside(trial, "unseen_integers", arguments)

@@ -465,11 +465,11 @@ def test_values_that_may_end_a_gpus_process_are_tried_on_the_host(tmp_path, monk
     assert found.indices.depend_on_values is depend
     asked: list[Any] = []
     monkeypatch.setattr(integers, "backend", lambda _: SimpleNamespace(has_own_memory=True))
-    monkeypatch.setattr(integers, "refusal", lambda _, given: asked.append(given))
+    monkeypatch.setattr(integers, "raised_on_host", lambda _, given: asked.append(given))
     assert not isinstance(found.try_changed(found.arguments(1)), Exception)
     assert bool(asked) is depend
     if depend:
-        monkeypatch.setattr(integers, "refusal", lambda *_: IndexError("-1 is out of bounds"))
+        monkeypatch.setattr(integers, "raised_on_host", lambda *_: IndexError("-1 is out of bounds"))
         assert isinstance(found.try_changed(found.arguments(1)), IndexError)
 
 
@@ -483,7 +483,7 @@ def test_what_the_host_refuses(row, refused) -> None:
             above = (1 + x > x.mean()).sum(-1, keepdim=True)
             return x.gather(-1, above - 1)
 
-    assert (integers.refusal(Threshold(), [x]) is not None) is refused
+    assert (integers.raised_on_host(Threshold(), [x]) is not None) is refused
 
 
 def test_why_there_is_no_oracle(tmp_path) -> None:
