@@ -91,12 +91,10 @@ class Driver:
         self.call("cuModuleGetFunction", byref(kernel), module, name)
         return kernel
 
-    def launch(self, kernel: c_void_p, blocks: int, threads: int, pointer: int, stream: int = 0) -> None:
-        """Launch a kernel of one pointer argument."""
-        argument = c_uint64(pointer)
-        arguments = (c_void_p * 1)(ctypes.addressof(argument))
-        on = c_void_p(stream)
-        self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, on, arguments, None)
+    def launch(self, kernel: c_void_p, blocks: int, threads: int, *arguments: Any, stream: int = 0) -> None:
+        """Launch a kernel with arguments of ctypes."""
+        places = (c_void_p * len(arguments))(*map(ctypes.addressof, arguments))
+        self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, c_void_p(stream), places, None)
 
     def range_of(self, pointer: int) -> tuple[int, int]:
         """Return the start of the allocation that an address lies in, and its size in bytes."""

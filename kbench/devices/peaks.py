@@ -11,6 +11,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from ctypes import c_uint64
 from pathlib import Path
 
 from kbench.build import interpreter
@@ -139,8 +140,8 @@ def _fma_rate() -> float:
     driver, stream = Driver(), torch.cuda.current_stream().cuda_stream
     kernel = driver.kernel(_fma_ptx(), b"fma_chains")
     flops = 2 * CHAINS * UNROLL * ROUNDS * THREADS * BLOCKS_PER_SM * int(sms)
-    blocks = sms * BLOCKS_PER_SM
-    return flops / _best_s(lambda: driver.launch(kernel, blocks, THREADS, sink.data_ptr(), stream), "cuda")
+    blocks, place = sms * BLOCKS_PER_SM, c_uint64(sink.data_ptr())
+    return flops / _best_s(lambda: driver.launch(kernel, blocks, THREADS, place, stream=stream), "cuda")
 
 
 def _fma_ptx() -> bytes:

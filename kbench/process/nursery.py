@@ -33,6 +33,9 @@ from kbench.sandbox.namespaces import Surroundings
 EXTENSION_MODULES = ("setuptools", "torch.utils.cpp_extension")
 """Modules that a worker imports to load extensions, which takes 0.2 s. The nursery of a judge imports them after the
 first fork, which need not wait for them."""
+COMPILER, MANY_FORKS = "torch._dynamo", 4
+"""A module that torch imports in a judge's first call without memory, in 2 s; and the number of forks after which the
+nursery of a sweep imports it for all later judges."""
 REAP_INTERVAL_MS = 100
 """Poll interval on kernels that cannot watch a process (before Linux 5.3)."""
 
@@ -146,11 +149,11 @@ def exit_code(error: SystemExit) -> int:
     return 1
 
 
-def serve(channel: Channel, then: Callable[[], None] | None = None) -> Callable[[], None]:
+def serve(channel: Channel, then: Callable[[], None], after: int = 1) -> Callable[[], None]:
     """Fork for each message until the peer hangs up. Return what is left to do: nothing, and in each fork to `become`.
 
     Three descriptors come with a message: the fork's output, its link to the peer, and a pipe for the fork's pid and,
-    when it has ended, its exit code, a line each. After the first fork `then` is called.
+    when it has ended, its exit code, a line each. `then` is called once, `after` so many forks.
     """
     pipes: dict[int, int] = {}
     watches: dict[int, int | None] = {}
@@ -185,9 +188,9 @@ def serve(channel: Channel, then: Callable[[], None] | None = None) -> Callable[
             _report(pipe, pid)
         for descriptor in (output, link, pipe):
             os.close(descriptor)
-        if then is not None:
+        after -= 1
+        if after == 0:
             then()
-        then = None
 
 
 def _report(pipe: int, number: int) -> None:
@@ -226,7 +229,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     gc.freeze()
     gc.enable()
-    serve(Channel(socket.socket(fileno=int(sys.argv[1]))))()
+    serve(Channel(socket.socket(fileno=int(sys.argv[1]))), lambda: import_ahead(COMPILER), MANY_FORKS)()
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from ctypes import c_uint64
 from pathlib import Path
 
 from kbench.build import interpreter
@@ -201,7 +202,7 @@ def write_buffer(device: str, handle: str) -> None:
 
 def write_pattern(driver: Driver, buffer: int) -> None:
     """Write PATTERN + i into word i of a buffer of WORDS words with a kernel. Raises DriverError."""
-    driver.launch(driver.kernel(WRITE_PATTERN_PTX, b"write_pattern"), 1, WORDS, buffer)
+    driver.launch(driver.kernel(WRITE_PATTERN_PTX, b"write_pattern"), 1, WORDS, c_uint64(buffer))
     driver.synchronise()
 
 

@@ -255,18 +255,27 @@ def test_what_is_not_born_yet_is_killed_at_once(config: WorkerConfig, nursery: C
 
 
 def test_a_machine_without_room_for_a_process_fails_one_birth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is imported ahead is imported once, after so many orders."""
     ours, theirs = socket.socketpair()
-    listener, told = os.pipe()
+    ahead: list[int] = []
+    answered: list[int] = []
     monkeypatch.setattr(os, "fork", lambda: (_ for _ in ()).throw(BlockingIOError(11, "no room")))
-    serving = ThreadPoolExecutor().submit(nurseries.serve, Channel(theirs))
-    with Path(os.devnull).open() as null:
-        Channel(ours).send({}, [null.fileno(), null.fileno(), told])
-    os.close(told)
-    assert os.read(listener, 10) == b"", "no pid, and nothing more will come"
+    serving = ThreadPoolExecutor().submit(
+        nurseries.serve, Channel(theirs), lambda: ahead.append(len(answered)), after=2
+    )
+    for number in range(4):
+        listener, told = os.pipe()
+        answered.append(number)
+        with Path(os.devnull).open() as null:
+            Channel(ours).send({}, [null.fileno(), null.fileno(), told])
+        os.close(told)
+        assert os.read(listener, 10) == b"", "no pid, and nothing more will come"
+        os.close(listener)
     assert not serving.done()
     ours.close()
     assert serving.result(PATIENCE_S)() is None
-    os.close(listener)
+    assert len(ahead) == 1
+    assert ahead[0] >= 2
 
 
 @pytest.mark.parametrize(
