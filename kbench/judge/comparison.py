@@ -302,25 +302,28 @@ def _change_error(output: Tensor, x: Tensor, oracle: Tensor, tolerance: elements
 
 
 def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> Ratios:
-    """Add the errors of one piece of an output to its ratios, with two reads of the device, which others may share."""
+    """Add the errors of one piece of an output to its ratios, with two reads of the device, which others may share.
+
+    How errors are distributed matters only where the largest is above the tolerance.
+    """
     overflows, scale = elements.overflow_and_rms(want, oracle)
     atols = [tolerance.near_zero(scale)]
     if scale > 1 and not tolerance.coarse:
         atols.append(tolerance.atol * scale)
     both = functools.partial(elements.worst_errors, (got, want), oracle, tolerance, atols)
-    quick = both(quick=True).flatten()
-    shares = tails.tails(got, want, oracle, tolerance, atol=atols[0], lost=overflows)
-    found = torch.cat([quick, shares.flatten()]).tolist()
-    worst, rest = found[: len(quick)], found[len(quick) :]
+    worst = both(quick=True).flatten().tolist()
     if not all(map(math.isfinite, worst)):
         worst = both().flatten().tolist()
     (ours, theirs), scaled = worst[:2], tuple(worst[2:]) or (0.0, 0.0)
+    shares: list[list[float]] = []
+    if ours > 1:
+        shares = tails.tails(got, want, oracle, tolerance, atol=atols[0], lost=overflows).tolist()
     return replace(
         before,
         oracle=max(before.oracle or 0.0, ours),
         reference=max(before.reference or 0.0, theirs),
         scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
-        tails=tails.merged(before.tails, tuple(zip(rest[::2], rest[1::2], strict=True))),
+        tails=tails.merged(before.tails, tuple((mine, own) for mine, own in shares)),
         coarse=tolerance.coarse,
         overflows=before.overflows or overflows,
     )
