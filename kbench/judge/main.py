@@ -135,7 +135,7 @@ class JudgeService(JudgeState):
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
-        config = dataclasses.replace(self._config, deadlines=self.deadlines(message["left_s"]))
+        config = dataclasses.replace(self._config, deadline=self.deadline(message["left_s"]))
         while True:
             try:
                 outcome, weights = self._evaluated(spec, config, assignment)
@@ -172,8 +172,8 @@ class JudgeService(JudgeState):
         spec = SolutionSpec(**message["solution"])
         self._open_case()
         with self.shared():
-            deadline = Deadline(at_s=time.monotonic() + REQUEST_TIMEOUT_S)
-            config = dataclasses.replace(self._config, deadlines=(deadline,))
+            deadline = Deadline(limit_s=REQUEST_TIMEOUT_S, at_s=time.monotonic() + REQUEST_TIMEOUT_S)
+            config = dataclasses.replace(self._config, deadline=deadline)
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
             bound = BoundCandidate(candidate, self, lambda: None)
             try:

@@ -241,7 +241,7 @@ class JudgeState:
         """Construct a solution in a worker inside a `with` block; a built-in one takes the problem's time."""
         return problems.during(problems.Step.CONSTRUCT, self.report_step) if spec.builtin else contextlib.nullcontext()
 
-    def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
+    def deadline(self, left_s: float | None) -> Deadline | None:
         """Return a solution's deadline, if any; the problem's own code and waits for the device do not count."""
 
         def excused_s() -> float:
@@ -250,7 +250,9 @@ class JudgeState:
         def clock() -> float | None:
             return None if self._problem_time.is_running else time.monotonic() - excused_s()
 
-        return () if left_s is None else (Deadline(at_s=time.monotonic() - excused_s() + left_s, clock=clock),)
+        if left_s is None:
+            return None
+        return Deadline(limit_s=left_s, at_s=time.monotonic() - excused_s() + left_s, clock=clock)
 
     def _report_resumed(self) -> None:
         """Report to the parent that the stage continues, if it got a report of waiting."""

@@ -123,7 +123,8 @@ class WorkerLink:
 
     def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
         """Make a request within the remaining total time; each failure becomes a refusal."""
-        left_s = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
+        deadline = self._config.deadline
+        left_s = math.inf if deadline is None else deadline.left_s
         try:
             answer = request(min(left_s, timeout_s))
             self._require_built()
@@ -132,8 +133,9 @@ class WorkerLink:
             status, reason = error.status, error.reason
             if status is Status.CALL_TIMEOUT:
                 status = on_timeout
-                if left_s < timeout_s:
-                    status, reason = Status.TOTAL_TIMEOUT, "not judged within its limit; give it more with `--timeout`"
+                if deadline is not None and left_s < timeout_s:
+                    reason = f"not judged in the {round(deadline.limit_s, 1):g} s that it had; give it more with `--timeout`"
+                    status = Status.TOTAL_TIMEOUT
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
                 reason = f"the reference's own process failed during timing: {reason}"

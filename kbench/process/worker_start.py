@@ -45,6 +45,8 @@ KEPT_VARIABLES = (
 class Deadline:
     """A point in time on a clock that may stand still; the clock is None while it does."""
 
+    limit_s: float
+    """Seconds until then when it was set."""
     at_s: float
     clock: Callable[[], float | None] = time.monotonic
 
@@ -66,7 +68,7 @@ class WorkerConfig:
     threads: int = 1
     case_bytes: int = 0
     """Inputs, outputs and parameters of one call."""
-    deadlines: tuple[Deadline, ...] = ()
+    deadline: Deadline | None = None
     """Deadlines of the present solution, for all requests to its worker."""
     cache: str = ""
     home: str = ""

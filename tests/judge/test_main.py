@@ -93,7 +93,7 @@ def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_other
     now = [1000.0]
     monkeypatch.setattr(state.time, "monotonic", lambda: now[0])
     service._channel = SimpleNamespace(send=lambda _: None)
-    (deadline,) = service.deadlines(10.0)
+    deadline = service.deadline(10.0)
     left_s = []
     for step in (problem.Step.CONSTRUCT, problem.Step.CALL, problem.Step.IMPORT):
         now[0] += 4.0
@@ -102,7 +102,7 @@ def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_other
     service.progress(stage="verify")
     service._waited_s += 3.0
     assert [*left_s, deadline.left_s] == [math.inf, 6.0, math.inf, 5.0]
-    assert service.deadlines(None) == ()
+    assert service.deadline(None) is None
 
 
 @pytest.mark.parametrize(("builtin", "told"), [("eager", ["construct", "call"]), ("", [])])
