@@ -111,7 +111,7 @@ def compare(got: Tensor, want: Tensor, tolerance: Tolerance, name: str = "output
 
 def _exactly(c: Tensor, r: Tensor) -> tuple[Tensor, ...]:
     """Return which elements differ, by how much, that in units of the right ones, and in units of the tolerance."""
-    bad = c.view(torch.uint8) != r.view(torch.uint8) if c.dtype.itemsize == 1 else c != r
+    bad = c.float().ne(r.float()) & ~(c.isnan() & r.isnan()) if c.dtype.itemsize == 1 else c != r  # -0 equals 0
     return bad, bad.double(), bad.double(), torch.where(bad, torch.inf, 0.0)
 
 

@@ -23,12 +23,17 @@ def rows(middles, top):
     x[:, 0], x[:, 1], x[:16, 2] = largest, -largest, middles * largest[:16] / top
     return x
 
+def cancelling(x, w):
+    far = 5e-4 * torch.randn(32, 256) - (x.double() @ w.double()).float()
+    return x, w, torch.where(torch.arange(256) < 8, far, 0.0)
+
 def alike(x):
     x[:, 2:5] = x[:, :1].abs().expand(-1, 3, -1).gather(2, torch.rand(32, 3, 300).argsort(-1))
     return x
 """
 """`rows` have values of both signs up to another largest one, and 16 values in the middle between two codes.
 
+In `cancelling`, eight columns of x @ w + z are near zero.
 In `alike`, the rows with the three largest sums have the same values in another order.
 """
 
@@ -81,6 +86,10 @@ def scale_of(x: Tensor, top: float) -> Tensor:
 
 def half_away(v: Tensor) -> Tensor:
     return v.sign() * (v.abs() + 0.5).floor()
+
+
+def fp8_rows(y: Tensor) -> Tensor:
+    return (y * (1 / scale_of(y, 448))).to(torch.float8_e4m3fn)
 
 
 def packed(q: Tensor) -> Tensor:
@@ -166,6 +175,12 @@ EXAMPLES = {
         inputs=MIDDLES.replace("0.5", "0.50001") + ", torch.randn(256, 48)",
         parameters="x, w",
     ),
+    "fp8 of products": Example(
+        body="y = x @ w + z\ns = y.abs().amax(-1, keepdim=True) / 448\nreturn (y / s).to(torch.float8_e4m3fn)",
+        solution=lambda x, w, z: fp8_rows(x[:, :64] @ w[:64] + x[:, 64:] @ w[64:] + z),
+        inputs="*cancelling(torch.randn(32, 128), torch.randn(128, 256))",
+        parameters="x, w, z",
+    ),
     "two codes in a byte": Example(
         body=SCALE.format(top=7)
         + "q = (x / scale).round().clamp(-8, 7).to(torch.int32) + 8\n"
@@ -207,6 +222,13 @@ def test_where_many_values_lie_at_a_boundary_another_rounding_is_another_functio
     assert not is_right(trial_of(tmp_path, example), 1, example.solution)
 
 
+def test_an_exact_zero_lies_on_one_side_of_a_boundary(tmp_path) -> None:
+    example = Example(body="return x + x.sign()", solution=lambda x: x + x.sign(), inputs="torch.randn(32, 256).relu()")
+    trial = trial_of(tmp_path, example)
+    assert is_right(trial, 1, example.solution)
+    assert not is_right(trial, 1, lambda x: x + torch.where(x == x.flatten()[x.argmin()], 1.0, x.sign()))
+
+
 def in_tiles(x: Tensor) -> Tensor:
     """Return where the largest sum is, of sums in two parts."""
     return (x[..., :100].sum(-1) + x[..., 100:].sum(-1)).argmax(-1)
@@ -216,6 +238,12 @@ def first_top(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the five largest values, of equal ones the first."""
     values, places = torch.sort(x, dim=-1, descending=True, stable=True)
     return values[..., :5], places[..., :5]
+
+
+def last_of_windows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest of each 2 by 2 values and where it is, of equal ones the last."""
+    values, places = torch.nn.functional.max_pool2d(x.flip(-1, -2), 2, return_indices=True)
+    return values.flip(-1, -2), (x.shape[-1] * x.shape[-2] - 1 - places).flip(-1, -2)
 
 
 CHOICES = {
@@ -233,6 +261,11 @@ CHOICES = {
         body="return (x * 3).argmax()",
         solution=lambda x: (x / (1 / 3)).flatten().flip(0).argmax().neg() + x.numel() - 1,
         inputs="torch.where(torch.rand(64, 100) < 0.001, 1000, torch.randint(0, 999, (64, 100))) / 7",
+    ),
+    "largest of each window": Example(
+        body="return torch.nn.functional.max_pool2d(x, 2, return_indices=True)",
+        solution=last_of_windows,
+        inputs="torch.randn(4, 3, 32, 32).mul(4).round()",
     ),
     "order, as int32": Example(
         body="return x.argsort(-1).int()",

@@ -29,8 +29,12 @@ ROUNDINGS = {
     *("floor_divide", "remainder", "fmod", "gt", "ge", "lt", "le", "bucketize"),
 }
 """Operators that decide by their first argument. `eq` and `ne` are absent: for them each value is a boundary."""
-CHOICES = {"argmax", "argmin", "topk", "sort", "max", "min", "kthvalue", "median"}
+CHOICES = {"argmax", "argmin", "topk", "sort", "max", "min", "kthvalue", "median", "mode", "cummax", "cummin"}
 """Operators that return indices into their first argument."""
+POOLS = {
+    f"{kind}max_pool{dims}d{rest}": dims for dims in (2, 3) for kind, rest in (("", "_with_indices"), ("adaptive_", ""))
+}
+"""Operators that return indices into the last dimensions of their first argument, and how many these are."""
 
 ReferenceRun = Callable[[], Sequence[Tensor] | None]
 Shift = tuple[float, float]
@@ -62,10 +66,15 @@ class Decision:
         if tolerance.exact or self.is_whole:
             return 0.0, 0.0
         times = 1.0
+        least = 0.0
         if own is not None and own.sample.shape == self.sample.shape and self.sample.numel():
-            error = tails.quantile_error(own.sample, self.sample.double(), tolerance, LARGER_SHARE)
-            times = max(1.0, (min(factor, FACTOR) if tolerance.coarse else factor) * error)
-        return times * tolerance.near_zero(self.rms), times * tolerance.rtol
+            wide = self.sample.double()
+            factor = min(factor, FACTOR) if tolerance.coarse else factor
+            times = max(1.0, factor * tails.quantile_error(own.sample, wide, tolerance, LARGER_SHARE))
+            small = wide.abs() <= wide.abs().median()  # a product near zero is as far off as a large one
+            apart = (own.sample.double() - wide)[small].abs().nan_to_num(0.0)
+            least = factor * apart.quantile(1 - LARGER_SHARE).item() if apart.numel() else 0.0
+        return max(least, times * tolerance.near_zero(self.rms)), times * tolerance.rtol
 
 
 Recorded = tuple[Sequence[Tensor], list[Decision], list[Decision]]
@@ -82,11 +91,12 @@ def _recorded(run: ReferenceRun) -> Recorded | None:
         out = func(*args, **given)
         if seen is not None:
             roundings.append(seen)
-        elif _name(func) in CHOICES:
+        elif _name(func) in CHOICES or _name(func) in POOLS:
             picked = out if isinstance(out, Tensor) else out[-1]
             if picked.dtype == torch.int64 and (isinstance(out, tuple) or _name(func).startswith("arg")):
-                choice = _decision(args[0], source=args[0], picked=picked, dim=_argument(func, args, given, "dim"))
-                choices.append(choice)
+                flat = POOLS.get(_name(func), 1)
+                source, dim = args[0].flatten(-flat), _argument(func, args, given, "dim") if flat == 1 else -1
+                choices.append(_decision(source, source=source, picked=picked.flatten(-flat), dim=dim))
         return out
 
     with OperatorMode(record):
@@ -111,7 +121,7 @@ def _shifted(
         atol, rtol = next(left, (0.0, 0.0))
         if atol == rtol == 0:
             return func(*args, **given)
-        moved = args[place].abs().mul_(rtol).add_(atol).mul_(times)
+        moved = args[place].abs().mul_(rtol).add_(atol).mul_(times).mul_(args[place] != 0)  # zeros are exact
         moved = (moved.mul_(args[place].sign()) if outwards else moved).add_(args[place])
         before = func(*args[:place], args[place].clone(), *args[place + 1 :], **given).clone()
         if place == 0 and _name(func).endswith("_"):  # it works in place

@@ -1,6 +1,7 @@
 """Fresh arguments for every call, also if a problem's `get_inputs` does not follow its seed."""
 
 import contextlib
+import functools
 import itertools
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,11 @@ from torch import Tensor
 
 from kbench.catalog.containers import leaves, over_leaves
 from kbench.core.errors import PluginError
+from kbench.devices.backend import backend_of
 from kbench.judge.reference import structure
 from kbench.judge.reference.structure import Structure
 from kbench.numerics import elements
+from kbench.numerics.operators import OperatorMode
 from kbench.process.channel import flatten
 from kbench.process.shared_memory import layout_of
 
@@ -54,14 +57,21 @@ class Inputs:
         """True if floating-point tensors get a random factor, because nothing else varies."""
         self.structures: dict[int, tuple[Structure, ...]] = {}
         """Structures that all draws of a tensor have in common, by its number among the leaves of the arguments."""
-        self.twins: dict[int, int] = {}
-        """Tensors of values that equal an earlier one in every draw, as in `[x, x, x]`; by their numbers."""
+        self.computed: frozenset[int] = frozenset()
+        """Numbers of the leaves that follow the numbers which `get_inputs` draws, if it computes any from these.
+
+        A variation then changes the drawn numbers, and keeps what it computes: symmetry, rows with the sum 1, A beside
+        its transpose, x beside its mean.
+        """
         self.vary(jitter=False)
 
     def vary(self, *, jitter: bool) -> None:
         """Draw twice, with that random factor or without, and find the leaves that are equal."""
         self.jitter = jitter
-        drawn = [self.draw() for _ in range(2)]
+        raw: list[Any] = []
+        with drawing(lambda out: raw.append(_identity(out))):
+            drawn = [self.draw()]
+        drawn.append(self.draw())
         first, second = (flatten(made, "input") for made in drawn)
         require_supported(first, "of the problem")
         count = itertools.count()
@@ -69,20 +79,43 @@ class Inputs:
         self.paths = tuple(path for path, _ in sorted(numbered, key=lambda leaf: leaf[1]))
         """Paths of the leaves, in the order of their numbers."""
         if not jitter:
+            self.computed = self._computed(raw, leaves(drawn[0]))
             self.structures = self._common(*map(leaves, drawn))
-            self.twins = _twins(*map(leaves, drawn))
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
         """Paths of the leaves that are equal in both draws."""
         self.repeat = len(self.unvaried) == len(first) == len(second)
         """True if all leaves are equal: then a remembered answer is right in every call."""
 
+    def _computed(self, raw: list[Any], found: list[Any]) -> frozenset[int]:
+        """Return the leaves that follow the drawn numbers; none if each value was drawn itself, or cannot be again."""
+        values = [_identity(leaf) for leaf in found if is_value(leaf)]
+        is_drawn = all(value in raw and values.count(value) == 1 for value in values)
+        if not raw or is_drawn or not self.follow_seeds():
+            return frozenset()
+        seed = secret_seed()
+        pairs = zip(leaves(self._made(seed)), leaves(self._made(seed, jittered)), strict=False)
+        return frozenset(number for number, (leaf, other) in enumerate(pairs) if not equal(leaf, other))
+
+    def _made(self, seed: int, transform: Transform | None = None) -> list[Any]:
+        """Make the arguments of a seed, with every drawn tensor changed."""
+        count = itertools.count(1)
+
+        def change(out: Tensor) -> None:
+            devices = [out.device] if backend_of(out).has_own_memory else []
+            with torch.random.fork_rng(devices):
+                torch.manual_seed(seed + next(count))  # `get_inputs` may set a seed of its own
+                out.copy_(transformed(out, transform or jittered))
+
+        with drawing(change) if transform is not None else contextlib.nullcontext():
+            return fresh(self._problem.inputs(seed))
+
     def _common(self, first: list[Any], second: list[Any]) -> dict[int, tuple[Structure, ...]]:
         """Return the structures that draws of each tensor have in common; draw a third time only if there are any."""
         both = {
             number: (leaf, other)
             for number, (leaf, other) in enumerate(zip(first, second, strict=False))
-            if hasattr(leaf, "untyped_storage") and (is_value(leaf) or is_integer(leaf)) and leaf.shape == other.shape
+            if (is_value(leaf) or is_integer(leaf)) and leaf.shape == other.shape
         }
         if not any(structure.common(leaf, [other]) for leaf, other in both.values()):
             return {}
@@ -98,11 +131,11 @@ class Inputs:
 
     def varies(self, transform: Transform, applies: Callable[[Any], bool]) -> bool:
         """Return whether a change applies to a leaf and changes its value; structures of leaves are kept."""
-        if not self.structures or not self.has(applies):
+        if not self.computed and (not self.structures or not self.has(applies)):
             return self.has(applies)
-        made = self.draw()
-        changed = self.changed(made, transform, applies)
-        return any(not equal(*each) for each in zip(leaves(made), leaves(changed), strict=True))
+        seed = secret_seed()
+        pairs = zip(leaves(self.draw(seed)), leaves(self.draw(seed, transform, applies)), strict=True)
+        return any(not equal(*each) for each in pairs)
 
     def changed(self, made: list[Any], transform: Transform, applies: Callable[[Any], bool]) -> list[Any]:
         """Apply a change to the leaves that it `applies` to, and keep their structures."""
@@ -110,8 +143,8 @@ class Inputs:
 
         def change(leaf: Any) -> Any:
             number = len(done)
-            if number in self.twins:
-                changed = torch.empty_like(leaf).copy_(done[self.twins[number]])
+            if number in self.computed:
+                changed = leaf
             elif applies(leaf):
                 changed = transformed(leaf, transform)
                 if structures := self.structures.get(number, ()):
@@ -131,13 +164,26 @@ class Inputs:
             self._follow = next(drawn) == next(drawn)
         return self._follow
 
-    def draw(self, seed: int | None = None) -> list[Any]:
-        """Make the arguments; equal seeds give equal ones, and each call without one a new secret one."""
+    def draw(
+        self, seed: int | None = None, transform: Transform | None = None, applies: Callable[[Any], bool] | None = None
+    ) -> list[Any]:
+        """Make the arguments, changed where a change `applies`; equal seeds give equal ones."""
         seed = secret_seed() if seed is None else seed
-        made = fresh(self._problem.inputs(seed))
-        if self.jitter:
+        changes: list[tuple[Transform, Callable[[Any], bool]]] = [(jittered, is_value)] if self.jitter else []
+        changes += [(transform, applies or is_value)] if transform is not None else []
+
+        def all_of(values: Tensor) -> Tensor:
+            return functools.reduce(lambda x, each: each[0](x) if each[1](x) else x, changes, values)
+
+        made = self._made(seed, all_of if self.computed and changes else None)
+        if changes and not all(
+            each.holds(leaves(made)[n]) for n in self.computed for each in self.structures.get(n, ())
+        ):
+            return self._made(seed)
+        if changes:
             torch.manual_seed(seed)
-            made = self.changed(made, jittered, is_value)
+        for change, where in changes:
+            made = self.changed(made, change, where)
         return made
 
     def unseeded(self) -> list[Any]:
@@ -148,9 +194,9 @@ class Inputs:
 
 @contextlib.contextmanager
 def samples_kept(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Restore about 16 elements of each tensor, the first among them, at the end of a `with` block."""
-    many = [t.detach().view(-1) for t in tensors if t.numel() > 1 and t.is_contiguous()]
-    samples = [t[:: max(4, t.numel() // 16)] for t in many]
+    """Restore about 16 elements of each tensor, the first and the last among them, at the end of a `with` block."""
+    many = [t.detach().view(-1) for t in tensors if t.numel() > 2 and t.is_contiguous()]
+    samples = [each for t in many for each in (t[:: max(4, t.numel() // 16)], t[-1:])]
     held = [t.clone() for t in samples]
     yield
     for sample, values in zip(samples, held, strict=True):
@@ -172,22 +218,6 @@ def transformed(leaf: Any, change: Transform) -> Any:
     return change(leaf.float()).clamp(reach.min, reach.max).to(leaf.dtype)
 
 
-def _twins(first: list[Any], second: list[Any]) -> dict[int, int]:
-    """Return the tensors of values that vary, and equal an earlier one in both draws."""
-    seen: dict[Any, list[int]] = {}
-    found: dict[int, int] = {}
-    for number, (leaf, other) in enumerate(zip(first, second, strict=False)):
-        if not is_value(leaf) or not leaf.numel() or leaf.shape != other.shape or equal(leaf, other):
-            continue
-        alike = seen.setdefault((leaf.shape, leaf.dtype, leaf[(0,) * leaf.dim()].item()), [])
-        earlier = (n for n in alike if equal(first[n], leaf) and equal(second[n], other))
-        if (twin := next(earlier, None)) is None:
-            alike.append(number)
-        else:
-            found[number] = twin
-    return found
-
-
 def over_tensors(value: Any, change: Transform) -> Any:
     """Return a value with `change` applied to every tensor in it."""
     return over_leaves(value, lambda leaf: change(leaf) if hasattr(leaf, "untyped_storage") else leaf)
@@ -201,6 +231,28 @@ def layout(tensor: Tensor) -> tuple[Sequence[int], Sequence[int]]:
 def fresh(arguments: Sequence[Any]) -> list[Any]:
     """Return new tensor objects for the same memory, so that a change of shape in place affects no other object."""
     return [over_tensors(value, lambda tensor: tensor.detach()) for value in arguments]
+
+
+DRAWN = {"rand", "randn", "rand_like", "randn_like", "normal", "uniform", "exponential", "log_normal", "cauchy"}
+"""Operators of torch that draw values."""
+
+
+def drawing(change: Callable[[Tensor], None]) -> OperatorMode:
+    """Return a `with` block that hands over each tensor of values that is drawn at random inside it."""
+
+    def compute(func: Any, args: Any, given: dict[str, Any]) -> Any:
+        out = func(*args, **given)
+        if func._schema.name.removeprefix("aten::").removesuffix("_functional").rstrip("_") in DRAWN:  # noqa: SLF001
+            change(out)
+        return out
+
+    return OperatorMode(compute)
+
+
+def _identity(leaf: Any) -> Any:
+    """Return what two tensors have in common if one is the other, at other times."""
+    memory = leaf.untyped_storage()
+    return memory.data_ptr(), leaf.numel(), leaf.new_empty(0).set_(memory)[: structure.CORNER].tolist()
 
 
 def _print(leaf: Any) -> Any:

@@ -46,8 +46,11 @@ class Indices:
         risky = self.depend_on_values and backend(device).has_own_memory
         return raised_on_host(model, arguments) if risky and fits_host(model, arguments) else None
 
-    def over_all_entries(self, inputs: Inputs) -> list[Any]:
-        """Make arguments whose indices are drawn from all entries, the last one among them."""
+    def over_all_entries(self, inputs: Inputs, places: Callable[[Tensor, int], Tensor] | None = None) -> list[Any]:
+        """Make arguments whose indices are drawn from all entries, the last one among them; or those at a few `places`.
+
+        Distinct indices, and fewer than 256, are all drawn.
+        """
         numbers = itertools.count()
 
         def drawn(leaf: Any) -> Any:
@@ -60,6 +63,9 @@ class Indices:
             else:
                 indices = torch.randint(length, (leaf.numel(),), device=leaf.device)
                 indices[torch.randint(leaf.numel(), ())] = length - 1
+                if places is not None and leaf.numel() >= 256:
+                    there = places(leaf, 4).to(leaf.device)
+                    indices = leaf.flatten().long().index_fill(0, there, length - 1)
             return structure.keep(structures, indices.view(leaf.shape).to(leaf.dtype), leaf)
 
         return [over_leaves(value, drawn) for value in inputs.draw()]

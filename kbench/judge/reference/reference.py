@@ -132,11 +132,7 @@ class Reference:
         """Make the arguments of `forward` (by default from a new secret seed); change each leaf that `applies`."""
         seed = secret_seed() if seed is None else seed
 
-        def draw() -> list[Any]:
-            made = self.inputs.draw(seed)
-            return made if transform is None else self.inputs.changed(made, transform, applies)
-
-        return Arguments(draw)
+        return Arguments(functools.partial(self.inputs.draw, seed, transform, applies))
 
     def tolerance(self, output: Tensor) -> elements.Tolerance:
         """Return the tolerance of an output of this type."""

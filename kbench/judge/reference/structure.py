@@ -1,6 +1,5 @@
 """Structure that every draw of an input has (symmetric, sorted, unit rows, ...), which a variation has to keep."""
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -13,8 +12,7 @@ from kbench.numerics.tails import SURE
 CORNER = 64
 """Rows and columns that are tested first: values without structure fail here."""
 LARGEST_SIDE = 1 << 11
-"""Side of the largest square matrix that is factored to test whether it is positive definite or orthonormal, or sorted
-to find elements that are always equal, to limit time."""
+"""Side of the largest square matrix that is factored to test whether it is positive definite, to limit time."""
 
 Test = Callable[[Tensor], bool]
 
@@ -63,15 +61,11 @@ def with_zeros_of(x: Tensor, changed: Tensor) -> Tensor:
 def _reflected(name: str, image: Callable[[Tensor], Tensor], applies: Test = _is_square) -> Structure:
     """Return the structure of matrices that equal an image of their transpose."""
 
-    def keep(y: Tensor, _: Tensor) -> Tensor:
-        above, diagonal = y.triu(1), y.triu().tril()
-        return above + image(above) + (diagonal + image(diagonal)) / 2
-
     def holds(x: Tensor) -> bool:
         corner = x[..., :CORNER, :CORNER] if applies(x) else None
         return corner is not None and torch.equal(corner, image(corner)) and torch.equal(x, image(x))
 
-    return Structure(name=name, holds=holds, keep=keep)
+    return Structure(name=name, holds=holds)
 
 
 def _has_zeros(x: Tensor) -> bool:
@@ -105,26 +99,6 @@ def _is_definite(x: Tensor) -> bool:
     return not torch.linalg.cholesky_ex(_wide(x)).info.any()
 
 
-def _upright(x: Tensor) -> Tensor:
-    """Return a matrix of at least as many rows as columns: the columns of such a matrix may be orthonormal."""
-    return x if x.shape[-2] >= x.shape[-1] else x.mT
-
-
-def _is_orthonormal(x: Tensor) -> bool:
-    if not _is_matrix(x) or min(x.shape[-2:]) > LARGEST_SIDE:
-        return False
-    wide = _upright(_wide(x))
-    if not _near(torch.linalg.vector_norm(wide[..., 0], dim=-1), 1.0, x):  # almost always, and at no cost
-        return False
-    return _near(wide.mH @ wide, torch.eye(wide.shape[-1], dtype=wide.dtype, device=x.device), x)
-
-
-def _orthonormal(y: Tensor, x: Tensor) -> Tensor:
-    basis = torch.linalg.qr(_upright(_wide(y))).Q
-    found: Tensor = basis if x.shape == basis.shape else basis.mT
-    return found.to(x.dtype)
-
-
 def _wide(x: Tensor) -> Tensor:
     return x if x.dtype in {torch.float32, torch.float64} or x.is_complex() else x.float()
 
@@ -141,10 +115,6 @@ def _rows(test: Test) -> Test:
 
 def _is_stochastic(x: Tensor) -> bool:
     return bool((x >= 0).all()) and _near(_wide(x).sum(-1), 1.0, x)
-
-
-def _is_log_stochastic(x: Tensor) -> bool:
-    return bool((x <= 0).all()) and _near(_wide(x).logsumexp(-1), 0.0, x)
 
 
 def _norms(x: Tensor) -> Tensor:
@@ -166,62 +136,6 @@ def _of_norm(rows: Tensor) -> Structure:
 
     name = f"of rows with the norm {norm:g}"
     return Structure(name=name, holds=_rows(holds), keep=lambda y, _: _wide(y).mul(norm / _norms(y)).to(y.dtype))
-
-
-def _has_sum_zero(x: Tensor) -> bool:
-    wide = _wide(x)
-    sums, sizes = wide.sum(-1).abs(), wide.abs().sum(-1)
-    return bool((sums <= _rounding(x) * sizes).all() & (sizes > 0).any())
-
-
-def _stochastic(x: Tensor, _: Tensor) -> Tensor:
-    wide = _wide(x).abs()
-    return (wide / wide.sum(-1, keepdim=True)).to(x.dtype)
-
-
-def _positive(changed: Tensor, x: Tensor) -> Tensor:
-    return torch.where(changed > 0, changed, x.min())
-
-
-def _marks(draws: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the bits of each element in the first draw, and those in all draws as one number.
-
-    The factor is odd, so that no bit is lost (Knuth).
-    """
-    words = [draw.flatten().view(elements.WORDS[draw.element_size()]).long() for draw in draws]
-    return words[0], functools.reduce(lambda mark, word: mark * 6364136223846793005 + word, words)
-
-
-def _ties(draws: Sequence[Tensor]) -> list[Structure]:
-    """Return the structure of elements that equal each other in every draw, as in a Toeplitz matrix or repeated heads.
-
-    A few elements decide whether it is there: most of those with the same value in one draw have it in all draws.
-    """
-    first, count = draws[0].flatten(), draws[0].numel()
-    if first.is_complex() or not SURE <= count <= LARGEST_SIDE**2:
-        return []
-    mirrored = _is_square(draws[0]) and torch.equal(draws[0], draws[0].mT)
-    upper = [draw.triu() for draw in draws] if mirrored else draws  # that it equals its mirror is known by itself
-    words, marks = _marks(upper)
-    present = torch.stack([draw.flatten() != 0 for draw in upper]).all(0).nonzero().flatten()  # zeros are not tied
-    if len(present) < SURE:
-        return []
-    places = present[torch.linspace(0, len(present) - 1, min(16, len(present)), device=first.device).long()]
-    in_first, in_all = (torch.stack([(t == t[place]).count_nonzero() for place in places]) for t in (words, marks))
-    if 2 * ((in_all > 1) & (2 * in_all > in_first)).sum() < len(places):
-        return []
-    numbers, (_, marks) = torch.arange(count, device=first.device), _marks(draws)
-    groups = torch.where(first == 0, count + numbers, marks.unique(return_inverse=True)[1])
-    leaders = numbers.new_full((2 * count,), count).scatter_reduce(0, groups, numbers, "amin")[groups]
-
-    def keep(changed: Tensor, x: Tensor) -> Tensor:
-        y, before = changed.flatten(), x.flatten()
-        moved = y.masked_fill(y == before, -torch.inf)
-        largest = torch.full_like(y, -torch.inf).scatter_reduce(0, leaders, moved, "amax")[leaders]
-        return torch.where(largest == -torch.inf, before, largest).view(x.shape)
-
-    name = "of elements that equal others"
-    return [Structure(name=name, holds=lambda x: torch.equal(x.flatten(), x.flatten()[leaders]), keep=keep)]
 
 
 def _of_rows(dimension: int, x: Tensor) -> list[Structure]:
@@ -252,18 +166,8 @@ SORTED = (
 )
 ROWS = (
     *SORTED,
-    Structure(
-        name="of rows with the sum 0",
-        holds=_rows(_has_sum_zero),
-        keep=lambda y, _: (_wide(y) - _wide(y).mean(-1, keepdim=True)).to(y.dtype),
-    ),
-    Structure(name="of rows with the sum 1", holds=_rows(_is_stochastic), keep=_stochastic),
-    Structure(name="positive", holds=_rows(lambda x: bool((x > 0).all()) and _is_stochastic(x)), keep=_positive),
-    Structure(
-        name="of logarithms of rows with the sum 1",
-        holds=_rows(_is_log_stochastic),
-        keep=lambda y, _: _wide(y).log_softmax(-1).to(y.dtype),
-    ),
+    Structure(name="of rows with the sum 1", holds=_rows(_is_stochastic)),
+    Structure(name="positive", holds=_rows(lambda x: bool((x > 0).all()) and _is_stochastic(x))),
 )
 """Structures of rows, which are looked for along every dimension; real values of one norm are another one."""
 STRUCTURES = (
@@ -272,12 +176,7 @@ STRUCTURES = (
     _reflected("symmetric", lambda a: a.mT),
     _reflected("Hermitian", lambda a: a.mH, lambda x: x.is_complex() and _is_square(x)),
     _reflected("skew-symmetric", lambda a: -a.mT),
-    Structure(
-        name="of modulus 1",
-        holds=lambda x: x.is_complex() and _near(x.abs(), 1.0, x),
-        keep=lambda y, x: torch.where(y == 0, x, y / y.abs()),
-    ),
-    Structure(name="orthonormal", holds=_is_orthonormal, keep=_orthonormal),
+    Structure(name="of modulus 1", holds=lambda x: x.is_complex() and _near(x.abs(), 1.0, x)),
     Structure(name="positive definite", holds=_is_definite),
 )
 """Structures of values, in the order in which a changed input gets them back; those of rows follow."""
@@ -304,8 +203,7 @@ def found_in(x: Tensor, others: Sequence[Tensor]) -> list[Structure]:
     few = [_codes(codes)] if 2 < codes.numel() <= 16 else []  # two values are labels
     few = [each for each in few if all(map(each.holds, others))]
     rows = [structure for dimension in reversed(range(x.dim())) for structure in _of_rows(dimension, x)]
-    tied = [] if few or codes.numel() in {1, 2} else _ties([x, *others])
-    known = (*few, *STRUCTURES, *rows, *tied)
+    known = (*few, *STRUCTURES, *rows)
     return [structure for structure in known if structure.holds(x)]
 
 

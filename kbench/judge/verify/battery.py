@@ -22,7 +22,7 @@ from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places
+from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places, unseen
 from kbench.judge.why import explain
 from kbench.numerics import elements, tails
 from kbench.process.layouts import MOST_BYTES, layouts_of
@@ -112,7 +112,8 @@ class Battery:
         if unvaried:
             self.note("unvaried_input", "; ".join(unvaried))
         kept = {inputs.paths[n]: [each.name for each in found] for n, found in inputs.structures.items()}
-        kept |= {inputs.paths[n]: [f"equal to {inputs.paths[twin]}"] for n, twin in inputs.twins.items()}
+        for n in sorted(inputs.computed):
+            kept.setdefault(inputs.paths[n], ["computed from drawn numbers"])
         if kept:
             of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
             self.note("kept_structure", f"in every draw, and therefore in all inputs: {of_each}")
@@ -128,9 +129,10 @@ class Battery:
         """Check parameters that change after construction, and that only the judge changes them, from here on.
 
         All change at first, then each `apart` from each other: a value computed from two parameters may be renewed only
-        when one of them changes (published 2/50). Then some elements keep their values, so that a comparison of the
-        first element shows no change. If one answer proves little (nearly all zeros in published 2/9), there are more
-        calls. Up to DRAWS unexplained wrong answers do not end the check, because the next one may have a diagnosis.
+        when one of them changes (published 2/50). In all but one of these calls some elements keep their values, at
+        first those of construction, so that a comparison of the first element shows no change. If one answer proves
+        little (nearly all zeros in published 2/9), there are more calls. Up to DRAWS unexplained wrong answers do not
+        end the check, because the next one may have a diagnosis.
         """
         trial.candidate.follows = True
         names = variable(trial.reference.model)
@@ -139,7 +141,7 @@ class Battery:
         more = [set(names)] * (MANY_DRAWS if proves_little else 0)
         unexplained: list[WrongError] = []
         for number, part in enumerate([set(names), *parts, *more]):
-            trial.candidate.vary_weights(trial.reference, part, but_samples=number > 0)
+            trial.candidate.vary_weights(trial.reference, part, but_samples=number != 1)
             try:
                 # If a copy of an input meets the contract, a stale value may lie within the tolerance.
                 oracle = part == set(names) or trial.tally.figures.contract == "vacuous"
@@ -314,15 +316,16 @@ class Battery:
         self._beside(trial, "other_numbers", arguments)
 
     def unseen_integers(self, trial: Trial) -> None:
-        """Check indices that are drawn from all entries of a parameter."""
+        """Check indices that are drawn from all entries of a parameter, everywhere and in few places."""
         reference = trial.reference
-        arguments = reference.indices.over_all_entries(reference.inputs)
-        if backend(reference.device).has_own_memory:
-            fits = integers.fits_host(reference.model, arguments)
-            if not fits or integers.raised_on_host(reference.model, arguments):
-                self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
-                return
-        self._beside(trial, "unseen_integers", arguments)
+        for places in (None, unseen, unseen):
+            arguments = reference.indices.over_all_entries(reference.inputs, places)
+            if backend(reference.device).has_own_memory:
+                fits = integers.fits_host(reference.model, arguments)
+                if not fits or integers.raised_on_host(reference.model, arguments):
+                    self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
+                    return
+            self._beside(trial, "unseen_integers", arguments)
 
     def laid_out(self, trial: Trial, lack: str) -> None:
         """Check inputs in the layout of a lack, if they admit it."""

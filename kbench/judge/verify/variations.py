@@ -97,14 +97,15 @@ def swapped_in_places(x: Tensor) -> Tensor:
 
 def changed_in_few_places(ways: Sequence[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
     """Return x with one element changed in each of these ways, at places that samples seldom include."""
-    y, places = x.clone(), _unseen(x, len(ways))
+    y, places = x.clone(), unseen(x, len(ways))
+    ways = [torch.logical_not] * len(ways) if x.dtype == torch.bool else ways
     for place, way in zip(places.tolist(), ways, strict=False):
         index = _index(torch.tensor([place]), x)
         y[index] = way(x[index])
     return y
 
 
-def _unseen(x: Tensor, count: int) -> Tensor:
+def unseen(x: Tensor, count: int) -> Tensor:
     """Return random places of large values; in every second draw, places that samples seldom include.
 
     Those are not near the ends, nor the first entries of a dimension, nor multiples of small numbers.
@@ -116,7 +117,7 @@ def _unseen(x: Tensor, count: int) -> Tensor:
         score += _is_no_multiple(places, x.numel()).int() + ((places >= ends) & (places < x.numel() - ends)).int()
         places = places[score.argsort(descending=True)]
     places = places[:32]
-    sizes = x[_index(places, x)].abs().float().cpu()
+    sizes = x[_index(places, x)].to(torch.complex64).abs().cpu()
     largest = places[sizes.argsort(descending=True)[: max(count, len(places) // 2)]]
     return largest[torch.randperm(len(largest))[:count]]
 
@@ -145,6 +146,11 @@ def has_many(leaf: Any) -> bool:
     return is_value(leaf) and leaf.numel() >= 256
 
 
+def has_many_or_is_mask(leaf: Any) -> bool:
+    """Return whether a leaf has many values, or is a mask of one value that has many elements."""
+    return has_many(leaf) or (is_constant_mask(leaf) and leaf.numel() >= 256)
+
+
 def has_entries(dimension: int, leaf: Any) -> bool:
     """Return whether a leaf is a tensor of values with several entries in a dimension."""
     return is_value(leaf) and leaf.dim() > dimension and leaf.shape[dimension] > 1
@@ -170,7 +176,7 @@ def constant_rows(x: Tensor) -> Tensor:
     """Return x with its first half constant along all but the first dimension."""
     y = x.clone()
     half = y[: max(1, y.shape[0] // 2)] if y.dim() else y
-    half.fill_(0.5)
+    half.fill_(11 / 16)  # sums of it are exact, and it is no usual boundary
     return with_zeros_of(x, y)
 
 
@@ -250,7 +256,7 @@ IN_FEW_PLACES = tuple(
     Variation(
         name="changed_in_places",
         transform=partial(changed_in_few_places, ways),
-        applies=has_many,
+        applies=has_many_or_is_mask,
         words="of which a few have another sign, level or size",
         is_last=False,
     )

@@ -96,7 +96,7 @@ def called_on(run: int) -> list[Tensor]:
     """Return inputs of one verification: those at its own shape, and others for a smaller one."""
     inputs = Inputs(SimpleNamespace(inputs=rand))
     calls = enumerate([MIXED, *[IN_FEW_PLACES[0]] * (GLANCES + 2 * GLANCES)])
-    return [inputs.changed(inputs.draw(100 * run + n), v.transform, v.applies)[0] for n, v in calls]
+    return [inputs.draw(100 * run + n, v.transform, v.applies)[0] for n, v in calls]
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -150,9 +150,17 @@ def test_few_places_are_few_and_of_every_kind() -> None:
     assert (z >= 0).all(), "for a reference of positive values alone"
 
 
+def test_a_mask_of_one_value_changes_in_few_places_too() -> None:
+    few = IN_FEW_PLACES[0]
+    inputs = Inputs(SimpleNamespace(inputs=lambda _seed: [torch.ones(ROWS, COLUMNS, dtype=torch.bool)]))
+    assert inputs.varies(few.transform, few.applies)
+    assert [(~mask).sum() for run in range(RUNS) for mask in inputs.draw(run, few.transform, few.applies)] == [4] * RUNS
+
+
 GLANCES_AT_A_WEIGHT = {
     "the first element": lambda w: w.flatten()[0],
     "the first and the last row's first": lambda w: w[:: len(w) // 2, 0],
+    "both ends": lambda w: w.flatten()[[0, -1]],
     "every 16th part": lambda w: w.flatten()[:: w.numel() // 16],
 }
 

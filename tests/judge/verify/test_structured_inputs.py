@@ -25,11 +25,6 @@ def definite(n: int = N) -> torch.Tensor:
     return a @ a.T / n + torch.eye(n)
 
 
-def skew() -> torch.Tensor:
-    a = torch.randn(N, N)
-    return a - a.T
-
-
 def values(rows: int = N, columns: int = 32) -> torch.Tensor:
     return torch.randn(rows, columns)
 
@@ -38,9 +33,12 @@ def unit(rows: int = N) -> torch.Tensor:
     return functional.normalize(values(rows), dim=-1)
 
 
-def halves() -> torch.Tensor:
-    angles = torch.randn(N, 16)
-    return torch.cat((angles, angles), -1).cos()
+def beside(x: torch.Tensor, *others: Any) -> list[torch.Tensor]:
+    return [x, *(of(x) for of in others)]
+
+
+def boxes(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return torch.cat((torch.minimum(one, other), torch.maximum(one, other)), -1)
 
 
 def upper_half_mirrored(a: torch.Tensor) -> torch.Tensor:
@@ -66,14 +64,6 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
             lambda a, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a), b),
         ],
     ),
-    "log of a determinant": (
-        lambda: [definite()],
-        lambda a: torch.linalg.slogdet(a)[1],
-        [
-            lambda a: 2 * torch.linalg.cholesky(a).diagonal().log().sum(),
-            lambda a: torch.linalg.eigvalsh(a).log().sum(),
-        ],
-    ),
     "lower triangle": (
         lambda: [values(N, N).tril(), values()],
         lambda a, b: a @ b,
@@ -81,16 +71,6 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
             lambda a, b: torch.stack([a[i, : i + 1] @ b[: i + 1] for i in range(len(a))]),
             lambda a, b: a.tril() @ b,
         ],
-    ),
-    "diagonal": (
-        lambda: [torch.diag(torch.randn(N)), values()],
-        lambda a, b: a @ b,
-        [lambda a, b: a.diagonal()[:, None] * b, lambda a, b: a.sum(1, keepdim=True) * b],
-    ),
-    "skew": (
-        lambda: [skew(), values()],
-        lambda a, b: a @ b,
-        [lambda a, b: a.triu(1) @ b - a.triu(1).T @ b, lambda a, b: -(a.T @ b)],
     ),
     "sorted": (
         lambda: [torch.randn(64).sort().values, values()],
@@ -113,11 +93,6 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
             lambda x, q: (q * (q.log() - x)).sum(-1) + x.logsumexp(-1),
         ],
     ),
-    "logarithms": (
-        lambda: [values(N, N).log_softmax(-1)],
-        lambda p: p - p.logsumexp(-1, keepdim=True),
-        [lambda p: p, lambda p: p.clone()],
-    ),
     "unit rows": (
         lambda: [unit(), unit()],
         lambda a, b: functional.cosine_similarity(a[:, None], b[None], dim=-1),
@@ -128,47 +103,10 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
         torch.linalg.solve,
         [lambda q, b: q.T @ b, lambda q, b: (b.T @ q).T],
     ),
-    "equal halves": (
-        lambda: [values(), halves()],
-        lambda x, c: x * c,
-        [
-            lambda x, c: torch.cat((x[:, :16] * c[:, :16], x[:, 16:] * c[:, :16]), -1),
-            lambda x, c: x * c[:, 16:].repeat(1, 2),
-        ],
-    ),
-    "repeated heads": (
-        lambda: [torch.randn(2, 4, 6).repeat_interleave(3, 1), torch.randn(2, 12, 6)],
-        lambda k, q: k * q,
-        [
-            lambda k, q: k[:, ::3].repeat_interleave(3, 1) * q,
-            lambda k, q: (k[:, 2::3, None] * q.view(2, 4, 3, 6)).flatten(1, 2),
-        ],
-    ),
-    "one of the diagonals": (
-        lambda: [torch.randn(2 * N - 1)[DIAGONALS], values()],
-        lambda a, b: a @ b,
-        [
-            lambda a, b: torch.cat((a[0].flip(0), a[1:, 0]))[DIAGONALS] @ b,
-            lambda a, b: torch.cat((a[:-1, -1], a[-1].flip(0)))[DIAGONALS] @ b,
-        ],
-    ),
-    "scales of blocks": (
-        lambda: [values(), (torch.rand(6, 4) + 0.5).repeat_interleave(4, 0).repeat_interleave(8, 1)],
-        lambda x, s: x * s,
-        [
-            lambda x, s: x * s[::4, ::8].repeat_interleave(4, 0).repeat_interleave(8, 1),
-            lambda x, s: (x.view(6, 4, 4, 8) * s[3::4, None, 7::8, None]).view(x.shape),
-        ],
-    ),
     "channels with the sum 1": (
         lambda: [torch.randn(3, 5, 4, 4).softmax(1), torch.randn(3, 5, 4, 4)],
         lambda p, v: (p * v).sum(1) / p.sum(1),
         [lambda p, v: (p * v).sum(1), lambda p, v: torch.einsum("bchw,bchw->bhw", p, v)],
-    ),
-    "columns of norm 1": (
-        lambda: [functional.normalize(values(), dim=0)],
-        lambda a: a / a.norm(dim=0),
-        [lambda a: a.clone(), lambda a: a * 1],
     ),
     "rows of mean 0": (
         lambda: [functional.layer_norm(values(N, 64), (64,))],
@@ -180,20 +118,43 @@ PROBLEMS: dict[str, tuple[Any, Any, list[Any]]] = {
         lambda t, x: (t <= x).sum(0),
         [lambda t, x: torch.searchsorted(t[:, 0].contiguous(), x[0], right=True), lambda t, x: (x >= t).sum(0)],
     ),
-    "orthonormal rows": (
-        lambda: [torch.linalg.qr(torch.randn(N, 8)).Q.T.contiguous(), values(8)],
-        lambda q, b: torch.linalg.solve(q @ q.T, b),
-        [lambda q, b: b.clone(), lambda q, b: q @ (q.T @ b)],
-    ),
     "one input three times": (
         lambda: [values()] * 3,
         lambda q, k, v: (q @ k.T) @ v,
         [lambda q, k, v: (q @ q.T) @ q, lambda q, k, v: v @ (k.T @ q)],
     ),
-    "an input and its copy": (
-        lambda: [one := values(), one.clone()],
-        lambda q, k: q @ k.T,
-        [lambda q, k: q @ q.T, lambda q, k: (k @ q.T).T],
+    "a matrix beside its transpose": (
+        lambda: beside(values(N, N), lambda a: a.T.contiguous()),
+        lambda a, b: a @ b,
+        [lambda a, b: a @ a.T, lambda a, b: b.T @ b],
+    ),
+    "values beside their mean and norm": (
+        lambda: beside(values(), lambda x: x.mean(-1, keepdim=True), lambda x: x.norm(dim=-1, keepdim=True)),
+        lambda x, mean, norm: (x - mean) / norm,
+        [
+            lambda x, mean, norm: (x - x.mean(-1, keepdim=True)) / norm,
+            lambda x, mean, norm: (x - mean) / x.norm(dim=-1, keepdim=True),
+        ],
+    ),
+    "cosines beside sines": (
+        lambda: [(angles := values()).cos(), angles.sin()],
+        lambda c, s: c * c + s * s + c,
+        [lambda c, s: 1 + c, lambda c, s: c + 1],
+    ),
+    "planes with the sum 1": (
+        lambda: [torch.randn(3, 5, 16).softmax(-1).view(3, 5, 4, 4), torch.randn(3, 5, 4, 4)],
+        lambda p, v: (p * v).sum((2, 3)) / p.sum((2, 3)),
+        [lambda p, v: (p * v).sum((2, 3)), lambda p, v: torch.einsum("bchw,bchw->bc", p, v)],
+    ),
+    "corners of boxes": (
+        lambda: [boxes(values(96, 2), values(96, 2))],
+        lambda b: (b[:, 2] - b[:, 0]).relu() * (b[:, 3] - b[:, 1]).relu(),
+        [lambda b: (b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1]), lambda b: (b[:, 2:] - b[:, :2]).prod(-1)],
+    ),
+    "spectrum of real values": (
+        lambda: [torch.fft.fft(values())],
+        lambda z: torch.fft.ifft(z).real,
+        [lambda z: torch.fft.irfft(z[:, :17], n=32), lambda z: torch.fft.ifft(z.mH.mH).real],
     ),
     "one of a row": (
         lambda: [functional.one_hot(torch.randint(16, (N,)), 16).float(), values(16)],
@@ -218,12 +179,11 @@ NEAR = {
     *(
         "rows with the sum 1",
         "positive rows with the sum 1",
-        "logarithms",
         "unit rows",
         "orthonormal",
         "rows of mean 0",
     ),
-    *("channels with the sum 1", "columns of norm 1", "orthonormal rows"),
+    *("channels with the sum 1", "planes with the sum 1", "cosines beside sines"),
 }
 """What holds as far as fp32 goes only."""
 
@@ -242,8 +202,8 @@ def test_solutions_that_rely_on_structure_are_right_on_every_variation(name: str
         if variation.name.startswith("planted") or not inputs.varies(variation.transform, variation.applies):
             continue
         for seed in range(3):
-            made = inputs.changed(inputs.draw(seed), variation.transform, variation.applies)
-            given = [leaf.double() for leaf in made]
+            made = inputs.draw(seed, variation.transform, variation.applies)
+            given = [leaf.to(torch.promote_types(leaf.dtype, torch.float64)) for leaf in made]
             want = reference(*given)
             if not want.isfinite().all():
                 continue
@@ -264,9 +224,8 @@ NAMES = {
     "symmetric": (lambda: (a := torch.randn(N, N)) + a.T, ["symmetric"]),
     "symmetric Toeplitz": (
         lambda: torch.randn(N)[(torch.arange(N)[:, None] - torch.arange(N)).abs()],
-        ["symmetric", "of elements that equal others"],
+        ["symmetric"],
     ),
-    "Toeplitz of 8": (lambda: torch.randn(16)[DIAGONALS[:8, :8] - N + 9], ["of elements that equal others"]),
     "triangular, with a zero by chance": (lambda: with_a_zero(torch.randn(64, 64).triu()), ["zero in the same places"]),
     "mostly ones": (lambda: torch.where(torch.rand(64, 64) < 0.9, 1.0, 0.0), ["whole numbers"]),
     "mostly zeros": (lambda: torch.where(torch.rand(64, 64) < 0.1, 1.0, 0.0), ["whole numbers"]),
