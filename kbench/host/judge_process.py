@@ -5,7 +5,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,8 +81,8 @@ class Evaluated:
     """Files that workers of the solution read."""
 
 
-Evaluating = Generator[tuple[str, bool, float | None], None, Evaluated]
-"""Yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over."""
+OnStage = Callable[[str, bool, float | None], None]
+"""Called with (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over."""
 
 
 class JudgeProcess:
@@ -276,8 +276,8 @@ class JudgeProcess:
         count = AHEAD if backend(self._context.device.kind).queues_calls else 1 - busy
         return [built(entry, self._context).compiler for entry in expected[:count]]
 
-    def evaluate(self, message: Message) -> Evaluating:
-        """Evaluate a solution; yields stages. A judge that breaks is a harness error."""
+    def evaluate(self, message: Message, on_stage: OnStage) -> Evaluated:
+        """Evaluate a solution. A judge that breaks is a harness error."""
         self._problem_time = OwnTime()
         stage, started = "", time.monotonic()
         try:
@@ -286,10 +286,10 @@ class JudgeProcess:
                 if "progress" in received and step is None and received["stage"] != stage:
                     now = time.monotonic()
                     if stage:
-                        yield stage, True, now - started
+                        on_stage(stage, True, now - started)
                     stage, started = received["stage"], now
                     self.holder = received.get("holder", "")
-                    yield stage, True, None
+                    on_stage(stage, True, None)
             found = evaluated(received, self._child.log)
         except ChildError as error:
             status, reason = Status.HARNESS_ERROR, error.reason
@@ -297,7 +297,7 @@ class JudgeProcess:
                 status, reason = Status.REFERENCE_FAILED, f"the problem fails: {self.stuck}"
             return Evaluated(outcome=Failed(status=status, reason=reason, log=error.log))
         if stage and not found.unbuilt:
-            yield stage, isinstance(found.outcome, Passed), time.monotonic() - started
+            on_stage(stage, isinstance(found.outcome, Passed), time.monotonic() - started)
         return found
 
 

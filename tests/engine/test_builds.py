@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny_corpus
@@ -270,6 +271,7 @@ class StuckJudge:
 
     def __init__(self, deaths: int):
         self.deaths, self.killed = deaths, threading.Semaphore(0)
+        self.guard = SimpleNamespace(report=lambda _event: None)
 
     def turn_to(self, *_: object) -> None: ...
 

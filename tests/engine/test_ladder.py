@@ -98,20 +98,6 @@ def test_what_counts_against_a_solution(status, against) -> None:
     assert not ladder.counts_as_failure(passed())
 
 
-FIT = [
-    (failed(S.NOT_VERIFIED, "the case does not fit: CUDA out of memory"), True),
-    (failed(S.NOT_VERIFIED, "the case and the solution do not fit into memory together: MemoryError"), True),
-    (failed(S.NOT_VERIFIED, "the device stopped working"), False),
-    (failed(S.OUT_OF_MEMORY, "it does not fit"), False),
-    (passed(), False),
-]
-
-
-@pytest.mark.parametrize(("result", "unfit"), FIT)
-def test_what_does_not_fit_a_device(result, unfit) -> None:
-    assert ladder.does_not_fit(result) is unfit
-
-
 A = [task(number, problem="a") for number in range(20)]
 B = [task(number + 20, problem="b") for number in range(3)]
 BATCHES = [
