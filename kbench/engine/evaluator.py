@@ -372,6 +372,5 @@ class Evaluator:
             peaks=self._peaks,
             tensors=opened.tensors if opened is not None else "",
             weights=weights,
-            eval_mode=opened is not None and opened.eval_mode,
             problem_sha256=self._present.problem_sha256,
         )

@@ -39,7 +39,7 @@ def unfinished(
 def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
     """Return whether a unit is tried again: its result is no verdict, or one that the machine can cause."""
     reason = result.outcome.reason if isinstance(result.outcome, Failed) else ""
-    if result.status is Status.PROTOCOL_ERROR or KILLED in reason or reason == STARVED:
+    if result.status is Status.PROTOCOL_ERROR or KILLED.search(reason) or reason == STARVED:
         return attempts < MOST_KILLED
     if attempts >= MOST_ATTEMPTS or result.status is Status.PASSED:
         return False

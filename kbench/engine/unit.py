@@ -116,7 +116,6 @@ class UnitResult(OutcomeProperties):
     tensors: str = ""
     weights: str = ""
     isolation: str = ""
-    eval_mode: bool = False
     source_sha256: str = ""
     """Identity of the solution: of its file, and of all that was read with it."""
     problem_sha256: str = ""

@@ -37,8 +37,6 @@ from kbench.storage.settings import cache_dir
 
 AHEAD = 2
 """Workers that start while one is judged: on the H200 machine a start takes longer than judging."""
-TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into memory together")
-"""Start of the reason if the device lacks memory: for the case alone, and together with a solution."""
 OPEN_TIMEOUT_S = 600.0
 """Least seconds for the inputs of a case and the reference's first calls, and for a judge to begin with a request."""
 UNFINISHED = {
@@ -174,10 +172,10 @@ class JudgeProcess:
         try:
             answer = self._within_limits(about("open", problem, case.overrides) | {"timed": timed_of(case.name)})
         except ChildError as error:
-            if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
+            if error.status is Status.HARNESS_ERROR or KILLED.search(error.reason):
                 raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
             if error.status is Status.OUT_OF_MEMORY:
-                raise ChildError(Status.NOT_VERIFIED, f"{TOO_LARGE[0]}: {error.reason}", error.log) from error
+                raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
         return OpenedCase(
             environment=Environment(**answer["environment"]),
@@ -345,7 +343,7 @@ def evaluated(answer: Message, log: str) -> Evaluated:
     if raised["stage"] == "reference":
         status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
     elif OUT_OF_MEMORY.search(reason):
-        status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
+        status, reason = Status.NOT_VERIFIED, f"the case and the solution do not fit into memory together: {reason}"
     trace = "\n".join(part for part in (log, raised["traceback"]) if part)
     failed = Failed(status=status, reason=reason[:500], log=trace)
     return Evaluated(outcome=failed, observed=observed)
