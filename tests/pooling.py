@@ -1,7 +1,7 @@
 """Sources whose first line says what judging them comes to, and a pool that judges by it, without processes."""
 
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from sweeping import PROBLEM, FakeJudge, failed, passed
@@ -10,7 +10,6 @@ from waiting import PATIENCE_S
 from kbench.api.judge import Judge
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
-from kbench.core.events import StageEvent
 from kbench.core.model import Case, Status
 from kbench.engine.unit import TimeLeft, Unit, UnitResult
 
@@ -28,13 +27,11 @@ class SourceJudge(FakeJudge):
 
     released: threading.Event
 
-    def evaluate(
-        self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
-    ) -> Generator[StageEvent, None, UnitResult]:
+    def evaluate(self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None) -> UnitResult:
         text = Path(unit.solution.path).read_text()
         said = text.split()[1] if text.startswith("# ") else "passed"
         self.judged.append((text, unit.process))
-        yield unit.started("verify")
+        self.guard.report(unit.started("verify"))
         if said == "hangs":
             self.interrupted.wait(30)
             self.interrupted.clear()
@@ -44,7 +41,7 @@ class SourceJudge(FakeJudge):
         if said == "waits":
             assert self.released.wait(PATIENCE_S)
             said = "passed"
-        yield unit.ended("verify", 0.0)
+        self.guard.report(unit.ended("verify", 0.0))
         if said == "passed":
             return passed(unit.process, timed=not unit.options.verify_only)
         return failed(Status(said), f"because of {text.splitlines()[0]}")

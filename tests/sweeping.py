@@ -1,14 +1,14 @@
 """Tasks, verdicts and a lane without processes, for tests of sweeps."""
 
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
-from kbench.core.events import RunOptions, StageEvent, Waiting
+from kbench.core.events import RunOptions, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
 from kbench.devices.selection import cpu
@@ -89,23 +89,22 @@ class FakeJudge:
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
         return None
 
-    def evaluate(
-        self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
-    ) -> Generator[StageEvent, None, UnitResult]:
+    def evaluate(self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None) -> UnitResult:
+        report = self.guard.report
         name = unit.solution.name
         self.judged.append((name, unit.process))
         for holder in self.waits_for:
-            yield Waiting(device=cpu().name, holder=holder)
-            yield unit.started("wait")
-            yield unit.ended("wait", 0.0)
-        yield unit.started("verify")
+            report(Waiting(device=cpu().name, holder=holder))
+            report(unit.started("wait"))
+            report(unit.ended("wait", 0.0))
+        report(unit.started("verify"))
         if name in self.hangs:
             self.interrupted.wait(30)
             self.interrupted.clear()
             return failed(Status.HARNESS_ERROR, "the judge is gone")
         steps = self.script.get(name, [Status.PASSED])
         found = steps.pop(0) if len(steps) > 1 else steps[0]
-        yield unit.ended("verify", 0.1)
+        report(unit.ended("verify", 0.1))
         result = found if isinstance(found, UnitResult) else self._result(found, unit)
         outcome: Outcome = result.outcome
         if isinstance(outcome, Failed):

@@ -17,7 +17,6 @@ from kbench.devices import admission, peaks, selection
 from kbench.devices import monitor as devices
 from kbench.doctor import Check, Gpu, Health, Torch
 from kbench.host import health
-from kbench.host.health import ProbeAnswer
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine
@@ -261,11 +260,11 @@ def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monke
     fails_with_a_fix(found["health"], "it went silent", "kbench doctor --clear-quarantine")
     assert not measured, "nothing is measured on a device that is out of use"
 
-    monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.WRONG, "holds [0]"))
+    monkeypatch.setattr(health, "examine", lambda _: "holds [0]")
     doctor.clear_quarantine("cpu", machine)
     assert "holds [0]" in quarantine.read(machine, cpu.uuid).reason
 
-    monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.RIGHT, ""))
+    monkeypatch.setattr(health, "examine", lambda _: None)
     doctor.clear_quarantine("cpu", machine)
     assert quarantine.read(machine, cpu.uuid) is None
 

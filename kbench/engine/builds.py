@@ -4,14 +4,13 @@ import os
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import hints
 from kbench.catalog.registry import Entry
-from kbench.catalog.shapes import Derived
 from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Failed
 from kbench.engine.derived_shapes import DerivedShapes
@@ -98,7 +97,7 @@ class Builds:
             return
         first = group[0]
         context = replace(self._context, options=first.options)
-        derived = [shape for task in group for shape in self._followed(self._shapes.by_builder(task)).cases]
+        derived = [shape for task in group for shape in self._shapes.of(task).cases]
         job = job_of(first.problem, first.solution, [task.case for task in group], derived, context)
         failure, began = None, time.monotonic()
         if job.is_done:
@@ -128,14 +127,6 @@ class Builds:
         )
         tasks = [replace(first, built_s=elapsed_s), *group[1:]]  # its seconds are counted once
         self._dispatcher.built([_after_build(task, failure) for task in tasks])
-
-    def _followed(self, events: Generator[StageEvent, None, Derived]) -> Derived:
-        while True:
-            try:
-                self._report(next(events))
-            except StopIteration as end:
-                found: Derived = end.value
-                return found
 
 
 def _after_build(task: Task, failure: Failed | None) -> Task:

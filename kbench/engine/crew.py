@@ -34,7 +34,7 @@ LANES = {"cuda": 4, "cpu": 1}
 """For one device that times: one lane times while others open and verify. On a CPU they would disturb it."""
 
 MakeEvaluator = Callable[[DeviceChoice, Guard, Path], Evaluator]
-Preparation = Callable[[Lane, Builds, Sequence[Task]], Iterator[SweepEvent]]
+Preparation = Callable[[Lane, Builds, Sequence[Task]], None]
 """Work of the only lane of a run before its first unit, builds included."""
 
 
@@ -92,7 +92,7 @@ class Crew:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
-        self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
+        self._guards = [Guard(device, cache_dir(), self._report) for device in options.devices]
         self._closing.enter_context(nursery_process.nursery())
         own = None if is_run else self._evaluator(device, self._guards[0], self._scratch)
         shapes = DerivedShapes(own)
@@ -157,19 +157,19 @@ class Crew:
                 thread.join(TICK_S)
         self._closing.close()
 
+    def _report(self, event: SweepEvent) -> None:
+        """Pass on an event of a lane, unless it waits for another lane."""
+        if not (isinstance(event, Waiting) and event.holder.startswith(signature())):
+            self._news.put(event)
+
     def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
         return Evaluator(device, self._options.rung, scratch, guard)
 
     def _serve(self, lane: Lane) -> None:
         try:
             if self._opening is not None and (tasks := self._asked.result()):
-                for event in self._opening(lane, self._builds, tasks):
-                    self._news.put(event)
-                    if self._dispatcher.why_stopped():
-                        break
-            for event in lane.serve():
-                if not (isinstance(event, Waiting) and event.holder.startswith(signature())):  # another lane's turn
-                    self._news.put(event)
+                self._opening(lane, self._builds, tasks)
+            lane.serve()
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)

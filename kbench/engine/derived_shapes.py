@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from kbench.build import manifest
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
-from kbench.core.events import StageEvent, StageFinished, StageStarted
+from kbench.core.events import StageFinished, StageStarted
 from kbench.core.model import Case
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.task import Task
@@ -27,23 +27,17 @@ class DerivedShapes:
         self._found: dict[tuple[Path, str, str], Derived] = {}
         self._lock = threading.Lock()
 
-    def by_lane(self, task: Task, lane: Evaluator) -> Generator[StageEvent, None, Derived]:
-        """Return the shapes of a task of the problem that a lane has open, found by the lane's judge."""
+    def of(self, task: Task, lane: Evaluator | None = None) -> Derived:
+        """Return the shapes of a task, found by the judge of a lane that has its problem open, or by one for builds."""
         if (key := _key(task)) is None:
             return Derived()
-        if key not in self._found:
-            self._found.setdefault(key, (yield from _derive(lane, task.first_case, [task.solution])))
-        return self._found[key]
-
-    def by_builder(self, task: Task) -> Generator[StageEvent, None, Derived]:
-        """Return the shapes of a task, found by the judge that is for nothing else."""
-        if (key := _key(task)) is None:
-            return Derived()
+        if lane is not None:
+            return self._found.get(key) or self._found.setdefault(key, _derive(lane, task.first_case, [task.solution]))
         with self._lock:
             if key not in self._found:
                 assert self._own is not None, "a run finds its shapes before it builds"
                 self._own.turn_to(task.problem, [], task.options)
-                self._found[key] = yield from _derive(self._own, task.first_case, [])
+                self._found[key] = _derive(self._own, task.first_case, [])
             return self._found[key]
 
     def interrupt(self) -> None:
@@ -66,10 +60,10 @@ def _key(task: Task) -> tuple[Path, str, str] | None:
     return task.problem.path, source, key_of(task.first_case)
 
 
-def _derive(evaluator: Evaluator, case: Case, expected: Sequence[Entry]) -> Generator[StageEvent, None, Derived]:
+def _derive(evaluator: Evaluator, case: Case, expected: Sequence[Entry]) -> Derived:
     evaluator.start(expected)
-    began = time.monotonic()
-    yield StageStarted(stage="shapes", case=case.name)
+    began, report = time.monotonic(), evaluator.guard.report
+    report(StageStarted(stage="shapes", case=case.name))
     derived = evaluator.derive(expected, case)
-    yield StageFinished(stage="shapes", case=case.name, elapsed_s=time.monotonic() - began)
+    report(StageFinished(stage="shapes", case=case.name, elapsed_s=time.monotonic() - began))
     return derived

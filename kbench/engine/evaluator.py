@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from kbench.build import manifest
 from kbench.catalog import case_selection, registry, source
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
-from kbench.core.events import RunOptions, StageEvent, Waiting
+from kbench.core.events import RunOptions, Waiting
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.kernel_names import OwnShare, share_source
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
@@ -20,7 +20,7 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.guard import Guard
 from kbench.engine.ladder import MOST_ATTEMPTS
-from kbench.engine.unit import TimeLeft, Unit, UnitResult, key_of
+from kbench.engine.unit import Stages, TimeLeft, Unit, UnitResult, key_of
 from kbench.host import builder, listing, sanitizer
 from kbench.host.builder import built, keep_manifest
 from kbench.host.context import RunContext
@@ -159,34 +159,32 @@ class Evaluator:
         """Add the sanitizer's findings on an illegal access at build time."""
         return self._present.sanitizer.explain(failed, solution, case)
 
-    def evaluate(
-        self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
-    ) -> Generator[StageEvent, None, UnitResult]:
-        """Judge a unit of a built solution; yields stages, returns its result. A judge that breaks is a harness error.
+    def evaluate(self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None) -> UnitResult:
+        """Judge a unit of a built solution. A judge that breaks is a harness error.
 
         Workers get ready for `following` solutions; the seconds of this unit are spent of the time `left`.
         """
         if self._is_worn(self._present):
             self._present.close()
-        stage_s: dict[str, float] = {}
-        found = yield from self._open(unit, [unit.solution, *following], stage_s)
+        stages = Stages(unit, self.guard.report)
+        found = self._open([unit.solution, *following], stages)
         if isinstance(found, Failed):
             self.guard.look(found.status)
-            return self._result(found, None, stage_s)
+            return self._result(found, None, stages)
         judge = self._ready([unit.solution])
-        failed = yield from self._build_reference(judge, unit, stage_s)
+        failed = self._build_reference(judge, stages)
         if failed is not None:
-            return self._result(failed, None, stage_s)
-        answer = yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=False)
+            return self._result(failed, None, stages)
+        answer = self._judged(judge, stages, following, left, found, rehearsed=False)
         if answer.unbuilt:
-            failed = yield from self._build(unit.solution, unit, stage_s)
+            failed = self._build(unit.solution, stages)
             if failed is None:
-                answer = yield from self._judged(judge, unit, following, left, found, stage_s, rehearsed=True)
+                answer = self._judged(judge, stages, following, left, found, rehearsed=True)
             else:
                 answer = replace(answer, outcome=self.explain(failed, unit.solution, unit.case))
         identity = builder.keep_judged(unit.solution, answer.observed, self._present.context)
         if left is not None:
-            left.spend(stage_s, of_problem_s=judge.problem_s)
+            left.spend(stages.seconds, of_problem_s=judge.problem_s)
         outcome = answer.outcome
         self._look_after(outcome)
         self._present.units += 1
@@ -196,61 +194,52 @@ class Evaluator:
                 why = "`--eval` asks for it" if unit.options.eval_mode else "the reference is random in training mode"
                 modes = [Finding.note(EVAL_MODE, f"both sides ran in eval mode: {why}")]
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
-        result = self._result(outcome, found, stage_s, answer.weights)
+        result = self._result(outcome, found, stages, answer.weights)
         return replace(result, source_sha256=identity)
 
     def _judged(
         self,
         judge: JudgeProcess,
-        unit: Unit,
+        stages: Stages,
         following: Sequence[Entry],
         left: TimeLeft | None,
         found: OpenedCase,
-        stage_s: dict[str, float],
         *,
         rehearsed: bool,
-    ) -> Generator[StageEvent, None, Evaluated]:
-        """Have the judge evaluate a solution; yields the stages, and returns its answer."""
+    ) -> Evaluated:
+        """Have the judge evaluate a solution."""
+
+        def on_stage(stage: str, ok: bool, elapsed_s: float | None) -> None:
+            if stage == "wait" and elapsed_s is None:
+                self.guard.report(Waiting(device=self._device.name, holder=judge.holder))
+            stages.changed(stage, ok, elapsed_s)
+
+        unit = stages.unit
         request = self._request(judge, unit, following, left, rehearsed=rehearsed)
-        stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
-        while True:
-            try:
-                stage, ok, elapsed_s = next(stages)
-            except StopIteration as end:
-                answer: Evaluated = end.value
-                return answer
-            if elapsed_s is not None:
-                stage_s[stage] = stage_s.get(stage, 0.0) + elapsed_s
-                yield unit.ended(stage, elapsed_s, ok=ok)
-            else:
-                if stage == "wait":
-                    yield Waiting(device=self._device.name, holder=judge.holder)
-                yield unit.started(stage)
+        return self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes, on_stage)
 
-    def _build_reference(
-        self, judge: JudgeProcess, unit: Unit, stage_s: dict[str, float]
-    ) -> Generator[StageEvent, None, Failed | None]:
+    def _build_reference(self, judge: JudgeProcess, stages: Stages) -> Failed | None:
         """Build what the problem's own model compiles, if it was seen to, for the worker in which it is timed."""
-        eager = registry.builtin(unit.problem, "eager")
-        if not judge.observed.needs or unit.options.verify_only or built(eager, self._present.context).is_built:
+        eager = registry.builtin(stages.unit.problem, "eager")
+        is_timed = not stages.unit.options.verify_only
+        if not judge.observed.needs or not is_timed or built(eager, self._present.context).is_built:
             return None
-        return (yield from self._build(eager, unit, stage_s))
+        return self._build(eager, stages)
 
-    def _build(self, entry: Entry, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, Failed | None]:
+    def _build(self, entry: Entry, stages: Stages) -> Failed | None:
         """Rehearse a solution that was seen to need it, while no worker computes here; return its failure."""
-        yield unit.started("build")
-        began = time.monotonic()
+        stages.changed("build", True, None)
+        unit, began = stages.unit, time.monotonic()
         failed = builder.rehearse(unit.problem, entry, unit.case, unit.derived.cases, self._present.context)
-        elapsed_s = time.monotonic() - began
-        stage_s["build"] = stage_s.get("build", 0.0) + elapsed_s
-        yield unit.ended("build", elapsed_s, ok=failed is None)
+        stages.changed("build", failed is None, time.monotonic() - began)
         return failed
 
-    def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
+    def own_share(self, stages: Stages) -> OwnShare | None:
         """Have one more worker name whose kernels a call of a timed solution launches; None if there is nothing to add.
 
         Whatever fails there is the reason why it is not known. A judge that fails is replaced.
         """
+        unit = stages.unit
         source = share_source(
             names_kernels=backend(self._device.kind).names_kernels,
             is_asked=unit.options.require_custom,
@@ -261,11 +250,11 @@ class Evaluator:
             return OwnShare(share=0.0)
         if source != "worker" or self.guard.quarantine is not None:
             return None
-        opened = yield from self._open(unit, [unit.solution], {})
+        opened = self._open([unit.solution], Stages(unit, self.guard.report))
         bench = self._present
         if isinstance(opened, Failed) or bench.judge is None:
             return OwnShare(share=None, reason=opened.reason if isinstance(opened, Failed) else "the judge has ended")
-        yield unit.started("profile")
+        stages.changed("profile", True, None)
         began = time.monotonic()
         try:
             found = bench.judge.own_share(unit.problem, unit.solution, built(unit.solution, bench.context).folder)
@@ -274,8 +263,7 @@ class Evaluator:
             found = OwnShare(share=None, reason=error.reason, status=error.status)
         if found.status is not None:
             self.guard.look(found.status)
-        stage_s["profile"] = time.monotonic() - began
-        yield unit.ended("profile", stage_s["profile"])
+        stages.changed("profile", True, time.monotonic() - began)
         return found
 
     def interrupt(self) -> None:
@@ -312,21 +300,18 @@ class Evaluator:
             },
         }
 
-    def _open(
-        self, unit: Unit, expected: Sequence[Entry], stage_s: dict[str, float]
-    ) -> Generator[StageEvent, None, OpenedCase | Failed]:
+    def _open(self, expected: Sequence[Entry], stages: Stages) -> OpenedCase | Failed:
         self._ready(expected)
-        bench = self._present
-        if bench.opened is not None and bench.opened[0] == unit.case:
+        bench, case = self._present, stages.unit.case
+        if bench.opened is not None and bench.opened[0] == case:
             return bench.opened[1]
-        yield unit.started("open")
+        stages.changed("open", True, None)
         began = time.monotonic()
-        found = self._opened(unit.case, expected)
+        found = self._opened(case, expected)
         wait_s = found.wait_s if isinstance(found, OpenedCase) else 0.0
         if wait_s:
-            stage_s["wait"] = wait_s
-        stage_s["open"] = time.monotonic() - began - wait_s
-        yield unit.ended("open", stage_s["open"], ok=isinstance(found, OpenedCase))
+            stages.seconds["wait"] = wait_s
+        stages.changed("open", isinstance(found, OpenedCase), time.monotonic() - began - wait_s)
         return found
 
     def _opened(self, case: Case, expected: Sequence[Entry]) -> OpenedCase | Failed:
@@ -378,17 +363,14 @@ class Evaluator:
         if isinstance(outcome, Failed):
             self.guard.look(outcome.status)
 
-    def _result(
-        self, outcome: Outcome, opened: OpenedCase | None, stage_s: dict[str, float], weights: str = ""
-    ) -> UnitResult:
+    def _result(self, outcome: Outcome, opened: OpenedCase | None, stages: Stages, weights: str = "") -> UnitResult:
         return UnitResult(
             outcome=outcome,
-            stage_s=stage_s,
+            stage_s=stages.seconds,
             environment=opened.environment if opened is not None else None,
             cost=opened.cost if opened is not None else None,
             peaks=self._peaks,
             tensors=opened.tensors if opened is not None else "",
             weights=weights,
-            eval_mode=opened is not None and opened.eval_mode,
             problem_sha256=self._present.problem_sha256,
         )

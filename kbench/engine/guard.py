@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kbench.core.model import Status
 from kbench.devices.selection import DeviceChoice
-from kbench.engine.task import DeviceState
+from kbench.engine.task import DeviceState, Report
 from kbench.host import health
 from kbench.storage import quarantine
 from kbench.storage.quarantine import Quarantine
@@ -19,8 +19,10 @@ WAITS_S = (0.0, 5.0, 20.0)
 class Guard:
     """Watches a device. One that fails a probe is suspect until its lanes are empty, and is then probed again."""
 
-    def __init__(self, device: DeviceChoice, cache_dir: Path, report: Callable[[DeviceState], None] | None = None):
+    def __init__(self, device: DeviceChoice, cache_dir: Path, report: Report = lambda _event: None):
         self.device, self._cache_dir = device, cache_dir
+        self.report = report
+        """Takes the events of the device and of its lanes, from any thread."""
         self.quarantine: Quarantine | None = None
         self.interrupts: list[Callable[[], None]] = []
         """Kills of the judges of its lanes."""
@@ -28,7 +30,6 @@ class Guard:
         """Number of times that the device was suspect."""
         self.suspect = ""
         """Why nothing is started on it now; empty for a healthy device."""
-        self._report = report
         self._looking = threading.Lock()
 
     def look(self, status: Status) -> None:
@@ -71,5 +72,4 @@ class Guard:
         self._say("quarantined", self.suspect)
 
     def _say(self, state: str, reason: str) -> None:
-        if self._report is not None:
-            self._report(DeviceState(device=self.device.uuid, state=state, reason=reason))
+        self.report(DeviceState(device=self.device.uuid, state=state, reason=reason))

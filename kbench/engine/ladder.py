@@ -6,7 +6,6 @@ from kbench.core.model import Failed, Status
 from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import UnitResult, is_of
 from kbench.host.health import PROBED_AFTER
-from kbench.host.judge_process import TOO_LARGE
 from kbench.process.child_error import KILLED, STARVED
 
 MOST_ATTEMPTS = 3
@@ -40,7 +39,7 @@ def unfinished(
 def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
     """Return whether a unit is tried again: its result is no verdict, or one that the machine can cause."""
     reason = result.outcome.reason if isinstance(result.outcome, Failed) else ""
-    if result.status is Status.PROTOCOL_ERROR or KILLED in reason or reason == STARVED:
+    if result.status is Status.PROTOCOL_ERROR or KILLED.search(reason) or reason == STARVED:
         return attempts < MOST_KILLED
     if attempts >= MOST_ATTEMPTS or result.status is Status.PASSED:
         return False
@@ -49,11 +48,6 @@ def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
 
 SHAKEN = PROBED_AFTER - {Status.HARNESS_ERROR} | {Status.OUT_OF_MEMORY, Status.NOT_VERIFIED}
 """Statuses that a broken device can cause."""
-
-
-def does_not_fit(result: UnitResult) -> bool:
-    """Return whether a case is too large for the device with any solution."""
-    return result.status is Status.NOT_VERIFIED and getattr(result.outcome, "reason", "").startswith(TOO_LARGE)
 
 
 def counts_as_failure(result: UnitResult) -> bool:

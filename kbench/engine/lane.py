@@ -3,21 +3,20 @@
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
-from kbench.core.model import Case, Environment, Failed, Finding, Outcome, Passed, Status
+from kbench.core.model import Environment, Failed, Finding, Outcome, Passed, Status
 from kbench.devices.backend import backend
 from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.dispatch import Dispatcher
 from kbench.engine.evaluator import Evaluator
 from kbench.engine.guard import Guard
-from kbench.engine.ladder import does_not_fit, may_retry
-from kbench.engine.task import Finished, LaneEvent, Retried, Task, TaskVerdict, with_own_share
-from kbench.engine.unit import UNIT_TIMEOUT_S, TimeLeft, UnitResult
+from kbench.engine.ladder import may_retry
+from kbench.engine.task import Finished, Retried, Task, TaskVerdict, with_own_share
+from kbench.engine.unit import UNIT_TIMEOUT_S, Stages, TimeLeft, UnitResult
 from kbench.host.builder import MAYBE_THE_PROBLEM
 from kbench.host.health import PROBED_AFTER
 from kbench.storage.settings import cache_dir
@@ -26,9 +25,6 @@ MIN_FREE_BYTES = 64 << 20
 """Chosen. A build of an extension writes up to some ten MB, and one that lacks room leaves some behind."""
 NEEDS_ROOM = frozenset({Status.BUILD_FAILED, Status.IMPORT_FAILED, Status.INIT_FAILED, Status.RAISED})
 """Statuses of a solution that could not write a file."""
-
-Judging = Generator[LaneEvent, None, UnitResult | None]
-"""Yields events, and returns a result; None if the device is gone or nothing more is started."""
 
 
 @dataclass(slots=True)
@@ -40,7 +36,7 @@ class Lane:
     dispatcher: Dispatcher
     shapes: DerivedShapes
     is_run: bool = False
-    """It judges the cases that a user named: none is replaced by a smaller one, and kernels are named."""
+    """It is of a run: a unit has no time limit of its own, and kernels are named."""
     isolation: str = ""
     """Name of the sandbox's rung."""
     notes: tuple[Finding, ...] = ()
@@ -53,15 +49,15 @@ class Lane:
     def __post_init__(self) -> None:
         self.guard.interrupts.append(self.evaluator.interrupt)
 
-    def serve(self) -> Iterator[LaneEvent]:
+    def serve(self) -> None:
         """Take tasks until there are none, all is stopped or the device is gone."""
         try:
             while self.guard.is_fit() and (batch := self.dispatcher.take(self.evaluator.problem_path)):
-                yield from self.judge(batch)
+                self.judge(batch)
         finally:
             self.evaluator.close()
 
-    def judge(self, batch: Sequence[Task]) -> Iterator[LaneEvent]:
+    def judge(self, batch: Sequence[Task]) -> None:
         """Judge tasks of one problem with equal options, case by case; give back those without a verdict."""
         solutions = [task.solution for task in batch if task.refused is None]
         self._left = {}
@@ -71,13 +67,13 @@ class Lane:
         while waiting and self._goes_on():
             same = [task for task in waiting if task.case == waiting[0].case]
             waiting = [task for task in waiting if task.case != same[0].case]
-            yield from self._judge_case(same, waiting)
+            self._judge_case(same, waiting)
         self.dispatcher.give_back(batch)
 
     def _goes_on(self) -> bool:
         return not self.dispatcher.why_stopped() and self.guard.is_fit()
 
-    def _judge_case(self, tasks: Sequence[Task], next_case: Sequence[Task]) -> Iterator[LaneEvent]:
+    def _judge_case(self, tasks: Sequence[Task], next_case: Sequence[Task]) -> None:
         """Judge tasks of one case, process after process, each with fresh workers, until all have verdicts.
 
         The order alternates, so that no solution profits from its position.
@@ -90,25 +86,25 @@ class Lane:
                 again = [] if task.options.verify_only else order[::-1]
                 later = [other for other in (*order[number + 1 :], *again) if standing[other.key].wants_more]
                 following = [other.solution for other in (*later, *next_case) if other.refused is None]
-                result = (yield from self._result(standing[task.key], following)) if self._goes_on() else None
+                result = self._result(standing[task.key], following) if self._goes_on() else None
                 if result is None:
                     return
                 verdict = standing[task.key] = self.dispatcher.record(task, result)
                 if verdict.is_done:
-                    yield Finished(verdict=verdict)
+                    self.guard.report(Finished(verdict=verdict))
                 elif (estimated := verdict.estimate()) is not None:
-                    yield estimated
+                    self.guard.report(estimated)
             turn += 1
 
-    def _result(self, known: TaskVerdict, following: Sequence[Entry]) -> Judging:
-        """Judge the next unit of a task, and add what the lane knows about it."""
+    def _result(self, known: TaskVerdict, following: Sequence[Entry]) -> UnitResult | None:
+        """Judge the next unit of a task, and add what the lane knows; None if nothing more is started here."""
         task = known.task
         if task.refused is not None:
             result = UnitResult(outcome=self._with_room(task.refused))
         elif task.unbuilt is not None:
             result = UnitResult(outcome=self._unbuilt(task, task.unbuilt))
         else:
-            judged = yield from self._unit(known, following)
+            judged = self._unit(known, following)
             if judged is None:
                 return None
             result = judged
@@ -119,7 +115,7 @@ class Lane:
             result = replace(result, outcome=noted)
         self.environment = result.environment or self.environment
         result = replace(result, environment=self.environment, isolation=self.isolation)
-        return (yield from self._with_own_share(known, result))
+        return self._with_own_share(known, result)
 
     def _unbuilt(self, task: Task, failure: Failed) -> Failed:
         """Return the failure of a build; one that constructs no model may be the problem's own."""
@@ -129,49 +125,40 @@ class Lane:
         self.guard.look(failure.status)
         return outcome
 
-    def _with_own_share(self, known: TaskVerdict, result: UnitResult) -> Generator[LaneEvent, None, UnitResult]:
+    def _with_own_share(self, known: TaskVerdict, result: UnitResult) -> UnitResult:
         """Add whose kernels a call of a solution launches, after its last process; a failure changes no verdict."""
         after = replace(known, results=(*known.results, result))
         if not self.is_run or not after.is_done or not isinstance(after.outcome, Passed) or not after.outcome.timings:
             return result
-        shapes = yield from self.shapes.by_lane(known.task, self.evaluator)
-        stage_s = dict(result.stage_s)
-        share = yield from self.evaluator.own_share(after.unit(shapes), stage_s)
+        unit = after.unit(self.shapes.of(known.task, self.evaluator))
+        stages = Stages(unit, self.guard.report, result.stage_s)
+        share = self.evaluator.own_share(stages)
         if share is None or not isinstance(result.outcome, Passed):
             return result
-        return replace(result, outcome=with_own_share(result.outcome, share), stage_s=stage_s)
+        return replace(result, outcome=with_own_share(result.outcome, share), stage_s=stages.seconds)
 
-    def _unit(self, known: TaskVerdict, following: Sequence[Entry]) -> Judging:
+    def _unit(self, known: TaskVerdict, following: Sequence[Entry]) -> UnitResult | None:
         """Judge the next unit of a task, again after a failure of kbench."""
         task = known.task
-        case = known.results[-1].case if known.results else None
         attempts = 0
         while True:
             incidents = self.guard.incidents
-            shapes = yield from self.shapes.by_lane(task, self.evaluator)
+            shapes = self.shapes.of(task, self.evaluator)
             left = self._time_left(task)
-            unit = replace(known.unit(shapes), case=case or task.case)
-            result = yield from self.evaluator.evaluate(unit, following, left)
-            result = replace(result, outcome=self._with_room(result.outcome), case=case)
+            result = self.evaluator.evaluate(known.unit(shapes), following, left)
+            result = replace(result, outcome=self._with_room(result.outcome))
             attempts += 1
             sick = bool(self.guard.suspect) or self.guard.incidents != incidents
             if result.status is Status.HARNESS_ERROR or self._may_have_harmed(result.status):
                 self.evaluator.close()  # the next unit gets a judge that has seen no crash
             if may_retry(result, attempts, device_sick=sick) and not self.dispatcher.why_stopped():
                 reason = getattr(result.outcome, "reason", "")
-                yield Retried(task=task, attempt=attempts, reason=reason)
+                self.guard.report(Retried(task=task, attempt=attempts, reason=reason))
                 if not self.guard.is_fit():
                     return None
                 continue
-            if not self.is_run and does_not_fit(result) and case is None and (case := _smaller(task)) is not None:
-                attempts -= 1
-                continue
             if self.dispatcher.why_stopped() and result.retryable:
                 return None  # its failure may come from the interruption
-            if case is not None and isinstance(result.outcome, Passed):
-                message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
-                noted = (*result.outcome.findings, Finding.note("smaller_case", message))
-                result = replace(result, outcome=replace(result.outcome, findings=noted))
             return replace(result, attempts=attempts)
 
     def _time_left(self, task: Task) -> TimeLeft | None:
@@ -202,10 +189,3 @@ def full_disk() -> str:
             if free_bytes < MIN_FREE_BYTES:
                 return f"no room is left on the disk of {folder} ({free_bytes >> 20} MB are free)"
     return ""
-
-
-def _smaller(task: Task) -> Case | None:
-    """Return the problem's case `small`, unless it is the one that does not fit, or is judged as well."""
-    case = case_selection.small_case(task.problem, task.options)
-    judged = [other.overrides for other in (task.case, *task.cases)]
-    return None if case is None or case.overrides in judged else case_selection.like(case, task.case)

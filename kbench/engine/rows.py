@@ -68,7 +68,7 @@ def _share_flag(solution: Entry, share: float | None) -> str:
 def make_row(provenance: dict[str, Any], verdict: TaskVerdict) -> ResultRow:
     """Make the row of a task's last process, with its own errors; a failure has no time and no speed-up."""
     task, result, outcome = verdict.task, verdict.last, verdict.outcome
-    options, solution, case = task.options, task.solution, result.case or task.case
+    options, solution, case = task.options, task.solution, task.case
     if result.problem_sha256:
         provenance = {**provenance, "problem_sha256": result.problem_sha256}
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else NOT_TIMED

@@ -42,7 +42,7 @@ from kbench.engine.options import fit_to
 from kbench.engine.plan import tasks_of
 from kbench.engine.rows import rows_of
 from kbench.engine.summary import judged_of
-from kbench.engine.task import Finished, SweepEvent, Task, TaskVerdict
+from kbench.engine.task import Finished, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
@@ -232,25 +232,29 @@ class Opening:
         self._notes = notes
         self._options, self._device = context.options, context.device
 
-    def __call__(self, lane: Lane, builds: Builds, tasks: Sequence[Task]) -> Iterator[SweepEvent]:
-        """Yield the stages; nothing compiles or starts once it is over, because that disturbs a timing."""
+    def __call__(self, lane: Lane, builds: Builds, tasks: Sequence[Task]) -> None:
+        """Do all that; nothing compiles or starts once it is over, because that disturbs a timing."""
         problem, case, solutions = tasks[0].problem, tasks[0].case.name, [task.solution for task in tasks]
-        evaluator = lane.evaluator
+        evaluator, report = lane.evaluator, lane.guard.report
         evaluator.turn_to(problem, solutions, self._options)
-        yield StageStarted(stage="start", case=case)
+        report(StageStarted(stage="start", case=case))
         began = time.monotonic()
         evaluator.start(solutions)
-        yield StageFinished(stage="start", case=case, elapsed_s=time.monotonic() - began)
+        report(StageFinished(stage="start", case=case, elapsed_s=time.monotonic() - began))
         for task in tasks:
-            yield from lane.shapes.by_lane(task, evaluator)
-        yield from self._large_cases(evaluator, problem, tasks[0].cases, solutions)
+            if not lane.dispatcher.why_stopped():
+                lane.shapes.of(task, evaluator)
+        if lane.dispatcher.why_stopped():
+            return
+        if large := self._large_cases(evaluator, problem, tasks[0].cases, solutions):
+            report(large)
         wait(builds.start(tasks))
         lane.notes += self._notes
 
     def _large_cases(
         self, evaluator: Evaluator, problem: Entry, cases: tuple[Case, ...], solutions: Sequence[Entry]
-    ) -> Iterator[LargeCases]:
-        """Report large cases before anything of them is allocated."""
+    ) -> LargeCases | None:
+        """Name large cases before anything of them is allocated; None for none."""
         small = case_selection.small_case(problem, self._options)
         cases = tuple(case for case in cases if timed_of(case.name) == FORWARD) or cases
         asked = cases if small is None else (*cases, small)
@@ -260,8 +264,7 @@ class Opening:
             for case, size in zip(asked, sizes, strict=True)
         ]
         large, way_out = large_forecasts(known[: len(cases)], None if small is None else known[-1])
-        if large:
-            yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
+        return LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes) if large else None
 
     def _last_s(self, problem: Entry, case: Case) -> float | None:
         return last_duration_s(

@@ -103,7 +103,7 @@ def judged_of(verdict: TaskVerdict, run_id: str = "", started_utc: str = "") -> 
     """Return a verdict as `run` reports it, with what more time would bring if the budget ended it."""
     return Judged(
         solution=verdict.task.solution.name,
-        case=(verdict.last.case or verdict.task.case).name,
+        case=verdict.task.case.name,
         outcome=_with_advice(verdict),
         rows=tuple(row for row, _ in rows_of(verdict, run_id, started_utc)),
         stage_s=dict(verdict.stage_s),

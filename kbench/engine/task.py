@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -225,5 +226,6 @@ class Retried:
     reason: str
 
 
-LaneEvent = StageEvent | Estimated | LargeCases | Finished | Retried
-SweepEvent = SweepPlanned | LaneEvent | DeviceState
+SweepEvent = SweepPlanned | StageEvent | Estimated | LargeCases | Finished | Retried | DeviceState
+Report = Callable[[SweepEvent], None]
+"""Takes an event."""

@@ -3,13 +3,13 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kbench.build import manifest
 from kbench.catalog.registry import Entry
 from kbench.catalog.shapes import Derived
-from kbench.core.events import REFERENCE, REFERENCE_STAGES, RunOptions, StageFinished, StageStarted
+from kbench.core.events import REFERENCE, REFERENCE_STAGES, RunOptions, StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.timed import timed_of
 from kbench.core.verdict import NOT_EVALUATED
@@ -65,6 +65,22 @@ class Unit:
         return REFERENCE if stage in REFERENCE_STAGES else self.solution.name
 
 
+class Stages:
+    """The seconds of a unit's stages, which it reports as they begin and end."""
+
+    def __init__(self, unit: Unit, report: Callable[[StageEvent], None], seconds: Mapping[str, float] | None = None):
+        self.unit, self.report = unit, report
+        self.seconds = dict(seconds or {})
+
+    def changed(self, stage: str, ok: bool, elapsed_s: float | None) -> None:
+        """Report that a stage begins, or that it took some seconds."""
+        if elapsed_s is None:
+            self.report(self.unit.started(stage))
+        else:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + elapsed_s
+            self.report(self.unit.ended(stage, elapsed_s, ok=ok))
+
+
 class OutcomeProperties:
     """Properties that follow from the status of an outcome."""
 
@@ -100,13 +116,10 @@ class UnitResult(OutcomeProperties):
     tensors: str = ""
     weights: str = ""
     isolation: str = ""
-    eval_mode: bool = False
     source_sha256: str = ""
     """Identity of the solution: of its file, and of all that was read with it."""
     problem_sha256: str = ""
     """Identity of the problem, likewise."""
-    case: Case | None = None
-    """The case that was judged, if the requested one does not fit the device."""
     attempts: int = 1
     """Number of attempts; earlier ones failed because of kbench."""
 

@@ -24,7 +24,7 @@ from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.process.channel import Message, WireError, encode_constants, field
 from kbench.process.child import WORKER, Child
-from kbench.process.child_error import ChildError
+from kbench.process.child_error import KILLED, ChildError
 from kbench.process.observed import Observed
 from kbench.process.worker_start import SETUP_TIMEOUT_S, Confinement, at_most_available
 from kbench.sandbox import hidden_paths, namespaces, removal
@@ -93,9 +93,14 @@ class Builder:
         It is constructed, and called unless its construction compiled all that it seems to need; with `calls` in any
         case. The files that it read become its manifest. Publishes on success and returns the failure otherwise. Only
         failures to compile or to end in time are failures of a build: a judge finds the others. Where the problem fails
-        before, nothing is published. Raises MachineError if the cache cannot be written.
+        before, nothing is published. The machine may kill a compiler once. Raises MachineError for an unusable cache.
         """
-        device_key = device_key or self._context.device.key
+        failed = self._build(entry, cases, calls, device_key or self._context.device.key)
+        if failed is not None and KILLED.search(f"{failed.reason}\n{failed.log}") and not self._stopped:
+            return self._build(entry, cases, calls, device_key or self._context.device.key)
+        return failed
+
+    def _build(self, entry: Entry, cases: Mapping[str, Rehearsal], calls: bool, device_key: str) -> Failed | None:
         cached = cache.entry_for(entry.path, entry.variant, device_key, cache_dir())
         try:
             staging = cached.stage()

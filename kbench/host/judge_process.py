@@ -5,7 +5,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,6 @@ from kbench.storage.settings import cache_dir
 
 AHEAD = 2
 """Workers that start while one is judged: on the H200 machine a start takes longer than judging."""
-TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into memory together")
-"""Start of the reason if the device lacks memory: for the case alone, and together with a solution."""
 OPEN_TIMEOUT_S = 600.0
 """Least seconds for the inputs of a case and the reference's first calls, and for a judge to begin with a request."""
 UNFINISHED = {
@@ -81,8 +79,8 @@ class Evaluated:
     """Files that workers of the solution read."""
 
 
-Evaluating = Generator[tuple[str, bool, float | None], None, Evaluated]
-"""Yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over."""
+OnStage = Callable[[str, bool, float | None], None]
+"""Called with (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over."""
 
 
 class JudgeProcess:
@@ -174,10 +172,10 @@ class JudgeProcess:
         try:
             answer = self._within_limits(about("open", problem, case.overrides) | {"timed": timed_of(case.name)})
         except ChildError as error:
-            if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
+            if error.status is Status.HARNESS_ERROR or KILLED.search(error.reason):
                 raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
             if error.status is Status.OUT_OF_MEMORY:
-                raise ChildError(Status.NOT_VERIFIED, f"{TOO_LARGE[0]}: {error.reason}", error.log) from error
+                raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
         return OpenedCase(
             environment=Environment(**answer["environment"]),
@@ -276,8 +274,8 @@ class JudgeProcess:
         count = AHEAD if backend(self._context.device.kind).queues_calls else 1 - busy
         return [built(entry, self._context).compiler for entry in expected[:count]]
 
-    def evaluate(self, message: Message) -> Evaluating:
-        """Evaluate a solution; yields stages. A judge that breaks is a harness error."""
+    def evaluate(self, message: Message, on_stage: OnStage) -> Evaluated:
+        """Evaluate a solution. A judge that breaks is a harness error."""
         self._problem_time = OwnTime()
         stage, started = "", time.monotonic()
         try:
@@ -286,10 +284,10 @@ class JudgeProcess:
                 if "progress" in received and step is None and received["stage"] != stage:
                     now = time.monotonic()
                     if stage:
-                        yield stage, True, now - started
+                        on_stage(stage, True, now - started)
                     stage, started = received["stage"], now
                     self.holder = received.get("holder", "")
-                    yield stage, True, None
+                    on_stage(stage, True, None)
             found = evaluated(received, self._child.log)
         except ChildError as error:
             status, reason = Status.HARNESS_ERROR, error.reason
@@ -297,7 +295,7 @@ class JudgeProcess:
                 status, reason = Status.REFERENCE_FAILED, f"the problem fails: {self.stuck}"
             return Evaluated(outcome=Failed(status=status, reason=reason, log=error.log))
         if stage and not found.unbuilt:
-            yield stage, isinstance(found.outcome, Passed), time.monotonic() - started
+            on_stage(stage, isinstance(found.outcome, Passed), time.monotonic() - started)
         return found
 
 
@@ -345,7 +343,7 @@ def evaluated(answer: Message, log: str) -> Evaluated:
     if raised["stage"] == "reference":
         status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
     elif OUT_OF_MEMORY.search(reason):
-        status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
+        status, reason = Status.NOT_VERIFIED, f"the case and the solution do not fit into memory together: {reason}"
     trace = "\n".join(part for part in (log, raised["traceback"]) if part)
     failed = Failed(status=status, reason=reason[:500], log=trace)
     return Evaluated(outcome=failed, observed=observed)

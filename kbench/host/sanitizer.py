@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import re
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kbench.build import cache, hints, manifest
@@ -25,7 +25,7 @@ from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import Builder, built, keep_manifest
 from kbench.host.context import RunContext
-from kbench.host.judge_process import Evaluated, Evaluating, JudgeProcess
+from kbench.host.judge_process import Evaluated, JudgeProcess, OnStage
 from kbench.process.channel import Message
 from kbench.storage.settings import cache_dir
 
@@ -79,21 +79,23 @@ class Sanitizer:
         self._options, self._device = context.options, context.device
         self._known: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
-    def around(self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int) -> Evaluating:
+    def around(
+        self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int, on_stage: OnStage
+    ) -> Evaluated:
         """Have the judge evaluate; with `--sanitize`, after memcheck, whose findings may end the solution.
 
         Without it memcheck looks for the line of an illegal access; that never makes a failure a pass.
         """
         alarms: tuple[Finding, ...] = ()
         if self._options.sanitize and request["assignment"]["process"] == 0:
-            alarms = yield from self._stage(entry, case, case_bytes)
+            alarms = self._stage(entry, case, case_bytes, on_stage)
             if (fatal := next((finding for finding in alarms if finding.fatal), None)) is not None:
                 status = fatal.status or Status.ILLEGAL_ACCESS
                 return Evaluated(outcome=Failed(status=status, reason=fatal.message, findings=alarms))
-        found = yield from judge.evaluate(request)
+        found = judge.evaluate(request, on_stage)
         outcome = found.outcome
         if isinstance(outcome, Failed) and self._is_asked_after(outcome):
-            yield from self._stage(entry, case, case_bytes)
+            self._stage(entry, case, case_bytes, on_stage)
             outcome = self.explain(outcome, entry, case, case_bytes)
         outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *alarms))
         return dataclasses.replace(found, outcome=outcome)
@@ -111,13 +113,11 @@ class Sanitizer:
         ran = failed.status in AFTER and not REFUSED_LAUNCH.search(failed.reason)
         return self._options.sanitize is None and backend(self._device.kind).names_kernels and ran
 
-    def _stage(
-        self, entry: Entry, case: Case, case_bytes: int
-    ) -> Generator[tuple[str, bool, float | None], None, tuple[Finding, ...]]:
-        yield "sanitize", True, None
+    def _stage(self, entry: Entry, case: Case, case_bytes: int, on_stage: OnStage) -> tuple[Finding, ...]:
+        on_stage("sanitize", True, None)
         started = time.monotonic()
         found = self._look(entry, case, case_bytes)
-        yield "sanitize", not any(finding.fatal for finding in found), time.monotonic() - started
+        on_stage("sanitize", not any(finding.fatal for finding in found), time.monotonic() - started)
         return found
 
     def _look(self, entry: Entry, case: Case, case_bytes: int | None) -> tuple[Finding, ...]:

@@ -73,8 +73,7 @@ class JudgeService(JudgeState):
                 traceback.print_exc()
         self._start_ahead([])
         self._end_spare()
-        if self._nursery is not None:
-            self._nursery.kill()
+        self._nursery.kill()
         if self._memory is not None:
             self._memory.close()
 

@@ -31,7 +31,6 @@ from kbench.process.worker_start import (
     WorkerConfig,
     WorkerProcess,
     memory_limit_bytes,
-    start_nursery,
 )
 
 NO_ROOM = (torch.OutOfMemoryError, MemoryError)
@@ -43,9 +42,7 @@ HEARTBEAT_S = 5.0
 class JudgeState:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
-    def __init__(
-        self, channel: Channel, config: WorkerConfig, nursery: Child | None = None, opens: Thread | None = None
-    ):
+    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child, opens: Thread | None = None):
         self._channel = channel
         self._config = config
         self._nursery = nursery
@@ -270,8 +267,6 @@ class JudgeState:
 
     def _start_worker(self, compiler: str) -> WorkerProcess:
         with self._observation.apart():
-            if self._nursery is None or self._nursery.has_ended:
-                self._nursery = start_nursery(self._config)
             self._workers += 1
             return WorkerProcess(self._config, self._nursery, self._workers, compiler=compiler)
 

@@ -7,7 +7,9 @@ from kbench.core.model import Status
 from kbench.core.printable import printable
 from kbench.process.channel import Message, both_ends
 
-KILLED = "killed (SIGKILL)"
+KILLED = re.compile(r"\bSIGKILL\b|\bKilled\b|\bsignal 9\b|\berror code -9\b")
+"""Words of `explain_exit`, gcc, clang, nvcc, Triton and Python for a killed process. All that they bring is a second
+try, so that a solution may say them as well."""
 STARVED = "the machine had no memory left and the system killed processes: run less beside this, or a smaller case"
 ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
 OUT_OF_MEMORY = re.compile(
@@ -48,7 +50,7 @@ def explain_exit(code: int | None, log: str, *, starved: bool = False) -> tuple[
         except ValueError:
             name = f"signal {number}"
         if number == signal.SIGKILL:
-            return Status.CRASHED, f"the process was {KILLED}, perhaps by the system for lack of memory"
+            return Status.CRASHED, "the process was killed (SIGKILL), perhaps by the system for lack of memory"
         if OUT_OF_MEMORY.search(log):
             return Status.OUT_OF_MEMORY, f"the process died of {name} after it ran out of memory"
         if ILLEGAL_ACCESS.search(log):

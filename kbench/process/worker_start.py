@@ -129,13 +129,6 @@ def hidden(config: WorkerConfig) -> list[Path]:
     return hidden_paths.hidden(results=config.options.results_dir, others=others, files=[*map(Path, config.files)])
 
 
-def start_nursery(config: WorkerConfig) -> Child:
-    """Start another process for a judge's workers to be forks of, where the first one has ended."""
-    folder, module = Path(config.scratch), "kbench.process.nursery"
-    environment = worker_environment(folder)
-    return Child(Launch(module=module, environment=environment, folder=folder, rung=rungs.Rung.NONE))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Confinement:
     """The folders and files that one worker may write and see."""

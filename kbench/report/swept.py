@@ -138,7 +138,7 @@ def _result(verdict: TaskVerdict) -> dict[str, Any]:
         "problem": task.problem.name,
         "also": task.also,
         "path": task.solution.path,
-        "overrides": (last.case or task.case).overrides,
+        "overrides": task.case.overrides,
         "claim": task.claim,
         "tags": task.tags,
         "retryable": last.retryable,
@@ -151,7 +151,7 @@ def _result(verdict: TaskVerdict) -> dict[str, Any]:
 
 
 def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
-    cases = [verdict.last.case or verdict.task.case for verdict in verdicts]
+    cases = [verdict.task.case for verdict in verdicts]
     found = dict.fromkeys(
         f"case {one_line(case.name)}: {one_line(constants_text(case.overrides))}" for case in cases if case.overrides
     )

@@ -17,7 +17,8 @@ PREFIX = "kbench-work-"
 def work_folder() -> Iterator[Path]:
     """Make a folder for a `with` block, and remove those of killed commands. Raises MachineError.
 
-    A command keeps its folder locked; the kernel drops the lock of a process that ends, however it ends.
+    A command keeps its folder locked; the kernel drops the lock of a process that ends, however it ends. Processes of
+    a killed command may live a second longer and make files in a folder that is being removed: it is removed twice.
     """
     remove_abandoned()
     folder, lock = _locked()
@@ -26,6 +27,7 @@ def work_folder() -> Iterator[Path]:
     finally:
         removal.remove(folder)
         os.close(lock)
+        remove_abandoned()
 
 
 def remove_abandoned() -> None:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
@@ -22,7 +22,6 @@ from kbench.serve.schema import (
     BatchEvaluationResponse,
     EvaluationRequest,
     EvaluationResponse,
-    TaskId,
 )
 from kbench.serve.service import STORES_AGAIN_S, ConflictError, QueueFullError, ServerOptions, Service
 from kbench.serve.store import TaskStore
@@ -35,7 +34,6 @@ OPEN_PATHS = frozenset({"/health", "/openapi.json"})
 WaitSeconds = Annotated[
     float | None, Query(ge=0, le=7200, description="Seconds to wait for the answer; absent: no limit.")
 ]
-IdempotencyKey = Annotated[TaskId | None, Header(description="The task_id, if the request has none.")]
 Fields = dict[str, Any]
 
 
@@ -137,12 +135,8 @@ def _add_errors(app: FastAPI) -> None:
 
 def _add_tasks(app: FastAPI, service: Service) -> None:
     @app.post("/evaluate", response_model=EvaluationResponse)
-    async def evaluate(
-        request: EvaluationRequest, response: Response, wait: WaitSeconds = None, idempotency_key: IdempotencyKey = None
-    ) -> EvaluationResponse:
+    async def evaluate(request: EvaluationRequest, response: Response, wait: WaitSeconds = None) -> EvaluationResponse:
         """Judge one solution. Waits for the answer; 202 if it is not ready in time."""
-        if request.task_id is None and idempotency_key is not None:
-            request = request.model_copy(update={"task_id": idempotency_key})
         (known,) = service.submit([request])
         answer = await service.wait(known, wait)
         response.status_code = 202 if answer.status in {"pending", "processing"} else 200

@@ -100,6 +100,9 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ImportError):
         advice = import_advice(error) or _undefined(error)
         return f"{error} ({advice})" if advice else str(error)
+    cause = error.__cause__
+    if isinstance(cause, subprocess.CalledProcessError) and cause.returncode < 0:  # a killed ninja prints nothing
+        return f"{error}: {cause}"
     return f"{error}{why_denied(error)}"
 
 

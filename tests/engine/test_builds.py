@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny_corpus
@@ -244,6 +245,29 @@ def test_a_failed_build_refuses_its_solution_unless_a_lane_knows_more(tmp_path, 
     assert unbuilt == {name: failures[name] for name in ("problem", "device")}
 
 
+@pytest.mark.parametrize(
+    ("reasons", "tries"),
+    [
+        (["c++: fatal error: Killed signal terminated program cc1plus", None], 2),
+        (["Killed", "Killed", None], 2),
+        (["k.cpp:3: error: expected `;`", None], 1),
+        ([None], 1),
+    ],
+)
+def test_a_compiler_that_was_killed_is_started_once_more(tmp_path, monkeypatch, reasons, tries) -> None:
+    problem, (one,) = entries(tmp_path, one="pass")
+    tried = []
+
+    def build(*_: object) -> Failed | None:
+        tried.append(reasons[len(tried)])
+        return None if tried[-1] is None else Failed(status=Status.BUILD_FAILED, reason=tried[-1])
+
+    monkeypatch.setattr(Builder, "_build", build)
+    found = Builder(problem, Stage(tmp_path).builds._context).build(one, {})
+    assert len(tried) == tries
+    assert (None if found is None else found.reason) == tried[-1]
+
+
 @pytest.mark.usefixtures("faked")
 def test_a_cache_that_cannot_be_written_is_raised_where_events_are_read(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(FakeBuilder, "error", MachineError("read-only"))
@@ -270,6 +294,7 @@ class StuckJudge:
 
     def __init__(self, deaths: int):
         self.deaths, self.killed = deaths, threading.Semaphore(0)
+        self.guard = SimpleNamespace(report=lambda _event: None)
 
     def turn_to(self, *_: object) -> None: ...
 

@@ -1,12 +1,10 @@
 """What a sweep finds out about a problem before it builds: whose shapes are whose."""
 
-from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
 from sweeping import FakeJudge, entry, task
 
-from kbench.catalog.shapes import Derived
 from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case
 from kbench.devices.selection import cpu
@@ -14,24 +12,13 @@ from kbench.engine.derived_shapes import DerivedShapes
 from kbench.engine.guard import Guard
 
 
-def drained(events: Generator[StageEvent, None, Derived], told: list[StageEvent] | None = None) -> Derived:
-    """Return what a generator of events returns."""
-    while True:
-        try:
-            event = next(events)
-        except StopIteration as end:
-            return end.value
-        if told is not None:
-            told.append(event)
-
-
 def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) -> None:
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
     second = replace(first, case=Case(name="default", overrides={"n": 7}))
-    judge = FakeJudge({}, Guard(cpu(), tmp_path))
     told: list[StageEvent] = []
+    judge = FakeJudge({}, Guard(cpu(), tmp_path, told.append))
     shapes = DerivedShapes(judge)
-    found = [drained(shapes.by_builder(one), told).cases for one in (first, second, first)]
+    found = [shapes.of(one).cases for one in (first, second, first)]
     assert found == [[{"n": 5}], [{"n": 7}], [{"n": 5}]]
     assert judge.turned == ["p", "p"], "each is found once"
     assert [(type(event), event.stage, event.case) for event in told] == [
@@ -44,7 +31,7 @@ def test_cases_of_one_problem_share_the_shapes_of_the_first(tmp_path: Path) -> N
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"), case=cases[0], cases=cases)
     judge = FakeJudge({}, Guard(cpu(), tmp_path))
     shapes = DerivedShapes(judge)
-    found = [drained(shapes.by_builder(one)).cases for one in (first, replace(first, case=cases[1]))]
+    found = [shapes.of(one).cases for one in (first, replace(first, case=cases[1]))]
     assert found == [[{"n": 5, "m": 0}]] * 2
     assert judge.turned == ["p"]
 
@@ -54,5 +41,5 @@ def test_the_judge_of_a_lane_finds_the_shapes_of_its_problem(tmp_path: Path) -> 
     nobody, lane = (FakeJudge({}, Guard(cpu(), tmp_path)) for _ in range(2))
     lane.turn_to(first.problem, [first.solution], first.options)
     shapes = DerivedShapes(nobody)
-    assert drained(shapes.by_lane(first, lane)).cases == drained(shapes.by_builder(first)).cases == [{"n": 5}]
+    assert shapes.of(first, lane).cases == shapes.of(first).cases == [{"n": 5}]
     assert (nobody.turned, lane.turned) == ([], ["p"])

@@ -205,14 +205,13 @@ def finish(
     evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None, left: TimeLeft | None = None
 ) -> UnitResult:
     """Judge a unit; do something when it reaches a stage."""
-    stages = evaluator.evaluate(one, left=left)
-    while True:
-        try:
-            news = next(stages)
-        except StopIteration as end:
-            return end.value
-        if isinstance(news, StageStarted) and news.stage == on:
+
+    def look(event: object) -> None:
+        if isinstance(event, StageStarted) and event.stage == on:
             then()
+
+    evaluator.guard.report = look
+    return evaluator.evaluate(one, left=left)
 
 
 def test_a_problem_leaves_nothing_for_the_next(tmp_path, lane) -> None:
@@ -311,6 +310,18 @@ def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane)
     assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
     assert nursery_process.present().pid != before
     assert not [process for process in members(judge) if not process.dead]
+
+
+def test_a_judge_whose_own_nursery_was_killed_fails_and_the_next_one_judges(tmp_path, lane) -> None:
+    evaluator = lane
+    one = begin(evaluator, tmp_path, "doubles", PROBLEM)
+    assert isinstance(finish(evaluator, one).outcome, Passed)
+    judge = evaluator._bench.judge._child.pid
+    (own,) = [pid for pid, process in processes().items() if process.parent == judge]
+    os.kill(own, signal.SIGKILL)
+    assert finish(evaluator, one).status is Status.HARNESS_ERROR
+    evaluator.close()  # as a lane does
+    assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
 
 
 def test_a_unit_beyond_its_limit_is_a_verdict(tmp_path, lane) -> None:

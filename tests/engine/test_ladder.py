@@ -9,7 +9,7 @@ from kbench.core.model import Failed, Status
 from kbench.engine import ladder
 from kbench.engine.ladder import BATCH, MOST_ATTEMPTS
 from kbench.engine.task import TaskVerdict
-from kbench.process.child_error import KILLED, STARVED
+from kbench.process.child_error import STARVED
 
 S = Status
 TIMED = replace(OPTIONS, verify_only=False, processes=3, max_processes=3)
@@ -98,20 +98,6 @@ def test_what_counts_against_a_solution(status, against) -> None:
     assert not ladder.counts_as_failure(passed())
 
 
-FIT = [
-    (failed(S.NOT_VERIFIED, "the case does not fit: CUDA out of memory"), True),
-    (failed(S.NOT_VERIFIED, "the case and the solution do not fit into memory together: MemoryError"), True),
-    (failed(S.NOT_VERIFIED, "the device stopped working"), False),
-    (failed(S.OUT_OF_MEMORY, "it does not fit"), False),
-    (passed(), False),
-]
-
-
-@pytest.mark.parametrize(("result", "unfit"), FIT)
-def test_what_does_not_fit_a_device(result, unfit) -> None:
-    assert ladder.does_not_fit(result) is unfit
-
-
 A = [task(number, problem="a") for number in range(20)]
 B = [task(number + 20, problem="b") for number in range(3)]
 BATCHES = [
@@ -131,7 +117,7 @@ def test_what_a_lane_takes_next(ready, problem, lanes, batch) -> None:
 
 
 KILLED_ONCE = [
-    (failed(S.CRASHED, f"the process was {KILLED}, perhaps by the system for lack of memory"), True),
+    (failed(S.CRASHED, "the process was killed (SIGKILL), perhaps by the system for lack of memory"), True),
     (failed(S.PROTOCOL_ERROR, "the process answered nonsense: its process is none of its tree"), True),
     (failed(S.OUT_OF_MEMORY, STARVED), True),
     (failed(S.OUT_OF_MEMORY, "more than 6.0 GiB"), False),

@@ -25,7 +25,7 @@ from kbench.core.kernel_names import OwnShare
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
 from kbench.engine import builds, crew, evaluator, journal
 from kbench.engine import run as verb
-from kbench.host.judge_process import Evaluated, Evaluating, OpenedCase
+from kbench.host.judge_process import Evaluated, OnStage, OpenedCase
 from kbench.process.channel import encode_constants
 from kbench.process.child_error import ChildError
 from kbench.process.observed import Observed
@@ -82,12 +82,12 @@ class FakeJudge:
     def ahead(self, following: Sequence[Entry], _busy: int) -> list[str]:
         return [entry.name for entry in following]
 
-    def evaluate(self, message: Any) -> Evaluating:
+    def evaluate(self, message: Any, on_stage: OnStage) -> Evaluated:
         name, process = message["solution"]["name"], message["assignment"]["process"]
         self.note(name, process, message)
-        yield "time", True, None
+        on_stage("time", True, None)
         outcome = FakeJudge.answer(self, name, process)
-        yield "time", isinstance(outcome, Passed), 0.5
+        on_stage("time", isinstance(outcome, Passed), 0.5)
         return Evaluated(outcome=outcome)
 
     def own_share(self, _problem: Entry, entry: Entry, _artefacts: Path) -> OwnShare:

@@ -152,11 +152,11 @@ def test_a_long_list_of_failures_is_cut() -> None:
 
 
 def test_constants_are_told_as_long_as_they_are_few():
-    one = verdict(1, passed(case=Case(name="small", overrides={"dim1": 37})))
+    one = replace(verdict(1), task=task(1, case=Case(name="small", overrides={"dim1": 37})))
     found = summarise("s", [one], tasks=1, elapsed_s=1.0)
     for write in (as_text, as_markdown):
         assert "case small: dim1=37" in write(swept.blocks(found, [one]))
-    many = [verdict(n, passed(case=Case(name=f"c{n}", overrides={"n": n}))) for n in range(4)]
+    many = [replace(verdict(n), task=task(n, case=Case(name=f"c{n}", overrides={"n": n}))) for n in range(4)]
     assert "constants of 4 cases: `--json` has them" in as_text(swept.blocks(found, many, verbosity=0))
 
 

@@ -14,7 +14,7 @@ from kbench.core.model import Case, Failed, Passed, Status
 from kbench.devices import selection
 from kbench.host import judge_process
 from kbench.host.context import RunContext
-from kbench.host.judge_process import Evaluated, JudgeProcess
+from kbench.host.judge_process import JudgeProcess
 from kbench.process.child_error import ChildError
 from kbench.storage.json_values import plain
 
@@ -137,17 +137,6 @@ def test_a_judge_beside_others_leaves_them_processors(monkeypatch, judge, kind, 
     assert judge(kind=kind, wait_for_device=waits)._worker_config([], [])["threads"] == threads
 
 
-def stages_of(evaluating) -> tuple[list[tuple[str, bool]], Evaluated]:
-    """Return the stages of an evaluation, and the answer."""
-    stages = []
-    while True:
-        try:
-            stage, ok, _elapsed_s = next(evaluating)
-        except StopIteration as end:
-            return stages, end.value
-        stages.append((stage, ok))
-
-
 VERIFIES = {"progress": True, "stage": "verify"}
 LATE = {"progress": True, "step": Step.CONSTRUCT.value, "where": "n=3"}
 PASS = {"outcome": plain(Passed(correctness=CORRECT, timings=())), "weights": "name"}
@@ -167,7 +156,8 @@ ANSWERS = (
 def test_an_evaluation_ends_in_one_answer(judge, messages, status, reason, stages) -> None:
     one = judge(60.0)
     one._child.messages = messages
-    seen, found = stages_of(one.evaluate({"op": "evaluate"}))
+    seen = list[tuple[str, bool]]()
+    found = one.evaluate({"op": "evaluate"}, lambda stage, ok, _elapsed_s: seen.append((stage, ok)))
     assert seen == stages
     if isinstance(found.outcome, Failed):
         assert found.outcome.status.value == status

@@ -223,21 +223,17 @@ class FakeJudge:
     def __init__(self, outcome):
         self.outcome = outcome
 
-    def evaluate(self, _request):
-        yield "verify", True, None
-        yield "verify", False, 1.0
+    def evaluate(self, _request, on_stage):
+        on_stage("verify", True, None)
+        on_stage("verify", False, 1.0)
         return Evaluated(outcome=self.outcome)
 
 
 def answer_of(below: Sanitizer, outcome, entry: Entry) -> tuple[list[str], Failed]:
     """Return the stages of an evaluation that ends in an outcome, and what is made of that."""
-    around = below.around(FakeJudge(outcome), {"assignment": {"process": 0}}, entry, Case(name="c"), 1)
-    stages = []
-    while True:
-        try:
-            stages.append(next(around)[0])
-        except StopIteration as end:
-            return stages, end.value.outcome
+    request, case, stages = {"assignment": {"process": 0}}, Case(name="c"), []
+    found = below.around(FakeJudge(outcome), request, entry, case, 1, lambda stage, *_: stages.append(stage))
+    return stages, found.outcome
 
 
 CRASH = Failed(status=Status.ILLEGAL_ACCESS, reason="CUDA error: an illegal memory access")

@@ -57,10 +57,11 @@ class Worker:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
     monkeypatch.setattr(state, "WorkerProcess", Worker)
-    monkeypatch.setattr(state, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
     for module in (main, state):
         monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
-    return main.JudgeService(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
+    return main.JudgeService(
+        None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), SimpleNamespace(kill=lambda: None)
+    )
 
 
 def take(service: main.JudgeService, compiler: str) -> Worker:
@@ -397,7 +398,6 @@ def test_the_judge_goes_on_where_the_end_of_what_passed_fails(service, monkeypat
             raise PeerGoneError from None
 
     service._channel = SimpleNamespace(receive=receive, send=answered.append)
-    service._nursery = None
     monkeypatch.setattr(service, "do_evaluate", answers)
     service.serve()
     assert answered == [{"n": 1, "outcome": "passed"}, {"n": 2}]
@@ -477,19 +477,6 @@ def test_a_solution_does_not_wait_for_what_the_next_worker_imports(service, monk
     service._reference = None
     with service.next_worker_opens():
         assert worker.opened is not None
-
-
-def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:
-    """The solutions that follow must not pay for its end."""
-    service._start_ahead([])
-    assert service._nursery is None, "nobody needs one yet"
-    service._start_ahead([""])
-    first = service._nursery
-    service._start_ahead(["", ""])
-    assert service._nursery is first
-    first.has_ended = True
-    service._start_ahead(["", "", ""])
-    assert service._nursery not in (None, first)
 
 
 def test_a_rule_of_kbenchs_own_comes_with_a_hint_and_other_errors_with_a_traceback() -> None:

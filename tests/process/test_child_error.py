@@ -3,7 +3,7 @@
 import pytest
 
 from kbench.core.model import Status
-from kbench.process.child_error import classify, headline, reported
+from kbench.process.child_error import KILLED, classify, explain_exit, headline, reported
 
 TRITON = """CompilationError: at 9:8:
 def _relu_kernel(x_ptr, y_ptr, n_elements, BLOCK_SIZE: tl.constexpr):
@@ -60,3 +60,28 @@ def test_what_a_child_reports_is_told_in_one_line(error: object, reason: str) ->
 )
 def test_an_exception_of_a_call_has_a_status_by_its_words(message: str, status: Status) -> None:
     assert classify("", "RuntimeError", message) is status
+
+
+# words of a failure, whether a process was killed
+KILLS = [
+    (explain_exit(-9, "")[1], True),
+    (explain_exit(137, "")[1], True),
+    ("c++: fatal error: Killed signal terminated program cc1plus", True),
+    ("g++: internal compiler error: Killed (program cc1plus)", True),
+    ("collect2: fatal error: ld terminated with signal 9 [Killed]", True),
+    ("clang++: error: unable to execute command: Killed", True),
+    ("nvcc error   : 'cicc' died due to signal 9 (Kill signal)", True),
+    ("PTXASError: PTXAS error: `ptxas` failed with error code -9", True),
+    ("CalledProcessError: Command '['ninja', '-v']' died with <Signals.SIGKILL: 9>.", True),
+    (explain_exit(-11, "")[1], False),
+    (explain_exit(9, "")[1], False),
+    ("nvcc error   : 'cicc' died due to signal 11 (Invalid memory reference)", False),
+    ("PTXASError: PTXAS error: `ptxas` failed with error code 9", False),
+    ('k.cu(9): error: identifier "killed" is undefined', False),
+    ("no answer within 9 s", False),
+]
+
+
+@pytest.mark.parametrize(("reason", "killed"), KILLS)
+def test_a_failure_says_whether_a_process_was_killed(reason: str, killed: bool) -> None:
+    assert bool(KILLED.search(reason)) is killed

@@ -28,7 +28,7 @@ from kbench.process.channel import Channel
 from kbench.process.child import JUDGE, Child, Launch
 from kbench.process.child_error import ChildError
 from kbench.process.forked import BIRTH_TIMEOUT_S, NOBODY
-from kbench.process.worker_start import WorkerConfig, WorkerProcess, hidden, start_nursery, worker_environment
+from kbench.process.worker_start import WorkerConfig, WorkerProcess, hidden, worker_environment
 from kbench.sandbox import process_table, process_tree
 from kbench.sandbox.rungs import Rung
 
@@ -48,10 +48,11 @@ def config_of(folder: Path, rung: Rung) -> WorkerConfig:
 
 @contextlib.contextmanager
 def started(folder: Path) -> Iterator[Child]:
-    config = WorkerConfig(device="cpu", rung=0, scratch=str(folder))
+    module = nurseries.__name__
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SECRET_OF_THE_CALLER", "1")
-        child = start_nursery(config)
+        launch = Launch(module=module, environment=worker_environment(folder), folder=folder, rung=Rung.NONE)
+        child = Child(launch)
     yield child
     child.kill()
 

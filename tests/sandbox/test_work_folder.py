@@ -41,6 +41,12 @@ def test_a_folder_goes_with_its_block_whatever_it_holds(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
+def test_what_a_killed_command_makes_meanwhile_goes_too(place: Path) -> None:
+    with work_folder():
+        (place / f"{PREFIX}late" / "worker" / "tmp").mkdir(parents=True)
+    assert list(place.iterdir()) == []
+
+
 def test_the_next_command_removes_the_folder_of_a_killed_one_and_no_other(place: Path) -> None:
     killed, abandoned = holder()
     alive, kept = holder()

@@ -104,3 +104,15 @@ def test_text_of_the_solutions_own_that_is_no_utf_8_is_its_own_error() -> None:
     with pytest.raises(UnicodeDecodeError) as raised:
         b"k.cpp:1: error: \xd6".decode()
     assert stages.describe(raised.value)["type"] == "UnicodeDecodeError"
+
+
+@pytest.mark.parametrize(("command", "added"), [("kill -9 $$", "died with <Signals.SIGKILL: 9>"), ("exit 1", "")])
+def test_a_compiler_that_was_killed_is_named_and_one_that_failed_names_its_errors(command: str, added: str) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        subprocess.run(["/bin/sh", "-c", command], check=True)
+    error = RuntimeError("Error building extension 'twice'")
+    error.__cause__ = failed.value
+    message = str(stages.describe(error)["message"])
+    assert message.startswith(str(error))
+    assert added in message
+    assert bool(added) == (message != str(error))
