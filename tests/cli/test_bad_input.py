@@ -105,8 +105,8 @@ def test_names(refused, words, told):
         ("gate --against HEAD", 2, "`--against` needs a problem to measure"),
         ("gate group_norm --against HEAD --baseline main", 2, "needs no baseline"),
         ("gate grup_norm --against HEAD", 2, "did you mean `group_norm`?"),
-        ("gate run other", 2, "a saved run is already measured"),
-        ("gate --case small", 2, "a saved run is already measured"),
+        ("gate run other", 2, "a gate on a saved run takes the run alone"),
+        ("gate --case small", 2, "a gate on a saved run takes the run alone"),
         ("baseline set nothing", 2, "no run named `nothing`"),
         ("baseline accept nothing", 2, "Missing option"),
         *(

@@ -108,4 +108,4 @@ def test_one_solution_alone_is_nothing_to_compare(kbench):
     make_run(Path("results"), "alone", {"only": FIVE[:3]}, wobble=0.001)
     done = kbench("compare", "alone")
     assert done.code == 5
-    assert "`only` is all there is: nothing to compare it with" in done.err
+    assert "there is nothing to compare `only` with" in done.err

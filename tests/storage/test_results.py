@@ -417,7 +417,7 @@ def test_what_a_merge_left_in_a_file_is_named_with_its_line(written: Path, which
 @pytest.mark.parametrize("journal", ["{}\n", "", None], ids=["running or killed", "killed at once", "none"])
 def test_a_run_without_a_verdict_is_to_be_resumed_or_restored(written: Path, journal: str | None) -> None:
     written.write_text(written.read_text().splitlines()[0] + "\n")
-    message, hint = "holds no rows", f"git checkout -- {written}"
+    message, hint = "has no rows", f"git checkout -- {written}"
     if journal is not None:
         written.with_suffix(".journal.jsonl").write_text(journal)
         message, hint = "has no verdict yet", f"`kbench run --resume {written.stem}`"
