@@ -142,14 +142,6 @@ def test_disk_full_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full.csv", "full.samples.csv"]
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [(errno.EROFS, "results cannot be written: Read-only file system"), (errno.ENOSPC, "no room left on the disk")],
-)
-def test_why_a_file_cannot_be_written(code: int, message: str) -> None:
-    assert csvfile.write_failed(Path("results"), OSError(code, "x")).message.startswith(message)
-
-
 def test_read_only_folder_is_known_before_measuring(tmp_path: Path) -> None:
     parent = tmp_path / "a-file"
     parent.write_text("in the way")
