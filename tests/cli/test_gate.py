@@ -172,7 +172,8 @@ def test_a_gate_with_unclear_cases_alone_is_inconclusive(kbench):
 
 
 @pytest.mark.parametrize(
-    "column", ["time_ns_median", "ref_time_ns_median", "speedup", "samples", "sm_clock_mhz", "percent_of_limit"]
+    "column",
+    ["time_ns_median", "ref_time_ns_median", "speedup", "speedup_low", "samples", "sm_clock_mhz", "percent_of_limit"],
 )
 def test_an_edited_figure_is_refused_on_either_side(kbench, column):
     baseline(kbench, {"fast": FIVE})
