@@ -77,7 +77,11 @@ def provider_of(text: str) -> tuple[str, str]:
 
 def module_file(dotted: str) -> Path | None:
     """Return the file of a module in the current folder or an installed package; nothing is imported."""
-    places = _module_places(dotted)
+    parts, folders = dotted.split("."), [Path.cwd()]
+    with contextlib.suppress(ImportError, ValueError):
+        if (spec := importlib.util.find_spec(parts[0])) is not None:
+            folders += [Path(place).parent for place in spec.submodule_search_locations or [spec.origin or "."]]
+    places = [folder.joinpath(*parts) for folder in folders]
     files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
     return next((file for file in files if file.is_file()), None)
 
@@ -92,13 +96,3 @@ def _python_files(places: list[Found]) -> list[Found]:
             # Unlike `resolve`, this accepts circular links.
             found.setdefault(Path(os.path.realpath(path)), (path, origin))
     return list(found.values())
-
-
-def _module_places(dotted: str) -> list[Path]:
-    """Return where a module may lie, without its ending: in the current folder, or in its installed package."""
-    parts = dotted.split(".")
-    folders: list[Path] = []
-    with contextlib.suppress(ImportError, ValueError):
-        if (spec := importlib.util.find_spec(parts[0])) is not None:
-            folders = [Path(place).parent for place in spec.submodule_search_locations or [spec.origin or "."]]
-    return [folder.joinpath(*parts) for folder in (Path.cwd(), *folders)]
