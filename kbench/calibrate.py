@@ -102,7 +102,7 @@ def analyse(problem: str, case: str, timings: Sequence[Timing]) -> AgainstItself
     ratios = [(timing, found) for timing in timings if (found := pair_log_ratios(timing.samples))]
     if len(ratios) < 2:
         raise MachineError(
-            f"{problem}, case {case}: only {len(ratios)} of {len(timings)} processes gave pairs",
+            f"{problem}, case {case}: only {len(ratios)} of {len(timings)} processes have pairs of times",
             hint="try again on a quiet device; `kbench doctor` looks for what disturbs it",
         )
     times = [np.median(arm_times_ns(timing.samples, "reference")) for timing, _ in ratios]

@@ -6,7 +6,6 @@ apart without hardware counters.
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.catalog import registry
@@ -15,7 +14,7 @@ from kbench.core.errors import KbenchError
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed
 from kbench.profile import Explained, profile
-from kbench.report.table import Column, Table, one_line
+from kbench.report.table import one_line, table
 from kbench.storage.settings import Settings
 
 FOLDER = Path(__file__).parent / "gpu" / "bottlenecks"
@@ -35,32 +34,10 @@ SOLUTIONS = {
 NEEDS_COUNTERS = frozenset({"uncoalesced", "bank_conflicts", "compute_bound"})
 """Without counters, arithmetic is compared with the best rate for products, and this one multiplies no matrices."""
 LEAST_RIGHT = 9
-COLUMNS = (
-    Column(title="solution"),
-    Column(title="expected"),
-    Column(title="named"),
-    Column(title="right"),
-    Column(title="sentence", wraps=True),
-)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
-    """One solution: what it is, and what it was taken for."""
-
-    solution: str
-    expected: Bottleneck
-    named: str
-    sentence: str
-
-    @property
-    def right(self) -> bool:
-        """Whether that is the same."""
-        return self.named == self.expected.value
-
-
-def named(*, counters: bool) -> Iterator[Named]:
-    """Profile each solution on a GPU. Raises KbenchError where that cannot be."""
+def named(*, counters: bool) -> Iterator[dict[str, str]]:
+    """Profile each solution on a GPU; yield what it is and what it was taken for. Raises KbenchError."""
     for name, (expected, problem, case) in SOLUTIONS.items():
         entry = registry.find_problem(FOLDER / f"{problem}.py", Settings())
         solution = registry.find_solution(entry, FOLDER / f"{name}.py", Settings())
@@ -71,23 +48,21 @@ def named(*, counters: bool) -> Iterator[Named]:
             said, sentence = "failed", getattr(last.outcome, "reason", "")
         else:
             said, sentence = last.advice.bottleneck.value, last.advice.sentence
-        yield Named(solution=name, expected=expected, named=said, sentence=sentence)
+        right = "yes" if said == expected.value else "NO"
+        cells = {"solution": name, "expected": expected.value, "named": said, "right": right}
+        yield {**cells, "sentence": one_line(sentence)}
 
 
-def enough(found: list[Named], *, counters: bool) -> bool:
+def enough(found: list[dict[str, str]], *, counters: bool) -> bool:
     """Return whether as many are right as must be."""
-    right = {each.solution for each in found if each.right}
+    right = {each["solution"] for each in found if each["right"] == "yes"}
     return len(right) >= LEAST_RIGHT if counters else right >= set(SOLUTIONS) - NEEDS_COUNTERS
 
 
-def table(found: list[Named]) -> str:
+def shown(found: list[dict[str, str]]) -> str:
     """Write what was expected beside what was named."""
-    rows = [
-        [each.solution, each.expected.value, each.named, "yes" if each.right else "NO", one_line(each.sentence)]
-        for each in found
-    ]
-    shown = Table(columns=COLUMNS, rows=rows).text(width=140)
-    return f"{shown}\n{sum(each.right for each in found)} of {len(found)} are right"
+    right = sum(each["right"] == "yes" for each in found)
+    return f"{table(found, wraps={'sentence'}).text(width=140)}\n{right} of {len(found)} are right"
 
 
 def main(arguments: list[str]) -> int:
@@ -98,7 +73,7 @@ def main(arguments: list[str]) -> int:
     except KbenchError as error:
         sys.stderr.write(f"error: {error.message}\n\nhint: {error.hint}\n")
         return int(error.exit_code)
-    sys.stdout.write(f"{table(found)}\n")
+    sys.stdout.write(f"{shown(found)}\n")
     return 0 if enough(found, counters=counters) else 1
 
 

@@ -12,10 +12,8 @@ folder keeps the sources and the sweep: after an interruption the same command c
 import argparse
 import json
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas
 from manifest_sweep import swept
@@ -73,20 +71,6 @@ def write_manifest(problems: Sequence[Path], folder: Path) -> Path:
     return manifest
 
 
-def row(verdict: dict[str, Any]) -> dict[str, str]:
-    """Make one line of the table."""
-    problem, solution = verdict["tags"]
-    return {
-        "problem": problem,
-        "solution": solution,
-        "case": verdict["case"],
-        "status": verdict["status"],
-        "level": verdict["level"] or "",
-        "lacks": " ".join(verdict["lacks"]),
-        "reason": " ".join((verdict["reason"] or "").split()),
-    }
-
-
 def main() -> None:
     """Judge every file of a folder, print what is not as expected, and count."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -96,17 +80,17 @@ def main() -> None:
     asked, rest = parser.parse_known_args()
     asked.folder.mkdir(parents=True, exist_ok=True)
     problems = sorted(asked.problems.glob("*.py"))
-    rows = sorted(
-        map(row, swept(write_manifest(problems, asked.folder), ["--until", "verify", *rest])),
-        key=lambda one: [*one.values()],
+    found = swept(write_manifest(problems, asked.folder), ["--until", "verify", *rest])
+    table = pandas.DataFrame(
+        {**one, "problem": one["tags"][0], "solution": one["tags"][1], "lacks": " ".join(one["lacks"])} for one in found
     )
-    pandas.DataFrame(rows, columns=COLUMNS).to_csv(asked.out, index=False)
-    for one in rows:
-        if (one["status"] == "passed") != (one["solution"] in HONEST):
-            sys.stdout.write("  ".join(one.values()) + "\n")
-    for (solution, status), count in sorted(Counter((one["solution"], one["status"]) for one in rows).items()):
-        sys.stdout.write(f"{solution:<8} {status:<16} {count}\n")
-    sys.stdout.write(f"{len(rows)} of {len(problems) * (1 + len(BODIES))}; the same command judges the rest\n")
+    table = table.sort_values([*COLUMNS[:3]])[[*COLUMNS]]
+    table.to_csv(asked.out, index=False)
+    unexpected = (table["status"] == "passed") != table["solution"].isin(HONEST)
+    counts = table.value_counts(["solution", "status"]).sort_index()
+    for shown in (table[unexpected], counts):
+        sys.stdout.write(f"{shown.to_string(header=False)}\n" if len(shown) else "")
+    sys.stdout.write(f"{len(table)} of {len(problems) * (1 + len(BODIES))}; the same command judges the rest\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
@@ -186,9 +185,7 @@ def measurement(estimates: list[float]) -> Measurement:
     return Measurement(status=Status.PASSED, row=ROW, processes=processes, log_ratios=tuple(estimates))
 
 
-def gate_suite(
-    rng: np.random.Generator, noise: Noise, design: Design, changes: list[float], *, confirm: bool = True
-) -> list[GatedCase]:
+def gate_suite(rng: np.random.Generator, noise: Noise, design: Design, changes: list[float]) -> list[GatedCase]:
     """Measure a baseline in one session and a run in another, and gate every case."""
     before, now = rng.normal(0, noise.session, 2)
     keys = {CaseKey("p", "s", str(n)): float(np.log1p(change)) for n, change in enumerate(changes)}
@@ -201,7 +198,7 @@ def gate_suite(
         again = replace(design, processes=processes, max_processes=processes)
         return {key: Contest(old=contests[key].old, new=run_case(rng, noise, again, keys[key], now)) for key in flagged}
 
-    return list(decide(contests, GateSettings(), remeasure=remeasure if confirm else None).values())
+    return list(decide(contests, GateSettings(), remeasure=remeasure).values())
 
 
 def gate_three_arms(rng: np.random.Generator, noise: Noise, design: Design, changes: list[float]) -> list[GatedCase]:
@@ -306,24 +303,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     wide = Design()
-    five = Design(processes=5)
-    screen = partial(gate_suite, confirm=False)
-    scenarios = [
-        ("quiet", QUIET, wide, gate_suite),
-        ("typical", TYPICAL, wide, gate_suite),
-        ("typical, from 5 processes", TYPICAL, five, gate_suite),
-        ("typical, from 5 processes, screen only", TYPICAL, five, screen),
-        ("typical, candidate feels 0.8 of the clock", replace(TYPICAL, sensitivity=0.8), wide, gate_suite),
-        ("noisy", NOISY, wide, gate_suite),
-        ("noisy, screen only", NOISY, wide, screen),
-        ("typical, three arms, 5 processes", TYPICAL, five, gate_three_arms),
-        ("noisy, three arms, 5 processes", NOISY, five, gate_three_arms),
-    ]
+    scenarios = {
+        0: ("quiet", QUIET, wide, gate_suite),
+        1: ("typical", TYPICAL, wide, gate_suite),
+        4: ("typical, candidate feels 0.8 of the clock", replace(TYPICAL, sensitivity=0.8), wide, gate_suite),
+        5: ("noisy", NOISY, wide, gate_suite),
+        7: ("typical, three arms, 5 processes", TYPICAL, Design(processes=5), gate_three_arms),
+    }  # by the number that seeds its draws
     say = sys.stdout.write
     head = ["noise and design", "processes", "red suites at 0 %", "95 % bound", "unclear at 0 %"]
     head += [f"failed at +{100 * change:g} %" for change in POWER_AT]
     say(f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n")
-    for number, (name, noise, design, gated) in enumerate(scenarios):
+    for number, (name, noise, design, gated) in scenarios.items():
         began = time.monotonic()
         rng = np.random.default_rng([options.seed, number])
         null = tally([gated(rng, noise, design, [0.0] * CASES_PER_SUITE) for _ in range(options.suites)])

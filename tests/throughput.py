@@ -38,13 +38,14 @@ from typing import Any
 
 import pandas
 import tiny_corpus
-from published import revision
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kbench.api.judge import Judge
 from kbench.devices import nvml, selection
+from kbench.storage.versions import git_state
 
+ROOT = Path(__file__).resolve().parent.parent
 CALLS = {
     "relu": "torch.relu(x - 0.5)",
     "softmax": "torch.softmax(x, dim=-1)",
@@ -247,7 +248,7 @@ def main() -> None:
     path = given.out.with_suffix(".verdicts.csv")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    machine = machine_of(device, revision(), given.kernelbench and revision(given.kernelbench))
+    machine = machine_of(device, git_state(ROOT)[0], git_state(given.kernelbench)[0] if given.kernelbench else "")
     share_s = given.until / (1 if given.kernelbench is None else 2)
     with Judge(device=given.device, lanes=given.lanes, processes=1, max_processes=1) as judge:
         evaluate = functools.partial(by_kbench, judge)

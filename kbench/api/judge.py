@@ -146,7 +146,7 @@ class Judge:
         """
         asked = self._options(options)
         if asked.save:
-            raise UsageError("`save` is an option of `evaluate`", "use `kbench sweep` to save many results")
+            raise UsageError("`evaluate_many` saves no results", "leave out `save`, or use `kbench sweep`")
         return self._many(candidates, entry, progress, asked)
 
     async def evaluate_async(

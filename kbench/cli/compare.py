@@ -40,7 +40,7 @@ def main(flags: _CompareFlags) -> int:
     )
     if all(case.verdict is None for case in found.cases):
         raise NothingSelectedError(
-            f"`{found.base}` is all there is: nothing to compare it with",
+            f"there is nothing to compare `{found.base}` with",
             "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
         )
     output.rendered(report, report.worst_first(found))

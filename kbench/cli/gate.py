@@ -67,7 +67,7 @@ def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> 
 
     if flags.case or flags.device or len(flags.targets or ()) > 1:
         raise UsageError(
-            "a saved run is already measured", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB"
+            "a gate on a saved run takes the run alone", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB"
         )
     folder = flags.results or settings.results
     run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder, settings))

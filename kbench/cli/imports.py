@@ -27,12 +27,12 @@ def main(flags: _ImportFlags) -> int:
     for path in (path for path in flags.files if path not in workloads):
         if path.suffix not in {".py", ".json"}:
             raise UsageError(
-                f"{path} is no file of a known format",
+                f"{path} has no format that kbench reads",
                 "name a Python file of a `Benchmark`, or a definition and its workloads as `.json` and `.jsonl`",
             )
         made += read_benchmarks(path) if path.suffix == ".py" else [read_trace(path, workloads)]
     if not made:
-        raise UsageError("workloads alone are no problem", "name the definition too: `DEFINITION.json`")
+        raise UsageError("workloads need their definition", "name it too: `DEFINITION.json`")
     rows: list[dict[str, Any]] = [
         {"problem": flags.folder / f"{one.name}.py", "cases": one.cases, "not taken over": one.left_out} for one in made
     ]

@@ -32,7 +32,7 @@ def started_with(
     kept = dict(header.arguments)
     folder = str(kept.pop("folder", ""))
     if folder != str(Path.cwd()):
-        raise UsageError(f"this {header.command} started in {folder}, and its paths are relative to it", f"cd {folder}")
+        raise UsageError(f"the paths of this {header.command} are relative to {folder}", f"`cd {folder}`")
     known = {f.name for f in fields(flags)} - set(but)
     values = {name: value for name, value in kept.items() if name in known}
     _require_same(flags, header.command, name, values)

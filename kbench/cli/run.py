@@ -159,7 +159,7 @@ def _resumed(command: str, flags: VerifyFlags, settings: Settings) -> "tuple[Ver
     from kbench.engine import journal
 
     if flags.no_save:
-        raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
+        raise UsageError("`--no-save` contradicts `--resume`", "leave out one of them")
     _, record = journal.find(command, flags.resume, flags.results or settings.results)
     return started_with(flags, record.header, record.header.run), record
 

@@ -34,7 +34,7 @@ def main(flags: _ServeFlags) -> int:
         from kbench.serve import app as server
         from kbench.serve.service import ServerOptions
     except ModuleNotFoundError as error:
-        raise MachineError(f"`kbench serve` needs {error.name}", "pip install 'kbench[serve]'") from error
+        raise MachineError(f"`kbench serve` needs {error.name}", "`pip install 'kbench[serve]'`") from error
     from kbench.api.judge import Judge
 
     output, settings = Output(), flags.settings()

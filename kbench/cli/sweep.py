@@ -79,7 +79,7 @@ def main(flags: SweepFlags) -> int:
         results = flags.results or settings.results
         if flags.no_save:
             if flags.resume is not None:
-                raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
+                raise UsageError("`--no-save` contradicts `--resume`", "leave out one of them")
             from kbench.sandbox.work_folder import work_folder
 
             results = stack.enter_context(work_folder())
@@ -138,7 +138,7 @@ def _begin(flags: SweepFlags, results: Path) -> "tuple[SweepFlags, Header, Path,
         if flags.retry:
             raise UsageError("`--retry` needs an earlier sweep", "name it: `--resume RUN`")
         if not flags.problem:
-            raise UsageError("there is nothing to judge", "name problems: `kbench sweep FOLDER --self`")
+            raise UsageError("no problem is named", "name files, folders or globs: `kbench sweep FOLDER --self`")
         run = safe_stem(flags.name) if flags.name else default_stem("sweep", ())
         path = results / f"{run}{journal_file.SUFFIX}"
         if path.with_name(f"{run}.csv").exists() and not path.exists():

@@ -30,7 +30,7 @@ EXPLANATIONS = {
 }
 """Explanations by code in small letters. For a code of two kinds, the later kind."""
 
-_DISTURBED = ("interference", "throttled", "unstable", "drift", "outliers")
+_DISTURBED = ("interference", "throttled", "unstable", "drift")
 CAUSES = {"attestation_weak": frozenset({*_DISTURBED, "resolution_limited"})}
 """Flags that may cause another flag: if a row has both, the advice of the cause is enough."""
 

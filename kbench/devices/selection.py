@@ -41,7 +41,7 @@ def choose(text: str, option: str = "--device") -> DeviceChoice:
         raise NoGpuError("no CUDA device found", f"pass `{option} cpu`, or see `kbench doctor`")
     number = int(index or 0)
     if number >= len(gpus):
-        raise MachineError(f"there is no cuda:{number}; {len(gpus)} CUDA devices are visible", "`kbench doctor`")
+        raise MachineError(f"there is no cuda:{number}", f"take one of cuda:0 to cuda:{len(gpus) - 1}")
     return gpus[number]
 
 
@@ -62,14 +62,14 @@ def require_alike(devices: Sequence[DeviceChoice]) -> None:
     """Raise UsageError for devices of several models, whose times do not belong in one summary."""
     models = sorted({device.name for device in devices})
     if len(models) > 1:
-        raise UsageError(f"devices of several models: {', '.join(models)}", "one command for each: `--devices 0`")
+        raise UsageError(f"the devices are of several models: {', '.join(models)}", "name those of one: `--devices 0`")
 
 
 def choose_kind(text: str) -> str:
     """Return the kind that a list names: `cuda`, `cpu`, or `auto` for `all`. Raises UsageError for single devices."""
     kinds = {"all": AUTO, AUTO: AUTO, "cuda": "cuda", "cpu": "cpu"}
     if text not in kinds:
-        raise UsageError(f"`{text}` names devices of this host", f"for several hosts: {', '.join(kinds)}")
+        raise UsageError(f"`{text}` names devices of this host alone", f"several hosts take one of {', '.join(kinds)}")
     return kinds[text]
 
 

@@ -127,7 +127,7 @@ def find(command: str, name: str, folder: Path, kind: type = JournalLine) -> tup
         with contextlib.suppress(ResultsError):  # another command's or version's
             if (record := read(path, kind)).header.command == command:
                 return path, record
-    raise UsageError(f"no {command} in {folder} was broken off", "its journal would be there")
+    raise UsageError(f"no {command} in {folder} was broken off", "`kbench list --runs` shows saved runs")
 
 
 def read(path: Path, kind: type = JournalLine) -> Record:
@@ -159,7 +159,7 @@ def _header(path: Path, lines: Sequence[bytes]) -> Header:
     try:
         header = Header(**json.loads(lines[0])["sweep"])
     except (ValueError, RecursionError, LookupError, TypeError) as error:
-        raise ResultsError(f"{path} is not the journal of a command", "name one that was broken off") from error
+        raise ResultsError(f"{path} is not the journal of a command", "name a command that was broken off") from error
     if header.kbench_version != __version__:
         message = f"{path} was started by kbench {header.kbench_version}, and this is {__version__}"
         raise ResultsError(message, "verdicts of two versions are not mixed: start it again")

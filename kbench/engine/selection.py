@@ -152,7 +152,7 @@ def read_manifest(text: str, name: str, folder: Path, sources: Path) -> list[Sol
     """
     lines = _csv_lines(text) if name.endswith(".csv") else _json_lines(text, name)
     if not lines:
-        raise NothingSelectedError(f"{name} names no pair", "write one `problem` and `solution` on each line")
+        raise NothingSelectedError(f"{name} has no pair", "write one `problem` and `solution` on each line")
     return [_pair(line, f"{name}, line {number}", folder, sources) for number, line in lines]
 
 

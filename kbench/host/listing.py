@@ -43,7 +43,7 @@ def computed(path: Path) -> Any:
     try:
         table = decode_constants(answer["cases"])["CASES"]
     except (WireError, KeyError, TypeError) as error:
-        raise PluginError(f"{path}: CASES came back as nonsense: {error}", HINT) from error
+        raise PluginError(f"{path}: CASES is no dictionary of cases: {error}", HINT) from error
     with contextlib.suppress(OSError):
         known = manifest.record(path, VARIANT, observed.files, observed.folders)
         kept = _place(known.digest(path, VARIANT))

@@ -49,7 +49,7 @@ def _locked() -> tuple[Path, int]:
             folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         except OSError as error:
             where = tempfile.gettempdir()
-            raise MachineError(f"no folder can be made in {where}: {error.strerror}", "set TMPDIR") from error
+            raise MachineError(f"no folder can be made in {where}: {error.strerror}", "set another TMPDIR") from error
         with contextlib.suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             try:

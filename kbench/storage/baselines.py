@@ -149,12 +149,12 @@ def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[CaseKey, Ac
 
 def _require_complete(acceptance: Acceptance) -> None:
     if not all(_key(acceptance)):
-        raise UsageError("an accepted slow-down needs a problem, a solution and a case", "PROBLEM/SOLUTION/CASE")
+        raise UsageError("an accepted slow-down needs a problem, a solution and a case", "write PROBLEM/SOLUTION/CASE")
     if not acceptance.reason.strip():
-        raise UsageError("an accepted slow-down needs a reason", hint="--reason TEXT")
+        raise UsageError("an accepted slow-down needs a reason", hint="add `--reason TEXT`")
     if not 0 < acceptance.up_to <= MOST_SLOWDOWN:
         message = f"an accepted slow-down is more than 0 and at most {MOST_SLOWDOWN}, not {acceptance.up_to}"
-        raise UsageError(message, hint="--up-to 5%")
+        raise UsageError(message, hint="write for example `--up-to 5%`")
 
 
 def _accepted_path(gpu_name: str, root: Path) -> Path:

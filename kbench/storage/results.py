@@ -218,7 +218,7 @@ def read_run(path: Path, *, needs_samples: bool = True) -> Run:
         hint = f"wait for it, or if it was broken off: `kbench run --resume {path.stem}`"
         raise ResultsError(f"{path} has no verdict yet", hint)
     if not rows:
-        raise csvfile.refuse(path, "holds no rows")
+        raise csvfile.refuse(path, "has no rows")
     if len({row.run_id for row in rows}) > 1:
         raise csvfile.refuse(path, "mixes the rows of several runs")
     has_samples = needs_samples or samples_path(path).is_file()

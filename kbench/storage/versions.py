@@ -21,7 +21,7 @@ def git(folder: Path, *arguments: str, timeout_s: float | None = None) -> subpro
         command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, check=False, capture_output=True, timeout=timeout_s)
     except FileNotFoundError:
-        raise MachineError("git is not installed", "other commits are read with it") from None
+        raise MachineError("git is not installed", "install it: kbench reads other commits with it") from None
 
 
 @functools.cache

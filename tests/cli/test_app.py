@@ -79,10 +79,6 @@ def test_no_arguments_show_help_and_misspelt_commands_the_nearest(kbench):
     assert "Did you mean 'run'?" in done.err
 
 
-def test_version(kbench):
-    assert kbench("--version").out == f"kbench {package.__version__}\n"
-
-
 def test_the_package_is_a_program():
     assert run("--version").stdout == f"kbench {package.__version__}\n"
 

@@ -53,10 +53,6 @@ def test_a_mean_of_times_that_no_clock_confirms_has_two_digits(kbench):
 def test_solutions_of_one_run(kbench, golden):
     make_run(RESULTS, "main", {"eager": FIVE, "mine": times(0.8)})
     golden("compare_solutions.txt", kbench("compare", "main").out.rstrip("\n"))
-    assert (
-        "error: main has no solution `mien`\n\nhint: did you mean `mine`?"
-        in kbench("compare", "main", "--base", "mien").err
-    )
 
 
 def test_machine_formats(kbench, runs, golden):
@@ -90,7 +86,7 @@ def test_wall_times_are_compared_when_asked_for(kbench):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("main", "pr-24"), 2, "no run named `pr-24`"),
+        (("main", "--base", "mien"), 2, "main has no solution `mien`"),
         (("main", "--case", "none"), 5, "no case to compare"),
         (("main", "--slower", "x"), 2, "Invalid value for '--slower'"),
         ((), 2, "Missing argument 'RUN'"),
@@ -108,4 +104,4 @@ def test_one_solution_alone_is_nothing_to_compare(kbench):
     make_run(Path("results"), "alone", {"only": FIVE[:3]}, wobble=0.001)
     done = kbench("compare", "alone")
     assert done.code == 5
-    assert "`only` is all there is: nothing to compare it with" in done.err
+    assert "there is nothing to compare `only` with" in done.err

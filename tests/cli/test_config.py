@@ -1,6 +1,4 @@
-"""`kbench config` shows what holds and why; a bad settings file stops every command alike."""
-
-import pytest
+"""`kbench config` shows what holds and why; a settings file can be named."""
 
 
 def test_values_and_their_origin(kbench, tmp_path):
@@ -12,14 +10,6 @@ def test_values_and_their_origin(kbench, tmp_path):
     assert values["cache"]["origin"] == "KBENCH_CACHE"
     line = next(line for line in kbench("config").out.splitlines() if line.startswith("run.processes"))
     assert line.split() == ["run.processes", "5", str(path)]
-
-
-@pytest.mark.parametrize("command", [("config",), ("list",)])
-def test_a_misspelt_key_stops_every_command(kbench, tmp_path, command):
-    (tmp_path / "pyproject.toml").write_text("[tool.kbench.gate]\nslowr = 0.03\n")
-    done = kbench(*command)
-    assert done.code == 2
-    assert "unknown setting `gate.slowr`\n\nhint: did you mean `slower`?" in done.err
 
 
 def test_a_file_can_be_named(kbench, tmp_path):

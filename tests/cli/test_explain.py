@@ -39,23 +39,10 @@ def finding_codes() -> set[str]:
     return {code for code in codes if isinstance(code, str) and code.isidentifier()}
 
 
-@pytest.mark.parametrize("status", list(Status))
-def test_every_status_is_explained(status):
-    known = explain(status.value)
-    assert known.kind == "status", "no other table has the same code"
-    assert known.meaning.endswith(".")
-    assert known.fix.endswith(".")
-
-
-@pytest.mark.parametrize("bottleneck", list(Bottleneck))
-def test_every_bottleneck_is_explained(bottleneck):
-    kind = "status" if bottleneck is Bottleneck.LIBRARY_ONLY else "bottleneck"
-    assert explain(bottleneck.value).kind == kind
-
-
-@pytest.mark.parametrize("answer", list(Answer))
-def test_every_verdict_is_explained(answer):
-    assert explain(answer.value).kind in {"verdict", "status"}
+@pytest.mark.parametrize(("codes", "kind"), [(Status, "status"), (Bottleneck, "bottleneck"), (Answer, "verdict")])
+def test_every_answer_is_explained(codes, kind):
+    others = {code.value for code in codes if explain(code.value).kind != kind}
+    assert others <= {Status.LIBRARY_ONLY.value}, "no other table has the same code"
 
 
 def test_every_finding_in_the_sources_is_explained():

@@ -151,21 +151,6 @@ def test_confirm_measures_flagged_cases_again(kbench, monkeypatch, tmp_path):
     assert asked[0][1] >= 5
 
 
-@pytest.mark.parametrize(
-    ("run", "arguments", "code", "message"),
-    [
-        ({"other": FIVE}, (), 3, "in the baseline, but not in the run"),
-        ({"fast": FIVE}, ("--baseline", "mian"), 3, "did you mean `main`?"),
-    ],
-)
-def test_what_cannot_be_judged_is_not_green(kbench, run, arguments, code, message):
-    baseline(kbench, {"fast": FIVE})
-    make_run(RESULTS, "pr", run)
-    done = kbench("gate", "pr", *arguments)
-    assert done.code == code
-    assert message in done.out + done.err
-
-
 def test_one_unclear_case_of_two_is_a_warning_and_strict_makes_it_4(kbench):
     baseline(kbench, {"fast": FIVE, "steady": FIVE})
     make_run(RESULTS, "pr", {"fast": FIVE[:1], "steady": FIVE})
@@ -187,7 +172,8 @@ def test_a_gate_with_unclear_cases_alone_is_inconclusive(kbench):
 
 
 @pytest.mark.parametrize(
-    "column", ["time_ns_median", "ref_time_ns_median", "speedup", "samples", "sm_clock_mhz", "percent_of_limit"]
+    "column",
+    ["time_ns_median", "ref_time_ns_median", "speedup", "speedup_low", "samples", "sm_clock_mhz", "percent_of_limit"],
 )
 def test_an_edited_figure_is_refused_on_either_side(kbench, column):
     baseline(kbench, {"fast": FIVE})
@@ -227,10 +213,3 @@ def test_what_cannot_be_accepted(refused, case, until, told):
     code, err = refused("baseline", "accept", case, *words)
     assert code == 2
     assert told in err
-
-
-def test_without_any_baseline_the_environment_is_to_blame(refused):
-    make_run(RESULTS, "pr", {"fast": FIVE})
-    code, err = refused("gate", "pr")
-    assert code == 3
-    assert "`kbench baseline set pr`" in err

@@ -40,8 +40,8 @@ def test_a_problem_is_written_and_listed(kbench, file):
     [
         (("absent.py",), 2, "absent.py cannot be read"),
         (("absent.json",), 2, "absent.json cannot be read"),
-        (("benchmark.txt",), 2, "no file of a known format"),
-        (("w.jsonl",), 2, "workloads alone are no problem"),
+        (("benchmark.txt",), 2, "has no format that kbench reads"),
+        (("w.jsonl",), 2, "workloads need their definition"),
         (("benchmark.py", "--in", "benchmark.py"), 3, "cannot be written"),
         ((), 2, "Missing argument 'FILE'"),
     ],

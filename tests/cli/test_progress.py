@@ -106,14 +106,6 @@ def test_a_terminal_keeps_what_stays_and_wraps_the_live_line(monkeypatch, column
     assert "2.469× ± 0.3 %" in " ".join(written.split())
 
 
-def test_whoever_holds_the_device_is_told_once(capsys):
-    with progress_for(Output()) as show:
-        for holder in ("pid 7, for 1 s", "pid 7, for 4 s", "pid 8, for 0 s"):
-            show(Waiting(device="cpu", holder=holder))
-    told = capsys.readouterr().err.splitlines()
-    assert told == ["waiting for cpu, in use by pid 7, for 1 s", "waiting for cpu, in use by pid 8, for 0 s"]
-
-
 def test_a_verdict_stays():
     line = describe(passed())
     assert line.startswith("  online  default  passed  1.166×  ")

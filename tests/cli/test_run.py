@@ -206,19 +206,6 @@ def test_quick_prints_the_digits_that_one_process_confirms(kbench, fake_run, dev
     assert f"{shown}  one process, no interval" in kbench("run", "group_norm", "eager", "--quick", "-q").out
 
 
-def test_one_process_says_what_its_interval_lacks(kbench, fake_run):
-    one = fakes.passed()
-    fake_run(*fakes.events(replace(one, rows=one.rows[:1])))
-    done = kbench("run", "group_norm", "eager", "--quick")
-    assert "1 process, no interval ·" in done.out
-    assert "one_process" not in done.out
-
-
-def test_a_cpu_timing_is_labelled(kbench, fake_run):
-    fake_run(*fakes.events(fakes.passed(device="cpu", timer="host", gpu_name="EPYC")))
-    assert "group_norm · CPU EPYC · torch 2.13.0 · 3 processes · host timer" in kbench("run", "group_norm", "eager").out
-
-
 def test_json_is_one_document_with_all_that_was_measured(kbench, fake_run):
     judged = fakes.passed(), fakes.failed(Status.WRONG_VALUE, MISMATCH, case="ragged")
     fake_run(*fakes.events(*judged))
@@ -329,15 +316,6 @@ def test_rows_stand_in_the_order_asked_for(kbench, fake_run):
         ("ragged", "first"),
         ("ragged", "second"),
     ]
-
-
-def test_an_interrupt_keeps_what_had_finished(kbench, fake_run):
-    fake_run(*fakes.events(fakes.passed())[:-1], KeyboardInterrupt())
-    done = kbench("run", "group_norm", "eager", "--json")
-    assert done.code == 130
-    document = done.document
-    assert document["status"] == "interrupted"
-    assert (document["reason"], document["csv"], len(document["results"])) == ("interrupted", None, 1)
 
 
 def test_an_interrupted_run_names_the_file_with_what_had_finished(kbench, monkeypatch):

@@ -44,7 +44,7 @@ def test_what_a_solution_printed_is_shown(kbench):
 def test_whose_kernels_ran_is_told_in_every_report(kbench):
     make_run(RESULTS, "fell_back", {"fast": RATIOS}, own_share=0.0, flags="fallback", **INTERVAL)
     text = kbench("show", "fell_back", "-v").out
-    assert "warning: fast, case small: the sources declare kernels of their own, and a call used none" in text
+    assert "warning: fast, case small: the solution's sources define kernels, and a call launched none" in text
     assert "hint: fallback: Look for a caught exception" in text
     assert "`kbench profile PROBLEM SOLUTION` lists what ran" in text
     assert "memory  in own kernels" in text

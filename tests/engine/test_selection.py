@@ -97,7 +97,7 @@ def test_a_name_that_is_not_known_is_no_problem_without_solutions(corpus) -> Non
 
 @pytest.mark.parametrize("text", ["", "problem,solution\n"])
 def test_a_manifest_without_lines_says_so(corpus, text) -> None:
-    with pytest.raises(NothingSelectedError, match=r"list\.csv names no pair"):
+    with pytest.raises(NothingSelectedError, match=r"list\.csv has no pair"):
         read_manifest(text, "list.csv", corpus, corpus)
 
 

@@ -20,5 +20,5 @@ pytestmark = [
 def test_bottlenecks_are_named(counters, capsys):
     found = list(bottlenecks.named(counters=counters))
     with capsys.disabled():
-        sys.stdout.write(f"\n{bottlenecks.table(found)}\n")
+        sys.stdout.write(f"\n{bottlenecks.shown(found)}\n")
     assert bottlenecks.enough(found, counters=counters)

@@ -16,7 +16,7 @@ def render(kind: str, *, title: str, headline: str, lead: Sequence[str], source:
         import jinja2
         import markupsafe
     except ImportError:
-        raise MachineError("HTML reports need jinja2", "pip install 'kbench[html]'") from None
+        raise MachineError("HTML reports need jinja2", "`pip install 'kbench[html]'`") from None
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("kbench.report"),
         autoescape=True,

@@ -2,127 +2,16 @@
 
 import itertools
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from arms import COPY_NS, PLAIN_NS, Arm, concluded, paired
 
-from kbench.core.clocks import InputExposure, Round
-from kbench.core.model import Status, Timing
-from kbench.judge.clock import gate_clock
-from kbench.judge.clock.gate_clock import (
-    REPEATS,
-    SINGLES,
-    TARGET_NS,
-    WALL_CALLS,
-    DeviceClock,
-    NotQueuedError,
-)
-from kbench.judge.clock.rounds import MOST_CALLS, QUEUED_WITHIN_S, LateError, UnmappableError
+from kbench.core.clocks import Round
+from kbench.core.model import Status
+from kbench.judge.clock.gate_clock import REPEATS, SINGLES, TARGET_NS
+from kbench.judge.clock.rounds import MOST_CALLS, LateError
 from kbench.judge.refusal import RefusalError
-
-CONSTANT_NS = 153_000
-PLAIN_NS = 200_000
-HOST_NS = 4_000
-COPY_NS = 3_000
-PAIRS = 8
-
-
-class Arm:
-    """The rounds of one worker: a device's time and a host's time for each call, and what goes wrong."""
-
-    def __init__(self, *, ns: float, count: int = 16, queue: int = 256, host_ns: float = HOST_NS):
-        self.ns, self.host_ns = ns, host_ns
-        self.waits_ns = 0.0
-        """What a single call waits for its turn on the device."""
-        self.claim = 1.0
-        """Share of the device's time that its events say."""
-        self.late_above = 10**9
-        """Calls that cannot be queued in time."""
-        self.late_replays = False
-        """Whether graphs of its calls cannot be queued either."""
-        self.spoilt_by: Exception | None = None
-        """What comes of recording its calls."""
-        self.queues_within_s = 0.0
-        """Time that it takes to queue, once."""
-        self.within_s: list[float] = []
-        self.replays = False
-        self.one_buffer = False
-        self.late_ns = 165_000
-        self.visible_ns, self.noise_ns = 130_000, 25_000
-        self.delivers = False
-        self.asked: list[tuple[str, int]] = []
-        self.killed = self.closed = False
-        said = SimpleNamespace(
-            log="its log", vary_weights=lambda *_: self.asked.append(("weights", 0)), kill=self._kill
-        )
-        arena = SimpleNamespace(count=count, queue=queue)
-        self.taken_back = False
-        self.trial = SimpleNamespace(candidate=said, arena=arena, reference=None, take_back=self._take_back)
-
-    def _kill(self) -> None:
-        self.killed = True
-
-    def _take_back(self, *, dead: bool) -> None:
-        self.taken_back = dead and self.killed
-
-    def _of(self, calls: int, total_ns: float) -> Round:
-        per_call = self.ns + COPY_NS * self.delivers
-        event_ns = round(self.claim * per_call)
-        exposure = InputExposure(visible_ns=self.visible_ns + 44_000 * calls, input_bytes_shown=67_000_000 * calls)
-        return Round(
-            calls=calls,
-            total_ns=round(total_ns),
-            late_ns=self.late_ns,
-            exposure=exposure,
-            event_ns=event_ns,
-            submit_ns=HOST_NS,
-        )
-
-    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> Round:
-        self.asked.append(("gated", calls))
-        self.within_s.append(within_s)
-        assert calls <= (self.trial.arena.count if self.delivers else self.trial.arena.queue)
-        too_many = calls >= self.late_above and (self.late_replays or not self.replays)
-        if too_many or within_s < self.queues_within_s:
-            raise LateError
-        if self.one_buffer and calls > 1 and not self.delivers:
-            raise UnmappableError
-        self.killed |= kill
-        waits_ns = self.waits_ns * (calls == 1)
-        return self._of(calls, CONSTANT_NS + waits_ns + calls * (self.ns + COPY_NS * self.delivers))
-
-    def plain(self, calls: int, *, kill: bool = False) -> Round:
-        if self.replays and self.spoilt_by is not None:
-            raise self.spoilt_by
-        self.killed |= kill
-        self.asked.append(("plain", calls))
-        return self._of(calls, PLAIN_NS + calls * max(self.ns, self.host_ns))
-
-    def show_again(self, calls: int) -> InputExposure:
-        self.noise_ns = -self.noise_ns
-        return InputExposure(visible_ns=130_000 + 44_000 * calls + self.noise_ns, input_bytes_shown=67_000_000 * calls)
-
-    def loop(self, calls: int, slots: int) -> int:
-        self.asked.append(("loop", calls))
-        return round(PLAIN_NS + calls * max(self.ns, self.host_ns))
-
-    def wake(self) -> None:
-        self.asked.append(("wake", 0))
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.fixture
-def clock_of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(candidate: Arm, reference: Arm | None = None, **options: Any) -> DeviceClock:
-        arms = {"candidate": candidate, "reference": reference or Arm(ns=20_000)}
-        monkeypatch.setattr(gate_clock, "Rounds", lambda trial, _cache, _draws, *, judged: arms[trial])
-        monkeypatch.setattr(gate_clock, "RecordedDraws", lambda _trial: None)
-        return DeviceClock("candidate", "reference", cold=False, **{"replays": False, **options})
-
-    return make
 
 
 @pytest.mark.parametrize(
@@ -148,16 +37,6 @@ def test_a_round_takes_a_millisecond_where_there_is_room_for_so_many(clock_of, n
     assert calls * ns <= 2 * max(TARGET_NS, ns)
 
 
-@pytest.mark.parametrize(("late_above", "calls"), [(200, 100), (100, 50), (60, 50), (13, 12), (2, 1)])
-def test_a_queue_that_is_full_is_given_fewer(clock_of, late_above, calls):
-    candidate = Arm(ns=10_000)
-    candidate.late_above = late_above
-    clock = clock_of(candidate)
-    paired(clock)
-    assert clock.read("candidate").calls == calls
-    assert concluded(clock, 10_000).attestation == ("held" if calls >= 25 else "weak"), "45 us are uncertain in each"
-
-
 def test_only_the_references_first_call_comes_before_the_device_is_theirs_alone(clock_of):
     candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
     clock_of(candidate, reference).warm_up()
@@ -169,19 +48,6 @@ def test_the_constant_is_of_the_references_worker(clock_of):
     clock_of(candidate, reference).prepare()
     assert reference.asked.count(("gated", 0)) == REPEATS
     assert ("gated", 0) not in candidate.asked
-
-
-def concluded(clock: DeviceClock, event_ns: float) -> Timing:
-    clock.prove(event_ns, PAIRS)
-    clock.kill_verify()
-    return clock.conclude(event_ns)
-
-
-def paired(clock: DeviceClock, pairs: int = 10) -> None:
-    clock.prepare()
-    for _ in range(pairs):
-        clock.read("reference")
-        clock.read("candidate")
 
 
 @pytest.mark.parametrize(
@@ -296,138 +162,6 @@ def test_a_plain_loop_takes_no_less_than_its_work(clock_of):
     assert concluded(clock, 10_000).wall_ns == pytest.approx(10_000, abs=1)
 
 
-# --- who waits for the device ---------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("late", "flags"),
-    [
-        (("candidate",), {"host_synchronising"}),
-        (("reference",), {"reference_unqueued"}),  # as a long LSTM beside a solution that records it in a CUDA graph
-        (("candidate", "reference"), {"host_synchronising", "reference_unqueued"}),
-    ],
-)
-def test_where_one_side_cannot_be_queued_both_are_timed_by_plain_loops(clock_of, late, flags):
-    arms = {"candidate": Arm(ns=40_000), "reference": Arm(ns=20_000)}
-    for name in late:
-        arms[name].late_above = 1
-    candidate, reference = arms.values()
-    clock = clock_of(candidate, reference)
-    paired(clock)
-    assert (candidate.delivers, reference.delivers) == (True, True)
-    said = concluded(clock, 40_000)
-    assert (said.timer, said.attestation, said.attested_ns) == ("wall", "weak", None)
-    assert {*said.flags} == flags
-    assert (said.wall_ns, said.ref_wall_ns) == pytest.approx((40_000, 20_000))
-    reading = clock.read("candidate")
-    assert (reading.t_event_ns, reading.calls) == (reading.t_wall_ns, WALL_CALLS)
-
-
-def test_who_is_late_once_on_a_busy_machine_can_be_queued(clock_of):
-    candidate = Arm(ns=10_000_000)
-    candidate.queues_within_s = 0.1
-    clock = clock_of(candidate)
-    clock.prepare()
-    assert candidate.within_s == [QUEUED_WITHIN_S]
-    assert clock.flags == set()
-
-
-@pytest.mark.parametrize("unqueued", ["candidate", "reference"])
-def test_of_an_arm_that_is_known_not_to_be_queued_nothing_is_tried(clock_of, unqueued):
-    arms = {"candidate": Arm(ns=40_000), "reference": Arm(ns=20_000)}
-    for arm in arms.values():
-        arm.late_above = 1
-    clock = clock_of(*arms.values(), replays=True, unqueued=unqueued)
-    paired(clock)
-    assert arms[unqueued].within_s == []
-    (other,) = (arm for name, arm in arms.items() if name != unqueued)
-    assert other.within_s == [QUEUED_WITHIN_S], "for its flag"
-    assert clock.flags == {"host_synchronising", "reference_unqueued"}
-    assert concluded(clock, 40_000).timer == "wall"
-
-
-@pytest.mark.parametrize("late", [("candidate",), ("reference",), ("candidate", "reference")])
-def test_calls_that_the_queue_has_no_room_for_are_queued_as_graphs(clock_of, late):
-    arms = {"candidate": Arm(ns=4_000_000, host_ns=9e6), "reference": Arm(ns=8_000_000, host_ns=3e7)}
-    for name in late:
-        arms[name].late_above = 1
-    clock = clock_of(*arms.values(), replays=True)
-    paired(clock)
-    assert {name for name, arm in arms.items() if arm.replays} == {*late}
-    said = concluded(clock, 4_000_000)
-    assert (said.timer, said.attestation) == ("events", "held")
-    assert {*said.flags} == {"host_bound", *(["replayed"] if late else [])}
-    assert (said.wall_ns, said.ref_wall_ns) == pytest.approx((9e6, 3e7))
-
-
-def test_a_graph_that_is_queued_late_has_as_much_time_as_a_call(clock_of):
-    """Else both arms would be timed by plain loops, for a hiccup of the machine."""
-    arms = {"candidate": Arm(ns=4_000_000), "reference": Arm(ns=8_000_000)}
-    for arm in arms.values():
-        arm.late_above = 1
-    arms["reference"].queues_within_s = 0.1
-    clock = clock_of(**arms, replays=True)
-    clock.prepare()
-    assert arms["reference"].within_s[:2] == [QUEUED_WITHIN_S, QUEUED_WITHIN_S]
-    assert clock.flags == {"replayed"}
-
-
-def test_a_graph_is_tried_on_other_weights(clock_of):
-    candidate = Arm(ns=4_000_000)
-    candidate.late_above = 1
-    clock_of(candidate, replays=True).prepare()
-    assert candidate.asked[-2:] == [("weights", 0), ("gated", 1)]
-
-
-@pytest.mark.parametrize("arm", ["candidate", "reference"])
-@pytest.mark.parametrize("status", [None, Status.RAISED, Status.WRONG_VALUE, Status.EXITED])
-def test_who_can_be_recorded_no_more_than_queued_is_told_from_who_is_wrong(clock_of, arm, status):
-    arms = {"candidate": Arm(ns=40_000), "reference": Arm(ns=20_000)}
-    arms[arm].late_above = 1
-    arms[arm].late_replays = status is None
-    arms[arm].spoilt_by = None if status is None else RefusalError(status, "capturing", "its log")
-    reason = "graph was not queued in time" if status is None else "calls failed: capturing"
-    whose = "the solution's" if arm == "candidate" else "the reference's"
-    with pytest.raises(NotQueuedError, match=f"{whose} {reason}"):
-        clock_of(**arms, replays=True).prepare()
-
-
-def test_a_round_that_another_program_held_up_is_tried_again(clock_of):
-    candidate = Arm(ns=10_000)
-    clock = clock_of(candidate)
-    clock.prepare()
-    gated, times = candidate.gated, iter([True, False, False])
-
-    def once_late(calls: int, *, kill: bool = False, **_: float) -> Round:
-        if next(times):
-            raise LateError
-        return gated(calls, kill=kill)
-
-    candidate.gated = once_late
-    assert clock.read("candidate").calls == 50
-    assert clock.read("candidate").calls == 50
-
-
-@pytest.mark.parametrize("arm", ["candidate", "reference"])
-@pytest.mark.parametrize("error", [LateError, UnmappableError])
-def test_who_can_be_queued_no_more_is_timed_by_plain_loops(clock_of, arm, error):
-    arms = {"candidate": Arm(ns=10_000), "reference": Arm(ns=20_000)}
-    clock = clock_of(**arms)
-    clock.prepare()
-
-    gated = arms[arm].gated
-
-    def fails(calls: int, *, kill: bool = False, **_: float) -> Round:
-        if calls:
-            raise error
-        return gated(calls)
-
-    arms[arm].gated = fails
-    with pytest.raises(NotQueuedError) as caught:
-        clock.read(arm)
-    assert caught.value.arm == arm
-
-
 def test_without_a_round_of_no_call_there_is_no_clock(clock_of, monkeypatch):
     reference = Arm(ns=20_000)
     gated = reference.gated
@@ -481,16 +215,6 @@ def test_the_last_round_looks_like_any_other(clock_of):
     clock.kill_verify()
     assert candidate.killed
     assert candidate.asked[-2:] == [("weights", 0), ("gated", calls)]
-
-
-def test_the_last_round_may_be_held_up_too(clock_of):
-    candidate = Arm(ns=10_000)
-    clock = clock_of(candidate)
-    clock.prepare()
-    candidate.late_above = 100
-    clock.kill_verify()
-    assert candidate.killed
-    assert candidate.asked[-1] == ("gated", 50)
 
 
 @pytest.mark.parametrize(("beside_ns", "slower"), [(20_000, False), (20_500, False), (20_700, True)])
