@@ -56,6 +56,14 @@ def during(step: Step, report: TellStep) -> Iterator[None]:
         report(Step.CALL)
 
 
+def argument_names(model: Any) -> list[str]:
+    """Return the names of the positional arguments of a class's `forward`, as far as its signature says them."""
+    with contextlib.suppress(AttributeError, TypeError, ValueError):
+        parameters = [*inspect.signature(model.forward).parameters.values()][1:]
+        return [each.name for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedProblem:
     """A problem module with its constants overridden; `device` is where inputs and models are made."""

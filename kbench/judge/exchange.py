@@ -163,8 +163,9 @@ class Trial:
         if reference.gradients is not None:
             may |= reference.gradients.overwritable(reference.blank)
         if changed := self.arena.changed(slot, expected, but=may):
-            which = f"{'' if len(changed) == 1 else 's'} {', '.join(map(str, changed))}"
-            raise RefusalError(Status.INPUT_MUTATED, f"a call changed its input tensor{which}", self.candidate.log)
+            names = ", ".join(f"`{reference.inputs.tensor_paths[number]}`" for number in changed)
+            reason = f"a call changed its input{'' if len(changed) == 1 else 's'} {names}"
+            raise RefusalError(Status.INPUT_MUTATED, reason, self.candidate.log)
 
     def keep_scalars(self, slot: int, numbers: tuple[Any, ...]) -> None:
         """Keep the Python numbers among the results of a call on a slot, which are not in memory."""

@@ -237,7 +237,7 @@ def _counted(described: Sequence[list[Any]], expected: Expected) -> str:
     """Describe the number of outputs, and which ones are missing or unexpected."""
     wanted, given = [path for path, _ in expected.leaves], [str(leaf[0]) for leaf in described]
     if expected.changed and all(leaf is None for _, leaf in expected.leaves):
-        written = ", ".join(f"`{name.removesuffix(' after the call')}`" for name, _ in expected.changed)
+        written = ", ".join(name.removesuffix(" after the call") for name, _ in expected.changed)
         return f"it returns {len(given)} outputs; the reference returns None, and writes into {written}"
     if given == ["output"]:
         alone = "None" if described[0][1] == "NoneType" else "one value"

@@ -134,7 +134,8 @@ class WorkerLink:
             if status is Status.CALL_TIMEOUT:
                 status = on_timeout
                 if deadline is not None and left_s < timeout_s:
-                    reason = f"not judged in the {round(deadline.limit_s, 1):g} s that it had; give it more with `--timeout`"
+                    limit = f"{round(deadline.limit_s, 1):g} s"
+                    reason = f"not judged in the {limit} that it had; give it more with `--timeout`"
                     status = Status.TOTAL_TIMEOUT
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR

@@ -1,8 +1,6 @@
 """A call of forward and backward in both processes: outputs, and gradients of inputs and parameters by name."""
 
-import contextlib
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,14 +112,15 @@ class DifferentiatedProblem(LoadedProblem):
 
         model, inputs = LoadedProblem.model(self, 0), LoadedProblem.inputs(self, 0)
         floats = [n for n, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()]
-        names = _names(model, inputs)
+        names = problems.argument_names(self.module.Model)
+        named = [(n, names[n] if n < len(names) else "") for n in floats]
         before = [t._version for t in tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
         with torch.no_grad():
             leaves = [leaf for _, leaf in flatten(model(*inputs)) if isinstance(leaf, torch.Tensor)]
         self.known["outputs"] = [leaf.to("meta") for leaf in leaves if leaf.is_floating_point()]
         self.known["gradients"] = Gradients(
             copies=before != [t._version for t in tensors(inputs)],  # noqa: SLF001
-            inputs={f"gradient of input {n}{names.get(n, '')}": n for n in floats},
+            inputs={f"gradient of input {n}{f' (`{name}`)' if name else ''}": n for n, name in named},
             parameters={
                 f"gradient of parameter `{name}`": name for name, p in model.named_parameters() if p.requires_grad
             },
@@ -146,15 +145,6 @@ class DifferentiatedProblem(LoadedProblem):
 
         model.__class__ = type(kind.__name__, (kind,), {"forward": forward, "__module__": kind.__module__})
         return model
-
-
-def _names(model: "nn.Module", arguments: Sequence[Any]) -> dict[int, str]:
-    """Return the names of the arguments of `forward` by number, in words; empty where they do not fit."""
-    with contextlib.suppress(TypeError, ValueError):
-        bound = inspect.signature(model.forward).bind(*arguments).arguments
-        if len(bound) == len(arguments):
-            return {number: f" (`{name}`)" for number, name in enumerate(bound)}
-    return {}
 
 
 def load(

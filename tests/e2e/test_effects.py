@@ -109,7 +109,7 @@ def test_a_row_says_which_integers_stayed_as_they_were_drawn(judged: dict[str, J
         assert isinstance(outcome, Passed)
         return [finding.message for finding in outcome.findings if finding.code == "unvaried_input"]
 
-    assert unvaried("labels_as_drawn") == ["integers only as `get_inputs` draws them: input[0]"]
+    assert unvaried("labels_as_drawn") == ["integers only as `get_inputs` draws them: x"]
     assert not unvaried("ids_whole_table")
 
 
@@ -123,5 +123,5 @@ def test_structure_that_is_kept_is_named(tmp_path: Path) -> None:
     (found,) = verdicts(*files, results_dir=tmp_path).values()
     assert isinstance(found.outcome, Passed), found.outcome
     notes = [finding.message for finding in found.outcome.findings if finding.code == "kept_structure"]
-    assert notes == ["in every draw, and therefore in all inputs: input[0] is symmetric"]
+    assert notes == ["in every draw, and therefore in all inputs: x is symmetric"]
     assert found.outcome.level == "general"

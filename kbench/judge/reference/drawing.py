@@ -49,8 +49,9 @@ class Arguments(list[Any]):
 class Inputs:
     """Draws the arguments of one case, and knows which of them never change between two draws."""
 
-    def __init__(self, problem: Any):
+    def __init__(self, problem: Any, names: Sequence[str] = ()):
         self._problem = problem
+        self._names = names
         self._kinds: dict[Callable[[Any], bool], bool] = {}
         self._follow: bool | None = None
         self.jitter = False
@@ -72,12 +73,14 @@ class Inputs:
         with drawing(lambda out: raw.append(_identity(out))):
             drawn = [self.draw()]
         drawn.append(self.draw())
-        first, second = (flatten(made, "input") for made in drawn)
+        first, second = map(self._flat, drawn)
         require_supported(first, "of the problem")
         count = itertools.count()
-        numbered = flatten([over_leaves(value, lambda _: next(count)) for value in drawn[0]], "input")
+        numbered = self._flat([over_leaves(value, lambda _: next(count)) for value in drawn[0]])
         self.paths = tuple(path for path, _ in sorted(numbered, key=lambda leaf: leaf[1]))
         """Paths of the leaves, in the order of their numbers."""
+        of_tensors = zip(self.paths, leaves(drawn[0]), strict=True)
+        self.tensor_paths = tuple(path for path, leaf in of_tensors if hasattr(leaf, "untyped_storage"))
         if not jitter:
             self.computed = self._computed(raw, leaves(drawn[0]))
             self.structures = self._common(*map(leaves, drawn))
@@ -86,6 +89,11 @@ class Inputs:
         """Paths of the leaves that are equal in both draws."""
         self.repeat = len(self.unvaried) == len(first) == len(second)
         """True if all leaves are equal: then a remembered answer is right in every call."""
+
+    def _flat(self, made: list[Any]) -> list[tuple[str, Any]]:
+        """Return the leaves of arguments with their paths, which begin with an argument's name where that is known."""
+        named = [*self._names, *(f"input[{number}]" for number in range(len(self._names), len(made)))]
+        return [leaf for name, value in zip(named, made, strict=False) for leaf in flatten(value, name)]
 
     def _computed(self, raw: list[Any], found: list[Any]) -> frozenset[int]:
         """Return the leaves that follow the drawn numbers; none if each value was drawn itself, or cannot be again."""

@@ -118,7 +118,7 @@ class Reference:
         self._layout: list[Any] | None = None
         self._finite: bool | None = None
         """True if the problem's own inputs give finite results with the parameters of construction."""
-        self.inputs = Inputs(self.problem)
+        self.inputs = Inputs(self.problem, problems.argument_names(self.problem.module.Model))
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
@@ -170,7 +170,8 @@ class Reference:
             leaves = flatten(self.call(given))
             self.reshapes |= [*map(layout, tensors(given))] != [*map(layout, after)]
             require_supported(leaves, "of the reference")
-            changed = tuple((f"input tensor {number} after the call", after[number]) for number in sorted(self.mutates))
+            paths = self.inputs.tensor_paths
+            changed = tuple((f"`{paths[n]}` after the call", after[n]) for n in sorted(self.mutates))
             scalars = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
             found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=scalars)
             if not any_shape:

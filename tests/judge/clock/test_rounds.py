@@ -164,7 +164,9 @@ def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
 
     first = Expected(arguments=arguments(0), leaves=[("output", torch.empty(SIZE))])
     arena = Arena(first, [], "cpu", queued=True, lends=lends, slots=1 if lends else None)
-    reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=frozenset(), gradients=None)
+    inputs = SimpleNamespace(tensor_paths=("x",))
+    known = {"device": "cpu", "mutates": frozenset(), "gradients": None, "inputs": inputs}
+    reference = SimpleNamespace(arguments=arguments, expect=expect, **known)
     made = Known(reference, Worker(arena), arena)
     made.checked = []
     made.candidate.draws_numbers = draws_numbers
@@ -407,7 +409,7 @@ def test_a_changed_input_is_seen(trial: Known, worker: Worker):
         judged(trial).gated(8)
     assert (refused.value.status, refused.value.reason) == (
         Status.INPUT_MUTATED,
-        "a call changed its input tensor 0",
+        "a call changed its input `x`",
     )
 
 

@@ -44,7 +44,7 @@ def test_an_input_that_is_changed_is_a_result_returned_or_not(tmp_path, returned
     found = reference(tmp_path, f"x.mul_(3); return {returned}")
     expected = found.expect(found.arguments(seed=1))
     names = list(expected.judged)
-    assert names == ["output", "input tensor 0 after the call"]
+    assert names == ["output", "`x` after the call"]
     torch.testing.assert_close(expected.judged[names[1]], 3 * expected.arguments[0])
     ((_, (_, exact)),) = found.oracle(expected) or ()
     torch.testing.assert_close(exact, 3 * expected.arguments[0].double())
@@ -191,7 +191,7 @@ def test_an_output_that_hardly_depends_on_the_inputs_makes_them_vary_more(tmp_pa
 
 def test_one_input_that_varies_is_enough(tmp_path) -> None:
     found = reference(tmp_path, "return x[0] + x[1]", "[[torch.ones(4), torch.randn(4)]]")
-    assert (found.inputs.unvaried, found.inputs.repeat) == (("input[0][0]",), False)
+    assert (found.inputs.unvaried, found.inputs.repeat) == (("x[0]",), False)
 
 
 def test_tensors_within_lists_are_varied_too(tmp_path) -> None:
