@@ -1,4 +1,4 @@
-"""Loading problems: overrides that reach derived constants, inputs by seed, parameters made random, and the time of its own code."""
+"""Loading problems: overrides that reach derived constants, inputs by seed, random parameters, and time spent."""
 
 import contextlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The judge's side of a problem: what it makes of references that change or return their inputs, odd inputs, and FLOPs."""
+"""The judge's side of a problem: references that change or return their inputs, odd inputs, and FLOPs."""
 
 import math
 from pathlib import Path
