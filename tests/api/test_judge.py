@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import fields
 
 import pytest
 import tiny_corpus
@@ -10,10 +11,13 @@ from pooling import CASES, Pool, solution
 
 import kbench
 from kbench import EvaluationResult, Failed, KbenchError, Passed
+from kbench.api.options import Options, make_options
 from kbench.core.errors import MachineError, UsageError
+from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.host import nursery_process
 from kbench.storage.results import read_run
+from kbench.storage.settings import Settings
 
 REAL = tiny_corpus.problem(
     "x.tanh()", given="torch.rand(8, n)", constants='n = 64\nCASES = {"default": {}, "ragged": {"n": 33}}'
@@ -268,3 +272,16 @@ def test_a_real_pool_judges_texts_and_stays_warm(tmp_path) -> None:
     assert again.reward("correct") == 1.0
     assert "open" in right.stage_s
     assert "open" not in again.stage_s, "the judge has the case open still"
+
+
+def test_every_option_of_a_run_is_a_keyword() -> None:
+    assert set(Options.__annotations__) == {field.name for field in fields(RunOptions)}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("quick", "write `max_processes=1`"), ("eval", "write `eval_mode=True`"), ("level_", "level")]
+)
+def test_an_option_of_the_command_line_has_its_name_here_told(name: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=f"no option `{name}`") as refused:
+        make_options(Settings(), {name: True})
+    assert hint in refused.value.hint

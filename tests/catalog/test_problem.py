@@ -1,4 +1,4 @@
-"""Loading problems: overrides that reach derived constants, inputs by seed, and parameters made random."""
+"""Loading problems: overrides that reach derived constants, inputs by seed, random parameters, and time spent."""
 
 import contextlib
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kbench.catalog.problem import LoadedProblem, Step, footprint_bytes, load, randomise, variable
+from kbench.catalog import problem
+from kbench.catalog.problem import LoadedProblem, OwnTime, Step, footprint_bytes, load, randomise, variable
 from kbench.core.errors import PluginError, UsageError
 
 SOURCE = """
@@ -286,3 +287,15 @@ def test_a_step_is_over_where_it_raises(tmp_path, text, steps) -> None:
     with pytest.raises((ValueError, PluginError)):
         load(file, {}, "cpu", told.append).model(seed=0)
     assert told == steps
+
+
+def test_the_time_of_the_problems_own_code_is_counted_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(problem.time, "monotonic", lambda: now[0])
+    counted = OwnTime()
+    seen = []
+    for passed_s, step in ((5.0, None), (2.0, Step.IMPORT), (3.0, Step.CONSTRUCT), (4.0, Step.CALL), (7.0, None)):
+        now[0] += passed_s
+        counted.note(step)
+        seen.append((counted.seconds, counted.is_running))
+    assert seen == [(0.0, False), (0.0, True), (3.0, True), (7.0, False), (7.0, False)]

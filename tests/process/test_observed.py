@@ -1,10 +1,17 @@
-"""What processes report that they read and started is kept once, within a limit."""
+"""What processes report that they read and started is kept once, within a limit; and options arrive as sent."""
+
+import json
+import math
+from pathlib import Path
 
 import pytest
 
+from kbench.core.events import RunOptions
+from kbench.core.levels import Level
 from kbench.process import observed
 from kbench.process.channel import WireError
 from kbench.process.observed import Observed
+from kbench.process.options import decode_options, encode_options
 
 NOTHING = {"files": [], "folders": [], "needs": []}
 
@@ -38,3 +45,18 @@ def test_one_report_has_a_limit(monkeypatch):
     monkeypatch.setattr(observed, "MAX_OBSERVED", 2)
     with pytest.raises(WireError, match="more than 2"):
         Observed().add({**NOTHING, "files": ["/a", "/b", "/c"]})
+
+
+def test_options_arrive_as_they_were_sent():
+    options = RunOptions(
+        device="cuda:1",
+        cases=("small", "r*"),
+        overrides={"shape": (2, 3), "scale": math.inf, "name": "x"},
+        budget_s=2.5,
+        call_timeout_s=3.0,
+        level=Level.GENERAL,
+        accept=("strides",),
+        results_dir=Path("/elsewhere"),
+    )
+    for each in (RunOptions(), options):
+        assert decode_options(json.loads(json.dumps(encode_options(each)))) == each

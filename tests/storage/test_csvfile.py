@@ -1,11 +1,13 @@
-"""Files that are replaced as a whole."""
+"""Files that are replaced as a whole, by threads too."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kbench.core.errors import MachineError
+from kbench.storage import json_values
 from kbench.storage.csvfile import replace_file
 
 
@@ -33,3 +35,12 @@ def test_a_pipe_and_a_device_are_written_to(tmp_path: Path) -> None:
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="Is a directory"):
         replace_file(tmp_path, "text")
+
+
+def test_threads_that_write_the_same_file_replace_it_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "known.json"
+    values = [{"by": number, "long": "x" * 20_000} for number in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda value: json_values.write(path, value), values))
+    assert json_values.read(path) in values
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from kbench.worker.main import Worker
 from kbench.worker.solution import construct, copy_into, loaded, state_of
 
 
@@ -169,3 +170,14 @@ def test_what_is_folded_when_weights_are_loaded_does_not_see_a_copy():
         copy_into(state_of(model), values)
     assert torch.equal(model.weight, values["weight"])
     assert not torch.equal(model.folded, 2 * values["weight"])
+
+
+def test_parameters_that_have_their_value_already_are_left_alone():
+    model = torch.nn.Linear(3, 2)
+    before = model.weight._version, model.bias._version
+    worker = Worker(None)
+    worker._state = [*model.named_parameters()]
+    worker._weights = [model.weight.detach().clone(), torch.tensor([torch.nan, 1.0])]
+    worker.do_weights({"names": ["weight", "bias"], "in_place": True})
+    assert (model.weight._version, model.bias._version) == (before[0], before[1] + 1)
+    assert model.bias[1] == 1

@@ -1,4 +1,4 @@
-"""The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
+"""The judge's side of a problem: references that change or return their inputs, odd inputs, and FLOPs."""
 
 import math
 from pathlib import Path
@@ -368,3 +368,20 @@ def test_only_what_draws_random_numbers_makes_for_eval_mode(tmp_path, layer, eva
     made = tiny_corpus.problem("self.layer(x)", given="torch.randn(2, 3, 8, 8)", layers=f"self.layer = {layer}")
     found = from_text(tmp_path, made)
     assert (found.eval_mode, found.model.training) == (evaluates, not evaluates)
+
+
+CODE = """
+import sys
+from kbench.judge.reference.flops import FORMULAS
+print(len(FORMULAS) > 15, 'triton' in sys.modules)
+import triton
+"""
+
+
+def test_formulas_are_imported_without_triton(tmp_path, after_torch_process) -> None:
+    package = tmp_path / "triton" / "runtime"
+    package.mkdir(parents=True)
+    (tmp_path / "triton" / "__init__.py").write_text("print('triton is imported')")
+    (package / "jit.py").write_text("JITFunction = type('JITFunction', (), {})")
+    path = f"import sys\nsys.stderr = sys.stdout\nsys.path.insert(0, {str(tmp_path)!r})\n"
+    assert after_torch_process.run(path + CODE) == "True False\ntriton is imported\n"
