@@ -1,6 +1,7 @@
 """`run` and `verify`: a sweep with one problem and one lane, whose rows are on the disk as soon as they are known."""
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -102,7 +103,7 @@ def run(
             lanes=1,
             jobs=max(1, default_jobs() // PROCESSORS_EACH),
         )
-        crew = Crew(asked, scratch, files.write, opening=Opening(context, other_processes(context)))
+        crew = Crew(asked, scratch, files.write, opening=functools.partial(opened, context, other_processes(context)))
         with contextlib.closing(judged(crew, left, known)) as events:
             for event in events:
                 if isinstance(event, Finished):
@@ -225,52 +226,51 @@ class RunFiles:
             self._journal.path.unlink()
 
 
-class Opening:
-    """The work of a run's lane before its first unit: open the judge, report large cases, build."""
+def opened(context: RunContext, notes: tuple[Finding, ...], lane: Lane, builds: Builds, tasks: Sequence[Task]) -> None:
+    """Do what precedes the first unit of a run: open the judge, report large cases, build.
 
-    def __init__(self, context: RunContext, notes: tuple[Finding, ...]):
-        self._notes = notes
-        self._options, self._device = context.options, context.device
+    Nothing compiles or starts once it is over, because that disturbs a timing.
+    """
+    problem, case, solutions = tasks[0].problem, tasks[0].case.name, [task.solution for task in tasks]
+    evaluator, report = lane.evaluator, lane.guard.report
+    evaluator.turn_to(problem, solutions, context.options)
+    report(StageStarted(stage="start", case=case))
+    began = time.monotonic()
+    evaluator.start(solutions)
+    report(StageFinished(stage="start", case=case, elapsed_s=time.monotonic() - began))
+    for task in tasks:
+        if not lane.dispatcher.why_stopped():
+            lane.shapes.of(task, evaluator)
+    if lane.dispatcher.why_stopped():
+        return
+    if large := _large_cases(context, evaluator, tasks[0], solutions):
+        report(large)
+    wait(builds.start(tasks))
+    lane.notes += notes
 
-    def __call__(self, lane: Lane, builds: Builds, tasks: Sequence[Task]) -> None:
-        """Do all that; nothing compiles or starts once it is over, because that disturbs a timing."""
-        problem, case, solutions = tasks[0].problem, tasks[0].case.name, [task.solution for task in tasks]
-        evaluator, report = lane.evaluator, lane.guard.report
-        evaluator.turn_to(problem, solutions, self._options)
-        report(StageStarted(stage="start", case=case))
-        began = time.monotonic()
-        evaluator.start(solutions)
-        report(StageFinished(stage="start", case=case, elapsed_s=time.monotonic() - began))
-        for task in tasks:
-            if not lane.dispatcher.why_stopped():
-                lane.shapes.of(task, evaluator)
-        if lane.dispatcher.why_stopped():
-            return
-        if large := self._large_cases(evaluator, problem, tasks[0].cases, solutions):
-            report(large)
-        wait(builds.start(tasks))
-        lane.notes += self._notes
 
-    def _large_cases(
-        self, evaluator: Evaluator, problem: Entry, cases: tuple[Case, ...], solutions: Sequence[Entry]
-    ) -> LargeCases | None:
-        """Name large cases before anything of them is allocated; None for none."""
-        small = case_selection.small_case(problem, self._options)
-        cases = tuple(case for case in cases if timed_of(case.name) == FORWARD) or cases
-        asked = cases if small is None else (*cases, small)
-        sizes, memory_bytes = evaluator.call_bytes(asked, solutions)
-        known = [
-            Forecast(case=case.name, device=self._device.kind, call_bytes=size, about_s=self._last_s(problem, case))
-            for case, size in zip(asked, sizes, strict=True)
-        ]
-        large, way_out = large_forecasts(known[: len(cases)], None if small is None else known[-1])
-        return LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes) if large else None
+def _large_cases(
+    context: RunContext, evaluator: Evaluator, task: Task, solutions: Sequence[Entry]
+) -> LargeCases | None:
+    """Name large cases before anything of them is allocated; None for none."""
+    problem, kind = task.problem, context.device.kind
+    small = case_selection.small_case(problem, context.options)
+    cases = tuple(case for case in task.cases if timed_of(case.name) == FORWARD) or task.cases
+    asked = cases if small is None else (*cases, small)
+    sizes, memory_bytes = evaluator.call_bytes(asked, solutions)
+    known = [
+        Forecast(case=case.name, device=kind, call_bytes=size, about_s=_last_s(context, problem, case))
+        for case, size in zip(asked, sizes, strict=True)
+    ]
+    large, way_out = large_forecasts(known[: len(cases)], None if small is None else known[-1])
+    return LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes) if large else None
 
-    def _last_s(self, problem: Entry, case: Case) -> float | None:
-        return last_duration_s(
-            self._options.results_dir,
-            problem_sha256=manifest.identity(problem.path),
-            overrides=case.overrides,
-            device=self._device.uuid,
-            timed=not self._options.verify_only,
-        )
+
+def _last_s(context: RunContext, problem: Entry, case: Case) -> float | None:
+    return last_duration_s(
+        context.options.results_dir,
+        problem_sha256=manifest.identity(problem.path),
+        overrides=case.overrides,
+        device=context.device.uuid,
+        timed=not context.options.verify_only,
+    )

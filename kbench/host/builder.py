@@ -96,7 +96,8 @@ class Builder:
         before, nothing is published. The machine may kill a compiler once. Raises MachineError for an unusable cache.
         """
         failed = self._build(entry, cases, calls, device_key or self._context.device.key)
-        if failed is not None and KILLED.search(f"{failed.reason}\n{failed.log}") and not self._stopped:
+        is_kbenchs = failed is not None and failed.status is Status.HARNESS_ERROR
+        if failed is not None and (is_kbenchs or KILLED.search(f"{failed.reason}\n{failed.log}")) and not self._stopped:
             return self._build(entry, cases, calls, device_key or self._context.device.key)
         return failed
 

@@ -8,7 +8,7 @@ from typing import Any
 from kbench.build import cache, manifest
 from kbench.catalog import registry
 from kbench.catalog.registry import Entry
-from kbench.core.errors import PluginError
+from kbench.core.errors import KbenchError, MachineError, PluginError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.devices import selection
@@ -33,7 +33,7 @@ SLOW_HINT = "put what takes long below `if __name__ == '__main__':` or into `get
 def computed(path: Path) -> Any:
     """Return `CASES` as the file computes it, from the cache where everything that it read is as it was.
 
-    Raises PluginError for a file that raises, or does not end in time.
+    Raises PluginError for a file that raises, or does not end in time; MachineError where no process starts.
     """
     kept = _place(manifest.identity(path, VARIANT))
     with contextlib.suppress(OSError, ValueError, WireError, KeyError):
@@ -76,8 +76,10 @@ class _Listing(Builder):
         except ChildError as error:
             raise self._explained(error) from error
 
-    def _explained(self, error: ChildError) -> PluginError:
+    def _explained(self, error: ChildError) -> KbenchError:
         path = self._problem.path
+        if error.status is Status.HARNESS_ERROR:
+            return MachineError(f"no process could run {path} for its CASES: {error.reason}", "try it again")
         if error.status is Status.CALL_TIMEOUT:
             return PluginError(f"{path}: running it for its CASES took longer than {TIMEOUT_S:.0f} s", SLOW_HINT)
         reason = error.reason.removeprefix("PluginError: ")

@@ -226,7 +226,7 @@ class Child:
         return Fork(reports, reader)
 
     def death(self) -> ChildError:
-        """Explain the end of a child that closed its channel."""
+        """Explain the end of a child that closed its channel. One that never answered has heard of no solution."""
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
             code = self._process.wait(DEATH_GRACE_S)
@@ -235,8 +235,10 @@ class Child:
             log = self._nursery.log if self._nursery is not None else ""
             reason = "the process that workers are forks of ended, or could not fork"
             return ChildError(Status.HARNESS_ERROR, reason, log)
-        status, reason = self._killed_because or explain_exit(code, self.log, starved=self._is_starved)
-        return ChildError(status, reason, self.log)
+        if self._killed_because is not None:
+            return ChildError(*self._killed_because, self.log)
+        status, reason = explain_exit(code, self.log, starved=self._is_starved)
+        return ChildError(Status.HARNESS_ERROR if self.state is STARTING else status, reason, self.log)
 
     def finish(self, timeout_s: float) -> bool:
         """Close the channel, which asks the child to end; return whether it ended in time."""

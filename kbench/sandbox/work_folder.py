@@ -52,10 +52,8 @@ def _locked() -> tuple[Path, int]:
             raise MachineError(f"no folder can be made in {where}: {error.strerror}", "set another TMPDIR") from error
         with contextlib.suppress(OSError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
+            with contextlib.suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(lock), folder.stat()):
                     return folder, lock
-            except OSError:
-                pass
             os.close(lock)

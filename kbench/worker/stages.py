@@ -100,16 +100,13 @@ def _message(error: BaseException) -> str:
     if isinstance(error, ImportError):
         advice = import_advice(error) or _undefined(error)
         return f"{error} ({advice})" if advice else str(error)
-    cause = error.__cause__
-    if isinstance(cause, subprocess.CalledProcessError) and cause.returncode < 0:  # a killed ninja prints nothing
-        return f"{error}: {cause}"
-    return f"{error}{why_denied(error)}"
+    killed = isinstance(error.__cause__, subprocess.CalledProcessError) and error.__cause__.returncode < 0
+    return f"{error}: {error.__cause__}" if killed else f"{error}{why_denied(error)}"
 
 
 def _undefined(error: ImportError) -> str:
     """Return the function that a library misses, as C++ writes it."""
-    symbol = UNDEFINED.search(str(error))
-    if symbol is None:
+    if (symbol := UNDEFINED.search(str(error))) is None:
         return ""
     import torch
 

@@ -250,6 +250,7 @@ def test_a_failed_build_refuses_its_solution_unless_a_lane_knows_more(tmp_path, 
     [
         (["c++: fatal error: Killed signal terminated program cc1plus", None], 2),
         (["Killed", "Killed", None], 2),
+        (["exited with code 125", None], 2),
         (["k.cpp:3: error: expected `;`", None], 1),
         ([None], 1),
     ],
@@ -260,7 +261,8 @@ def test_a_compiler_that_was_killed_is_started_once_more(tmp_path, monkeypatch, 
 
     def build(*_: object) -> Failed | None:
         tried.append(reasons[len(tried)])
-        return None if tried[-1] is None else Failed(status=Status.BUILD_FAILED, reason=tried[-1])
+        status = Status.HARNESS_ERROR if tried[-1] == "exited with code 125" else Status.BUILD_FAILED
+        return None if tried[-1] is None else Failed(status=status, reason=tried[-1])
 
     monkeypatch.setattr(Builder, "_build", build)
     found = Builder(problem, Stage(tmp_path).builds._context).build(one, {})

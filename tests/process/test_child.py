@@ -186,10 +186,14 @@ def test_silence(start) -> None:
     ],
 )
 def test_deaths(start, text, status, reason) -> None:
-    error = failure(start(f"hear()\nprint('last words')\n{text}\n"))
-    assert error.status is status
-    assert reason in error.reason
-    assert "last words" in error.log
+    """One that has never answered has heard of no solution: its end is no solution's doing."""
+    answering = start(f"say(n=hear()['n'])\nhear()\nprint('last words')\n{text}\n")
+    answering.request({}, timeout_s=PATIENCE_S)
+    for child, expected in ((answering, status), (start(f"print('last words')\n{text}\n"), Status.HARNESS_ERROR)):
+        error = failure(child)
+        assert error.status is expected
+        assert reason in error.reason
+        assert "last words" in error.log
 
 
 def test_a_flood_leaves_the_tail(start) -> None:
