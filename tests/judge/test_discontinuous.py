@@ -189,8 +189,8 @@ EXAMPLES = {
         inputs="rows(torch.randint(0, 6, (16,)) + 0.5, 7).roll(1, -1)",
     ),
     "buckets": Example(
-        body="return torch.bucketize(x, torch.arange(63) / 10 - 3.1)",
-        solution=lambda x: ((x + 3.1) * 10).ceil().clamp(0, 63).long(),
+        body="return torch.bucketize(x, torch.linspace(-3, 3, 61))",
+        solution=lambda x: ((x + 3) * 10).ceil().clamp(0, 61).long(),
         inputs="rows(torch.randn(16), 4).where(torch.arange(256) > 0, torch.randint(-20, 20, (32, 1)) / 10)",
     ),
 }

@@ -121,7 +121,9 @@ def _shifted(
         atol, rtol = next(left, (0.0, 0.0))
         if atol == rtol == 0:
             return func(*args, **given)
-        moved = args[place].abs().mul_(rtol).add_(atol).mul_(times).mul_(args[place] != 0)  # zeros are exact
+        moved = args[place].abs().mul_(rtol).add_(atol).mul_(times)
+        if sum(isinstance(each, Tensor) for each in args) == 1:
+            moved.mul_(args[place] != 0)  # a zero lies on one side of a boundary that is a number
         moved = (moved.mul_(args[place].sign()) if outwards else moved).add_(args[place])
         before = func(*args[:place], args[place].clone(), *args[place + 1 :], **given).clone()
         if place == 0 and _name(func).endswith("_"):  # it works in place

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kbench.catalog.containers import leaves, over_leaves
+from kbench.catalog.problem import seed_torch
 from kbench.core.errors import PluginError
 from kbench.devices.backend import backend_of
 from kbench.judge.reference import structure
@@ -112,7 +113,7 @@ class Inputs:
         def change(out: Tensor) -> None:
             devices = [out.device] if backend_of(out).has_own_memory else []
             with torch.random.fork_rng(devices):
-                torch.manual_seed(seed + next(count))  # `get_inputs` may set a seed of its own
+                seed_torch(seed + next(count), out.device.type)  # `get_inputs` may set a seed of its own
                 out.copy_(transformed(out, transform or jittered))
 
         with drawing(change) if transform is not None else contextlib.nullcontext():
