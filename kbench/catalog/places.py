@@ -1,4 +1,4 @@
-"""Locations of problem and solution files: shipped, from the settings, beside one another.
+"""Locations of problem and solution files: shipped, from entry points, from the settings, beside one another.
 
 Nothing is opened, so that completion is fast. Solutions of a problem `softmax.py` in a folder `D` are in `D/softmax`,
 `D/solutions/softmax` and `D/../solutions/softmax`; the package itself is laid out in the last way.
@@ -7,12 +7,13 @@ Nothing is opened, so that completion is fast. Solutions of a problem `softmax.p
 import contextlib
 import importlib.util
 import os
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Literal
 
 from kbench.storage.settings import Settings
 
-Origin = Literal["kbench", "settings", "path"]
+Origin = Literal["kbench", "entry point", "settings", "path"]
 Found = tuple[Path, Origin]
 
 BUILTINS = {
@@ -43,6 +44,7 @@ def solution_names(problem: str, settings: Settings) -> tuple[str, ...]:
 def problem_files(settings: Settings) -> list[Found]:
     """List the files that may be problems, shipped ones first, each once."""
     places: list[Found] = [(_PACKAGE / "problems", "kbench")]
+    places += [(place, "entry point") for place in _entry_point_places("kbench.problems")]
     places += [(each, "settings") for place in settings.paths for each in (place, place / "problems")]
     return _python_files(places)
 
@@ -54,6 +56,7 @@ def solution_files(problem: Path, settings: Settings) -> list[Found]:
     here = Path("solutions") / name  # where `kbench new solution` writes for a problem by name
     near = (beside / name, beside / "solutions" / name, beside.parent / "solutions" / name, here)
     places: list[Found] = [(_PACKAGE / "solutions" / name, "kbench")]
+    places += [(place / name, "entry point") for place in _entry_point_places("kbench.solutions")]
     places += [(each, "settings") for folder in folders for each in (folder / "solutions" / name, folder / name)]
     places += [(folder, "path") for folder in near]
     return _python_files(places)
@@ -77,11 +80,7 @@ def provider_of(text: str) -> tuple[str, str]:
 
 def module_file(dotted: str) -> Path | None:
     """Return the file of a module in the current folder or an installed package; nothing is imported."""
-    parts, folders = dotted.split("."), [Path.cwd()]
-    with contextlib.suppress(ImportError, ValueError):
-        if (spec := importlib.util.find_spec(parts[0])) is not None:
-            folders += [Path(place).parent for place in spec.submodule_search_locations or [spec.origin or "."]]
-    places = [folder.joinpath(*parts) for folder in folders]
+    places = _module_places(dotted)
     files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
     return next((file for file in files if file.is_file()), None)
 
@@ -96,3 +95,19 @@ def _python_files(places: list[Found]) -> list[Found]:
             # Unlike `resolve`, this accepts circular links.
             found.setdefault(Path(os.path.realpath(path)), (path, origin))
     return list(found.values())
+
+
+def _entry_point_places(group: str) -> list[Path]:
+    """Return the files and folders of the modules that installed packages name for a group."""
+    named = [place for point in entry_points(group=group) for place in _module_places(point.module)]
+    return [file if (file := place.with_suffix(".py")).is_file() else place for place in named]
+
+
+def _module_places(dotted: str) -> list[Path]:
+    """Return where a module may lie, without its ending: in the current folder, or in its installed package."""
+    parts = dotted.split(".")
+    folders: list[Path] = []
+    with contextlib.suppress(ImportError, ValueError):
+        if (spec := importlib.util.find_spec(parts[0])) is not None:
+            folders = [Path(place).parent for place in spec.submodule_search_locations or [spec.origin or "."]]
+    return [folder.joinpath(*parts) for folder in (Path.cwd(), *folders)]

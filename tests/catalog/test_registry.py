@@ -2,6 +2,7 @@
 
 import functools
 import os
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,24 @@ def test_settings_paths_add_problems_and_solutions_to_shipped_ones(tmp_path):
     assert registry.find_problem("plus", settings).origin == "settings"
     shipped = registry.find_problem("group_norm", settings)
     assert registry.find_solution(shipped, "odd", settings).origin == "settings"
+
+
+def test_entry_points_name_folders_without_importing_them(tmp_path, monkeypatch):
+    write(tmp_path / "vendor_kernels" / "__init__.py", "raise SystemExit('imported')")
+    write(tmp_path / "vendor_kernels" / "problems" / "plus.py", PROBLEM)
+    write(tmp_path / "vendor_kernels" / "solutions" / "plus" / "vendor.py", SOLUTION)
+    points = {
+        "kbench.problems": [EntryPoint("v", "vendor_kernels.problems", "kbench.problems")],
+        "kbench.solutions": [
+            EntryPoint("v", "vendor_kernels.solutions", "kbench.solutions"),
+            EntryPoint("gone", "no_such_package", "kbench.solutions"),
+        ],
+    }
+    monkeypatch.setattr(places, "entry_points", lambda group: points[group])
+    monkeypatch.syspath_prepend(tmp_path)
+    problem = registry.find_problem("plus", NO_PATHS)
+    assert problem.origin == "entry point"
+    assert [e.name for e in registry.solutions(problem, NO_PATHS)][:1] == ["vendor"]
 
 
 OWN = "a file of your own needs its path"
