@@ -65,6 +65,8 @@ class Inputs:
         A variation then changes the drawn numbers, and keeps what it computes: symmetry, rows with the sum 1, A beside
         its transpose, x beside its mean.
         """
+        self.drawn: frozenset[int] = frozenset()
+        """Numbers of the leaves that are drawn themselves."""
         self.vary(jitter=False)
 
     def vary(self, *, jitter: bool) -> None:
@@ -98,9 +100,10 @@ class Inputs:
 
     def _computed(self, raw: list[Any], found: list[Any]) -> frozenset[int]:
         """Return the leaves that follow the drawn numbers; none if each value was drawn itself, or cannot be again."""
-        values = [_identity(leaf) for leaf in found if is_value(leaf)]
-        is_drawn = all(value in raw and values.count(value) == 1 for value in values)
-        if not raw or is_drawn or not self.follow_seeds():
+        values = {number: _identity(leaf) for number, leaf in enumerate(found) if is_value(leaf)}
+        each = [*values.values()]
+        self.drawn = frozenset(number for number, own in values.items() if own in raw and each.count(own) == 1)
+        if not raw or len(self.drawn) == len(values) or not self.follow_seeds():
             return frozenset()
         seed = secret_seed()
         pairs = zip(leaves(self._made(seed)), leaves(self._made(seed, jittered)), strict=False)

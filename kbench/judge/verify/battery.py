@@ -112,7 +112,7 @@ class Battery:
         if unvaried:
             self.note("unvaried_input", "; ".join(unvaried))
         kept = {inputs.paths[n]: [each.name for each in found] for n, found in inputs.structures.items()}
-        for n in sorted(inputs.computed):
+        for n in sorted(inputs.computed - inputs.drawn):
             kept.setdefault(inputs.paths[n], ["computed from drawn numbers"])
         if kept:
             of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
