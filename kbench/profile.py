@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from kbench.build import hints
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
 from kbench.core.bottleneck import Advice, advise
@@ -167,7 +166,6 @@ class ProfileSession:
             entry.name,
             trace,
             names_kernels=backend(device.kind).names_kernels,
-            declares_kernels=hints.declares_kernels(entry.path, entry.builtin),
             cost=cost,
             bound=limit(cost, known, tf32=options.allow_tf32) if known and is_limited else None,
             counters=counted.kernels,

@@ -8,17 +8,15 @@ import contextlib
 import re
 from pathlib import Path
 
-from kbench.build import manifest
-from kbench.build.interpreter import SOURCE_SUFFIXES
 from kbench.catalog.source import read_head
 
-EXTENSION = r"cpp_extension|load_inline"
 IN_CALLS = re.compile(
     r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bhelion\b|\bcutlass\b|\bnumba\b"
 )
 """Languages that compile in the first call rather than when they are imported."""
-ANY = re.compile(rf"{EXTENSION}|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|\bsubprocess\b|{IN_CALLS.pattern}")
-OWN_KERNELS = re.compile(rf"{EXTENSION}|__global__|@triton\.jit|@helion\.kernel|@T\.prim_func|@cute\.kernel")
+ANY = re.compile(
+    rf"cpp_extension|load_inline|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|\bsubprocess\b|{IN_CALLS.pattern}"
+)
 
 
 def may_compile(path: Path, builtin: str | None) -> bool:
@@ -29,14 +27,6 @@ def may_compile(path: Path, builtin: str | None) -> bool:
 def may_compile_in_calls(path: Path, builtin: str | None) -> bool:
     """Return whether it is worth a call in the build, too."""
     return builtin not in {None, "eager"} or bool(IN_CALLS.search(_text(path)))
-
-
-def declares_kernels(path: Path, builtin: str | None) -> bool:
-    """Return whether a solution's sources hold a kernel or an extension, used or not: a remark in a profile."""
-    if builtin is not None:
-        return False
-    sources = [one for one in manifest.latest(path) if one == path.absolute() or one.name.endswith(SOURCE_SUFFIXES)]
-    return any(OWN_KERNELS.search(_text(source)) for source in sources)
 
 
 def _text(path: Path) -> str:

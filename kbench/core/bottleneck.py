@@ -100,8 +100,6 @@ def _nothing_seen(it: Suspect) -> str:
 def _launch_bound(it: Suspect) -> str:
     """Fit where the device, or on a processor the next operator, waits for Python."""
     call = it.call
-    if call.is_fallback:
-        return ""
     in_python = call.share_of(KernelOrigin.PYTHON)
     if in_python >= IDLE:
         count = sum(kernel.launches for kernel in call.kernels if kernel.origin is KernelOrigin.LIBRARY)
@@ -127,12 +125,6 @@ def _launch_bound(it: Suspect) -> str:
 
 def _library_only(it: Suspect) -> str:
     call = it.call
-    if call.is_fallback:
-        ran = "a shared library of its own" if not call.names_kernels else "a kernel of its own"
-        return (
-            f"The source declares kernels of its own, but the call never used {ran}: it fell back to libraries. "
-            "Look for a caught exception or a condition around the load."
-        )
     share = call.share_of(KernelOrigin.LIBRARY, KernelOrigin.COPY)
     if share + call.share_of(KernelOrigin.PYTHON) < LIBRARY_SHARE:
         return ""

@@ -13,7 +13,7 @@ from kbench.core.trace import DeviceActivity
 NAMED_AT_MOST = 6
 LIBRARY_SHARE = 0.99
 """Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
-FALLBACK, LIBRARY_TIME = "fallback", "library_time"
+LIBRARY_TIME = "library_time"
 ShareSource = Literal["unknown", "builtin", "judge", "worker"]
 """Source of the share of a solution's own kernels. `builtin` solutions have none. The `judge` has profiled a call
 (`--require-custom`), or one more `worker` profiles a call, and its times do not count."""
@@ -119,13 +119,6 @@ def share_of(timed: Iterable[tuple[KernelOrigin, float]], *origins: KernelOrigin
     return sum(time for origin, time in every if origin in origins) / whole if whole else None
 
 
-def fell_back(share: float | None, *, declares_kernels: bool) -> bool:
-    """Return whether a solution has kernels in its sources, and a call launched none of them."""
-    return declares_kernels and share == 0
-
-
-def flag_of(share: float | None, *, declares_kernels: bool) -> str:
-    """Return the flag of a solution with this share of own kernels: `fallback`, `library_time` or none."""
-    if fell_back(share, declares_kernels=declares_kernels):
-        return FALLBACK
+def flag_of(share: float | None) -> str:
+    """Return the flag of a solution with this share of own kernels: `library_time` or none."""
     return LIBRARY_TIME if share is not None and share <= 1 - LIBRARY_SHARE else ""

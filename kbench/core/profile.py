@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbench.core.counters import Counters, base_name
-from kbench.core.kernel_names import KernelOrigin, busy_ns, fell_back, operator_origin, origin, share_of
+from kbench.core.kernel_names import KernelOrigin, busy_ns, operator_origin, origin, share_of
 from kbench.core.model import Cost
 from kbench.core.occupancy import Occupancy, occupancy
 from kbench.core.roofline import Limit
@@ -65,9 +65,6 @@ class SolutionProfile:
     kernels: tuple[ProfiledKernel, ...]
     """The longest first."""
     host: HostWork
-    declares_kernels: bool
-    """True if its source has an extension or a kernel of its own."""
-    built_libraries: int
     limit: Limit | None = None
     """Limit of the case on this device; None if peaks are not known."""
     gb_per_s: float | None = None
@@ -95,27 +92,19 @@ class SolutionProfile:
         """Percentage of the device's limit that the busy time attains."""
         return 100 * self.limit.limit_ns / self.busy_ns if self.limit is not None and self.busy_ns else None
 
-    @property
-    def is_fallback(self) -> bool:
-        """True if kernels of its own are declared and none of them ran."""
-        if self.names_kernels:
-            return bool(self.kernels) and fell_back(self.own_share, declares_kernels=self.declares_kernels)
-        return self.declares_kernels and self.built_libraries == 0
-
 
 def profiled(
     solution: str,
     trace: CallTrace,
     *,
     names_kernels: bool,
-    declares_kernels: bool,
     cost: Cost,
     bound: Limit | None,
     counters: Sequence[Counters] = (),
     notes: Sequence[str] = (),
 ) -> SolutionProfile:
     """Sum up the report of a solution's process about a case of this cost; `bound` is the device's limit for it."""
-    kernels = _kernels(trace) if names_kernels else _operators(trace, declares_kernels=declares_kernels)
+    kernels = _kernels(trace) if names_kernels else _operators(trace)
     worked_ns = float(busy_ns(trace.launches)) if names_kernels else float(trace.call_ns)
     all_notes = [*notes, *([trace.remark] if trace.remark else [])]
     all_notes += ["the call ran more kernels than a profile holds; the shortest are left out"] if trace.cut else []
@@ -126,8 +115,6 @@ def profiled(
         busy_ns=worked_ns,
         kernels=tuple(sorted(kernels, key=lambda kernel: -kernel.time_ns)),
         host=_host(trace.runtime_calls, trace.launches),
-        declares_kernels=declares_kernels,
-        built_libraries=trace.built_libraries,
         limit=bound,
         gb_per_s=cost.dram_bytes / worked_ns if worked_ns else None,
         tflop_per_s=cost.flops / worked_ns / 1e3 if worked_ns else None,
@@ -170,7 +157,7 @@ def _stack_bytes(known: Mapping[str, int], name: str) -> int | None:
     return same.pop() if len(same) == 1 else None
 
 
-def _operators(trace: CallTrace, *, declares_kernels: bool) -> list[ProfiledKernel]:
+def _operators(trace: CallTrace) -> list[ProfiledKernel]:
     """Return operators by their own time, and the time outside operators, as shares of a call without the profiler.
 
     The profiler makes calls longer: Python gets the smaller rest of a call with the profiler and of one without.
@@ -178,7 +165,8 @@ def _operators(trace: CallTrace, *, declares_kernels: bool) -> list[ProfiledKern
     in_operators = sum(each.self_ns for each in trace.operators)
     rest = trace.profiled_ns - in_operators
     rows = [(each.name, operator_origin(each.name), each.count, each.self_ns) for each in trace.operators]
-    if trace.built_libraries and declares_kernels:
+    is_compiled = any(whose is KernelOrigin.COMPILED for _, whose, *_ in rows)  # torch.compile builds libraries, too
+    if trace.built_libraries and not is_compiled:
         rows.append((OWN_CODE, KernelOrigin.OWN, 1, max(0, rest)))
     else:
         rows.append((PYTHON, KernelOrigin.PYTHON, 1, max(0, min(rest, trace.call_ns - in_operators))))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kbench.build import hints, manifest
+from kbench.build import manifest
 from kbench.catalog.registry import Entry
 from kbench.core import roofline
 from kbench.core.kernel_names import flag_of
@@ -54,15 +54,9 @@ def rows_of(verdict: TaskVerdict, run_id: str, started_utc: str) -> list[tuple[R
     outcome = verdict.outcome
     if isinstance(outcome, Passed) and outcome.timings:
         made = rowmaker.with_interval(made, outcome.timings, verdict.task.options.precision)
-        made = rowmaker.with_own_share(made, outcome.own_share, _share_flag(verdict.task.solution, outcome.own_share))
+        flag = flag_of(outcome.own_share) if verdict.task.solution.builtin is None else ""
+        made = rowmaker.with_own_share(made, outcome.own_share, flag)
     return [(row, result.samples) for row, result in zip(made, verdict.results, strict=True)]
-
-
-def _share_flag(solution: Entry, share: float | None) -> str:
-    """Return the flag that follows from the share of the solution's own kernels; empty for none."""
-    if share is None or solution.builtin is not None:
-        return ""
-    return flag_of(share, declares_kernels=hints.declares_kernels(solution.path, solution.builtin))
 
 
 def make_row(provenance: dict[str, Any], verdict: TaskVerdict) -> ResultRow:

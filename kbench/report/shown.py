@@ -14,7 +14,7 @@ from kbench.report.table import one_line
 from kbench.report.units import TimeUnit
 
 WORST_FIRST = (
-    *("beats_limit", "fallback", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
+    *("beats_limit", "library_time", "trivial_passes", "inputs_repeat", "imprecise"),
     *("interference", "attestation_weak", "throttled", "unstable"),
 )
 """Flags by how much they change the use of a result; others come last."""

@@ -51,7 +51,6 @@ def of_gpu(solution, *launches, call_ns, counters=(), remark="", more=()) -> Sol
         solution,
         trace,
         names_kernels=True,
-        declares_kernels=solution != "eager",
         cost=COST,
         bound=limit(COST, PEAKS),
         counters=counters,

@@ -36,9 +36,7 @@ def launch(name=OWN, start_us=0, us=100, **shape):
     return DeviceActivity(name=name, start_ns=start_us * US, duration_ns=us * US, **shape)
 
 
-def on_gpu(
-    *launches, call_us=None, mbytes=100, gflops=0, host=(LAUNCHES,), stack=0, counters=(), declares=True
-) -> SolutionProfile:
+def on_gpu(*launches, call_us=None, mbytes=100, gflops=0, host=(LAUNCHES,), stack=0, counters=()) -> SolutionProfile:
     """A call that has so many compulsory bytes and FLOPs; by default the device is never idle."""
     if not any(each.start_ns for each in launches):
         ends = itertools.accumulate((each.duration_ns for each in launches), initial=0)
@@ -56,7 +54,6 @@ def on_gpu(
         "mine",
         trace,
         names_kernels=True,
-        declares_kernels=declares,
         cost=cost,
         bound=limit(cost, PEAKS),
         counters=counters,
@@ -80,7 +77,7 @@ def counted(**changes) -> tuple[Counters, ...]:
     return (Counters(**{**usual, **changes}),)
 
 
-def on_cpu(call_us, *operators, built_libraries=0, declares=False, profiled_us=None) -> SolutionProfile:
+def on_cpu(call_us, *operators, built_libraries=0, profiled_us=None) -> SolutionProfile:
     trace = CallTrace(
         call_ns=call_us * US,
         profiled_ns=(call_us if profiled_us is None else profiled_us) * US,
@@ -91,7 +88,6 @@ def on_cpu(call_us, *operators, built_libraries=0, declares=False, profiled_us=N
         "mine",
         trace,
         names_kernels=False,
-        declares_kernels=declares,
         cost=Cost(dram_bytes=1, flops=0),
         bound=None,
     )
@@ -101,10 +97,9 @@ TINY = [launch(start_us=4 * n, us=2, blocks=16) for n in range(100)]
 EXAMPLES = {
     "nothing ran": (on_gpu(call_us=5), "nothing_seen"),
     # The extension's load raised, and `except` took torch.
-    "fell back to torch": (on_gpu(launch(ATEN), launch(CUBLAS)), "library_only"),
-    "torch, and never promised more": (on_gpu(launch(ATEN), launch(CUBLAS), declares=False), "library_only"),
+    "torch, and never promised more": (on_gpu(launch(ATEN), launch(CUBLAS)), "library_only"),
     "copies count as the library's": (
-        on_gpu(launch("Memcpy DtoD (Device -> Device)", us=50), launch(CUBLAS), declares=False),
+        on_gpu(launch("Memcpy DtoD (Device -> Device)", us=50), launch(CUBLAS)),
         "library_only",
     ),
     "own code for a hundredth": (on_gpu(launch(us=1), launch(CUBLAS, us=199)), "library_only"),
@@ -135,9 +130,7 @@ EXAMPLES = {
     "few blocks": (on_gpu(launch(blocks=20)), "low_occupancy"),
     # `group_norm compile` on an H100: 67 % of the limit.
     "torch.compile reads the input twice": (
-        on_gpu(
-            launch("triton_red_fused_0", us=2480), launch("triton_poi_fused_1", us=4970), mbytes=19_966, declares=False
-        ),
+        on_gpu(launch("triton_red_fused_0", us=2480), launch("triton_poi_fused_1", us=4970), mbytes=19_966),
         "unexplained",
     ),
     "twice the time and one kernel": (on_gpu(launch(us=100), mbytes=200), "unexplained"),
@@ -180,8 +173,7 @@ EXAMPLES = {
     # On a processor.
     "operators alone": (on_cpu(100, ("aten::mm", 95)), "library_only"),
     "Python alone": (on_cpu(100, ("aten::add", 10), ("aten::mul", 10)), "launch_bound"),
-    "own extension": (on_cpu(100, ("aten::empty", 2), built_libraries=1, declares=True), "unexplained"),
-    "an extension that did not load": (on_cpu(100, ("aten::mm", 95), declares=True), "library_only"),
+    "own extension": (on_cpu(100, ("aten::empty", 2), built_libraries=1), "unexplained"),
     "torch.compile": (on_cpu(100, ("Torch-Compiled Region: 0/0", 95)), "unexplained"),
 }
 
@@ -208,8 +200,6 @@ def test_every_bottleneck_has_an_example():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("fell back to torch", "the call never used a kernel of its own: it fell back to libraries"),
-        ("an extension that did not load", "the call never used a shared library of its own"),
         ("torch, and never promised more", "100 % of the time is spent in libraries"),
         ("tiny kernels", "its kernels (100, 2 µs on average) are over before the host submits the next"),
         ("waits after each piece", "The host waits for the device 20 times within the call"),

@@ -113,21 +113,19 @@ def test_where_the_share_comes_from(changes, source):
 
 
 FLAGS = {
-    "its own kernel": ([(OWN, 10)], True, 1.0, ""),
-    "beside a library": ([(OWN, 30), (LIBRARY, 50), (COPY, 20)], True, 0.3, ""),
-    "a little more than a hundredth": ([(OWN, 2), (LIBRARY, 98)], True, 0.02, ""),
-    "a hundredth": ([(OWN, 1), (LIBRARY, 99)], True, 0.01, "library_time"),
-    "its extension was not loaded": ([(LIBRARY, 50), (COPY, 20)], True, 0.0, "fallback"),
-    "compiled where it has kernels": ([(COMPILED, 50)], True, 0.0, "fallback"),
-    "torch, and never promised more": ([(LIBRARY, 50)], False, 0.0, "library_time"),
-    "torch.compile": ([(COMPILED, 50), (LIBRARY, 1)], False, 0.0, "library_time"),
-    "nothing was seen": ([], True, None, ""),
-    "nothing took time": ([(OWN, 0)], True, None, ""),
+    "its own kernel": ([(OWN, 10)], 1.0, ""),
+    "beside a library": ([(OWN, 30), (LIBRARY, 50), (COPY, 20)], 0.3, ""),
+    "a little more than a hundredth": ([(OWN, 2), (LIBRARY, 98)], 0.02, ""),
+    "a hundredth": ([(OWN, 1), (LIBRARY, 99)], 0.01, "library_time"),
+    "its extension was not loaded": ([(LIBRARY, 50), (COPY, 20)], 0.0, "library_time"),
+    "torch.compile": ([(COMPILED, 50), (LIBRARY, 1)], 0.0, "library_time"),
+    "nothing was seen": ([], None, ""),
+    "nothing took time": ([(OWN, 0)], None, ""),
 }
 
 
-@pytest.mark.parametrize(("timed", "declares", "share", "flag"), FLAGS.values(), ids=FLAGS)
-def test_the_share_and_its_flag(timed, declares, share, flag):
+@pytest.mark.parametrize(("timed", "share", "flag"), FLAGS.values(), ids=FLAGS)
+def test_the_share_and_its_flag(timed, share, flag):
     found = share_of(timed, OWN)
     assert found == (None if share is None else pytest.approx(share))
-    assert flag_of(found, declares_kernels=declares) == flag
+    assert flag_of(found) == flag

@@ -96,5 +96,5 @@ def test_rows_tell_whose_kernels_ran(tmp_path):
     found = verdicts(*named, cases=("small",), processes=2, max_processes=2, **TIMED)
     assert all(isinstance(one.outcome, Passed) for one in found.values()), found
     assert all(row.own_share > 0.9 for row in found["two_kernel"].rows), found["two_kernel"].outcome.findings
-    assert all((row.own_share, "fallback" in row.flags) == (0.0, True) for row in found["fell_back"].rows)
-    assert all((row.own_share, "fallback" in row.flags) == (0.0, False) for row in found["eager"].rows)
+    assert all((row.own_share, "library_time" in row.flags) == (0.0, True) for row in found["fell_back"].rows)
+    assert all((row.own_share, "library_time" in row.flags) == (0.0, False) for row in found["eager"].rows)

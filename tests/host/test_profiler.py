@@ -34,13 +34,6 @@ PROBLEM = tiny_corpus.problem(
     given="torch.randn(n, n)",
     constants='n = 256\nCASES = {"default": {}, "small": {"n": 16}}',
 )
-FALLS_BACK = """from torch.utils.cpp_extension import load_inline
-try:
-    raise RuntimeError("no compiler here")
-    NATIVE = load_inline("never", "")
-except RuntimeError:
-    NATIVE = None
-"""
 NATIVE = '''import ctypes, functools
 from torch.utils.cpp_extension import load_inline
 
@@ -78,7 +71,6 @@ SOLUTIONS = {
     "in_its_file": (DOUBLES, f"{NATIVE}\nLIBRARY = library()"),
     "in_another_file": (DOUBLES, "from kernels_of_a_test import library\nLIBRARY = library()"),
     "in_its_first_call": (DOUBLES.replace("LIBRARY", "library()"), "from kernels_of_a_test import library"),
-    "falls_back": ("return 2 * torch.tanh(x @ x)", FALLS_BACK),
     "raises": ("raise ValueError('not today')", ""),
     "exits": ("import os; os._exit(3)", ""),
     "writes": ("open(OUTSIDE, 'w').write('x'); return 2 * x", ""),
@@ -124,16 +116,8 @@ def test_torch_alone_is_called_so(explained):
 @pytest.mark.parametrize("name", ["in_its_file", "in_another_file", "in_its_first_call"])
 def test_an_extension_is_what_no_operator_accounts_for(explained, name):
     found = profile_of(explained[name])
-    assert found.built_libraries == 1
-    assert not found.is_fallback
     assert found.own_share > 0.5
     assert found.kernels[0].origin is KernelOrigin.OWN
-
-
-def test_an_extension_that_was_never_loaded_is_a_fallback(explained):
-    found = explained["falls_back"]
-    assert found.advice.bottleneck is Bottleneck.LIBRARY_ONLY
-    assert "it fell back to libraries" in found.advice.sentence
 
 
 @pytest.mark.parametrize(
