@@ -57,7 +57,7 @@ def test_the_wheel_ships_sources_and_no_tests(wheel):
     kernels = {str(path.relative_to(ROOT)) for path in (ROOT / "kbench" / "kernels").rglob("*.c*")}
     assert {name for name in kernels if "__pycache__" not in name} <= names
     assert {"kbench/py.typed", "kbench/problems/group_norm.py", "kbench/solutions/group_norm/cpp_openmp.py"} <= names
-    assert {"kbench/cli/templates/cuda.py.txt", "kbench/cli/templates/AGENTS.md"} <= names
+    assert {"kbench/cli/templates/cuda.py.txt", "kbench/cli/templates/triton.py.txt"} <= names
     assert not [name for name in names if name.startswith(("tests/", "results/"))]
 
 

@@ -20,7 +20,7 @@ from kbench.storage.csvfile import make_folder
 from kbench.storage.runfiles import shown_path
 
 TEMPLATES = Path(__file__).with_name("templates")
-"""One for a problem, one for each language of a solution, and one for agents. Each lacks one function."""
+"""One for a problem, and one for each language of a solution. Each lacks one function."""
 MODEL = '''class ModelNew(nn.Module):
     """Takes the constructor arguments of the problem's `Model` and has its parameters by the same names."""
 
@@ -40,10 +40,6 @@ class _SolutionFlags(DocumentFlags):
     name: str = argument("NAME", "Name of the solution")
     language: Language = option("--language", LANGUAGE_HELP, default="cuda")
     folder: Path | None = shared_flags.folder("Folder to write to (default: beside the problem)")
-
-
-class _AgentsFlags(DocumentFlags):
-    folder: Path = shared_flags.folder("Folder to write to", default=Path())
 
 
 @command(_ProblemFlags)
@@ -69,14 +65,6 @@ def solution(flags: _SolutionFlags) -> int:
     path = Path(shown_path((flags.folder or beside / owner.name) / f"{name}.py"))
     line = shlex.join(["kbench", "run", flags.problem, str(path)])
     return _write(flags, path, solution_text(owner, flags.language), f"fill in the kernel, then `{line}`")
-
-
-@command(_AgentsFlags)
-def agents(flags: _AgentsFlags) -> int:
-    """Write an AGENTS.md: how an agent checks kernels in this repository."""
-    return _write(
-        flags, flags.folder / "AGENTS.md", _template("AGENTS.md"), "add what is particular to this repository"
-    )
 
 
 def _checked(name: str) -> str:
@@ -149,4 +137,3 @@ def _with_imports(template: str, tree: ast.Module) -> str:
 app = typer.Typer(cls=Group, rich_markup_mode=None)
 app.command("problem", cls=Command)(problem)
 app.command("solution", cls=Command)(solution)
-app.command("agents", cls=Command)(agents)

@@ -12,8 +12,7 @@ from kbench.core.trace import DeviceActivity
 
 NAMED_AT_MOST = 6
 LIBRARY_SHARE = 0.99
-"""Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
-LIBRARY_TIME = "library_time"
+"""Chosen. With this share of the time in libraries, the solution is a call of them."""
 ShareSource = Literal["unknown", "builtin", "judge", "worker"]
 """Source of the share of a solution's own kernels. `builtin` solutions have none. The `judge` has profiled a call
 (`--require-custom`), or one more `worker` profiles a call, and its times do not count."""
@@ -121,4 +120,4 @@ def share_of(timed: Iterable[tuple[KernelOrigin, float]], *origins: KernelOrigin
 
 def flag_of(share: float | None) -> str:
     """Return the flag of a solution with this share of own kernels: `library_time` or none."""
-    return LIBRARY_TIME if share is not None and share <= 1 - LIBRARY_SHARE else ""
+    return "library_time" if share is not None and share <= 1 - LIBRARY_SHARE else ""

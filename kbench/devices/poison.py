@@ -8,12 +8,6 @@ if TYPE_CHECKING:
 
 POISON = 0x7FC0DEAD
 """Bits of the quiet NaN that output buffers are filled with before every call (repeated per 4 bytes)."""
-HOST_POISON = -1
-"""Filling of the host's allocator, which repeats one byte: ones everywhere, a NaN of any floating-point type."""
-HOST_SLACK_BYTES = 128
-HOST_SMALL_BYTES = 1 << 16
-HOST_BLOCKS = 16
-"""Sizes with which glibc 2.36 gives poisoned memory to an empty C++ function, tried with outputs of 2 KB to 13 MB."""
 
 
 def poison(block: "Tensor") -> None:
@@ -44,27 +38,18 @@ def is_poison(tensor: "Tensor") -> "Tensor":
     bits = tensor.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size])
     if size == 2:  # the two halves of a word alternate from one element to the next
         low, high = ((half ^ 0x8000) - 0x8000 for half in (POISON & 0xFFFF, POISON >> 16))
-        found = (bits == low) | (bits == high)
-    else:
-        found = bits == (POISON if size == 4 else POISON << 32 | POISON)
-    if tensor.device.type == "cpu" and (tensor.is_floating_point() or tensor.is_complex()):
-        found |= bits == HOST_POISON
-    return found
+        return (bits == low) | (bits == high)
+    return bits == (POISON if size == 4 else POISON << 32 | POISON)
 
 
 def poison_pool(outputs: "Sequence[Tensor]") -> None:
     """Poison free memory of the outputs' sizes, so that unwritten elements are recognised."""
-    held = [tensor for output in outputs if output.is_floating_point() for tensor in _free_memory(output)]
-    for tensor in held:
-        poison_floats(tensor)
-
-
-def _free_memory(output: "Tensor") -> "list[Tensor]":
-    """Allocate the memory that a call is likely to get for an output; on the host several blocks for small ones."""
     import torch
 
-    if output.device.type == "cpu":
-        blocks = HOST_BLOCKS if output.nbytes < HOST_SMALL_BYTES else 1
-        size = output.numel() + HOST_SLACK_BYTES // output.element_size()
-        return [torch.empty(size, dtype=output.dtype) for _ in range(blocks)]
-    return [torch.empty_strided(output.shape, output.stride(), dtype=output.dtype, device=output.device)]
+    held = [
+        torch.empty_strided(output.shape, output.stride(), dtype=output.dtype, device=output.device)
+        for output in outputs
+        if output.is_floating_point()
+    ]
+    for tensor in held:
+        poison_floats(tensor)

@@ -315,9 +315,8 @@ def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, to
     if not all(map(math.isfinite, worst)):
         worst = both().flatten().tolist()
     (ours, theirs), scaled = worst[:2], tuple(worst[2:]) or (0.0, 0.0)
-    shares: list[list[float]] = []
-    if ours > 1:
-        shares = tails.tails(got, want, oracle, tolerance, atol=atols[0], lost=overflows).tolist()
+    look = functools.partial(tails.tails, got, want, oracle, tolerance, atol=atols[0], lost=overflows)
+    shares = look().tolist() if ours > 1 else []
     return replace(
         before,
         oracle=max(before.oracle or 0.0, ours),

@@ -134,8 +134,7 @@ class WorkerLink:
             if status is Status.CALL_TIMEOUT:
                 status = on_timeout
                 if deadline is not None and left_s < timeout_s:
-                    limit = f"{round(deadline.limit_s, 1):g} s"
-                    reason = f"not judged in the {limit} that it had; give it more with `--timeout`"
+                    reason = f"not judged in {round(deadline.limit_s, 1):g} s; give it more with `--timeout`"
                     status = Status.TOTAL_TIMEOUT
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR

@@ -58,38 +58,32 @@ def _launch(name: str, count: int, one: Tensor, other: Tensor | int, found: Tens
     arguments = [*map(ctypes.c_uint64, pointers), ctypes.c_double(rtol), ctypes.c_double(atol)]
     blocks = max(1, min(BLOCKS, -(-count // THREADS)))
     stream = torch.cuda.current_stream(one.device).cuda_stream
-    _driver().launch(_kernel(name), blocks, THREADS, *arguments, stream=stream)
+    driver, kernel = _loaded(name)
+    driver.launch(kernel, blocks, THREADS, *arguments, stream=stream)
 
 
 @functools.cache
-def _driver() -> Driver:
-    return Driver()
-
-
-@functools.cache
-def _kernel(name: str) -> ctypes.c_void_p:
+def _loaded(name: str) -> tuple[Driver, ctypes.c_void_p]:
     body = {"errors_of_fp32": _errors_of_fp32, "errors_of_fp64": _errors_of_fp64, "sum_of_words": _sum_of_words}[name]
-    return _driver().kernel(_loop(name, *body()), name.encode())
+    driver = Driver()
+    return driver, driver.kernel(_loop(name, *body()), name.encode())
 
 
 def _loop(name: str, step: str, end: str) -> bytes:
     """Return a kernel whose threads take one load after another; accumulators begin with zero."""
+    kinds = {**dict.fromkeys(("one", "other", "found", "count"), "u64"), "rtol": "f64", "atol": "f64"}
+    parameters = ", ".join(f".param .{kind} {each}" for each, kind in kinds.items())
+    loaded = "\n".join(f"ld.param.{kind} %{each}, [{each}];" for each, kind in kinds.items())
     return f"""
 .version 7.0
 .target sm_60
 .address_size 64
-.visible .entry {name}(.param .u64 one, .param .u64 other, .param .u64 found, .param .u64 count,
-                       .param .f64 rtol, .param .f64 atol)
+.visible .entry {name}({parameters})
 {{
 .reg .b64 %one, %other, %found, %count, %rtol, %atol, %i, %stride, %at, %x<4>, %y<4>, %v, %w, %m;
 .reg .b32 %c<4>, %r<4>, %e, %s, %q, %m<3>, %t<3>, %rtol32, %atol32;
 .reg .pred %done, %more;
-ld.param.u64 %one, [one];
-ld.param.u64 %other, [other];
-ld.param.u64 %found, [found];
-ld.param.u64 %count, [count];
-ld.param.f64 %rtol, [rtol];
-ld.param.f64 %atol, [atol];
+{loaded}
 cvt.rn.f32.f64 %rtol32, %rtol;
 cvt.rn.f32.f64 %atol32, %atol;
 mov.u32 %t0, %ctaid.x;

@@ -3,7 +3,6 @@
 The largest error alone proves little where one element of the reference is badly off, as a 16-bit value near zero is.
 """
 
-import functools
 import math
 
 import torch
@@ -30,16 +29,10 @@ def tails(
     mine, theirs, exact = sampled(got, want, oracle)
     given = theirs if lost else None
     ours, own = (elements.errors(t, exact, tolerance, atol, given).sort().values for t in (mine, theirs))
-    here, there = _places(exact.numel(), str(exact.device))
-    return torch.stack([ours[here], own[there]], dim=1)
-
-
-@functools.lru_cache
-def _places(count: int, device: str) -> tuple[Tensor, Tensor]:
-    """Return where the errors lie in two lists of this many that are sorted; they are sent to the device only once."""
+    count = exact.numel()
     shares = [count >> power for power in range(1, (count // SURE).bit_length() + 1)]
     here, there = ([count - share - 1 for share in each] for each in (shares[:-1], shares[1:]))
-    return torch.tensor(here, dtype=torch.int64, device=device), torch.tensor(there, dtype=torch.int64, device=device)
+    return torch.stack([ours[here], own[there]], dim=1)
 
 
 def quantile_error(want: Tensor, oracle: Tensor, tolerance: elements.Tolerance, share: float) -> float:

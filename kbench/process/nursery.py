@@ -20,7 +20,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,7 +33,7 @@ from kbench.sandbox.namespaces import Surroundings
 EXTENSION_MODULES = ("setuptools", "torch.utils.cpp_extension")
 """Modules that a worker imports to load extensions, which takes 0.2 s. The nursery of a judge imports them after the
 first fork, which need not wait for them."""
-COMPILER, MANY_FORKS = "torch._dynamo", 4
+COMPILER, MANY_FORKS = ("torch._dynamo",), 4
 """A module that torch imports in a judge's first call without memory, in 2 s; and the number of forks after which the
 nursery of a sweep imports it for all later judges."""
 REAP_INTERVAL_MS = 100
@@ -128,7 +128,7 @@ def fork_nursery() -> Child:
             process_tree.die_with(judge)
             ours.close()
             detach(output, theirs.fileno(), writer)  # the writer closes with this process: it has ended then
-            serve(Channel(theirs), then=import_for_extensions)()
+            serve(Channel(theirs), lambda: import_ahead(EXTENSION_MODULES))()
         except BaseException:  # noqa: BLE001 - the last line of a process
             traceback.print_exc()
         finally:
@@ -198,24 +198,16 @@ def _report(pipe: int, number: int) -> None:
         os.write(pipe, f"{number}\n".encode())
 
 
-def import_ahead(name: str) -> None:
-    """Import a module, if it is there. One that asks for a GPU is answered without opening it."""
+def import_ahead(names: Sequence[str]) -> None:
+    """Import modules for later forks; an error shows where one is used. A look for a GPU is answered without one."""
     import torch
 
     looks = torch.cuda.is_available
     torch.cuda.is_available = lambda: any(Path("/dev").glob("nvidia[0-9]*"))
-    try:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    finally:
-        torch.cuda.is_available = looks
-
-
-def import_for_extensions() -> None:
-    """Import what workers need that load extensions; an error shows where one is loaded."""
-    for name in EXTENSION_MODULES:
+    for name in names:
         with contextlib.suppress(Exception):
-            import_ahead(name)
+            importlib.import_module(name)
+    torch.cuda.is_available = looks
 
 
 def main() -> None:

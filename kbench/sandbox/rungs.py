@@ -11,9 +11,10 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 from kbench.sandbox import landlock, libc, namespaces, process_tree, seccomp
 from kbench.sandbox.namespaces import Surroundings
@@ -131,6 +132,19 @@ def restrict_self(
             writable=[*writable, *own], hidden=hidden, readable=readable, allow_exec=allow_exec, then_exec=then_exec
         )
     _filter_calls(rung, allow_exec=allow_exec, connect=False)
+
+
+def restrict_as_ordered(orders: Mapping[str, Any], *, then_exec: bool = False) -> None:
+    """Apply the sandbox of an order to this process before it knows a solution, or to the program that it becomes."""
+    restrict_self(
+        Rung(orders["rung"]),
+        writable=[Path(path) for path in orders["writable"]],
+        temporary=Path(orders["temporary"]),
+        hidden=[Path(path) for path in orders.get("hidden", ())],
+        readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
+        allow_exec=orders["allow_exec"],
+        then_exec=then_exec,
+    )
 
 
 def restrict_tool(rung: Rung) -> None:

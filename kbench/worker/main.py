@@ -26,8 +26,8 @@ from kbench.process.autograd import Gradients, detached, gradients_of
 from kbench.process.channel import Channel, Message, PeerGoneError, decode_tree
 from kbench.process.layouts import layouts_of, misaligned
 from kbench.process.shared_memory import Block, TensorSpec, view
+from kbench.sandbox import rungs
 from kbench.worker import call_trace, solution
-from kbench.worker.confinement import restrict
 from kbench.worker.delivery import bytes_of, deliver, places_of
 from kbench.worker.observed_solution import ObservedSolution
 from kbench.worker.queued_calls import CallQueue, queue_calls
@@ -90,7 +90,7 @@ class Worker:
     def do_setup(self, message: Message) -> Message:
         """Lock this process in, then import torch, before any solution is known."""
         os.nice(message.get("niceness", 0))
-        restrict(message)
+        rungs.restrict_as_ordered(message)
         set_caller_folder(Path(message["caller"]))
         faulthandler.enable(all_threads=False)  # the log of a crash names the line
         import torch

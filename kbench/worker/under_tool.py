@@ -13,7 +13,6 @@ import sys
 from kbench.process.channel import Channel
 from kbench.process.child import TOOL_ORDERS
 from kbench.sandbox import rungs
-from kbench.worker.confinement import restrict
 from kbench.worker.main import Worker
 
 
@@ -25,7 +24,7 @@ def main(descriptor: str, step: str = "front") -> None:
         rungs.restrict_tool(rungs.Rung(orders["rung"]))
         _become([*orders["command"], *again, "lock"])
     elif step == "lock":
-        restrict(orders, then_exec=True)
+        rungs.restrict_as_ordered(orders, then_exec=True)
         _become([*again, "work"])
     Worker(Channel(socket.socket(fileno=int(descriptor)))).serve()
 

@@ -9,7 +9,6 @@ from typing import get_args
 import pytest
 
 from kbench.catalog import registry
-from kbench.cli.app import COMMANDS
 from kbench.cli.new import Language
 from kbench.storage.settings import Settings
 
@@ -82,10 +81,3 @@ def test_json_names_the_file(kbench):
     done = kbench("new", "problem", "plus", "--json")
     document = done.document
     assert (done.code, document["status"], document["path"]) == (0, "ok", "plus.py")
-
-
-def test_agents_are_told_commands_that_exist(kbench):
-    assert kbench("new", "agents").code == 0
-    named = re.findall(r"`kbench ([a-z]+)", Path("AGENTS.md").read_text())
-    assert len(named) >= 7
-    assert set(named) <= set(COMMANDS)

@@ -331,4 +331,4 @@ def test_a_unit_beyond_its_limit_is_a_verdict(tmp_path, lane) -> None:
                      "    def forward(self, x):\n        time.sleep(30)\n        return x\n")  # fmt: skip
     stopped = finish(evaluator, begin(evaluator, tmp_path, "one", PROBLEM, str(hangs)), left=TimeLeft(2.0))
     assert stopped.status is Status.TOTAL_TIMEOUT
-    assert stopped.outcome.reason == "not judged in the 2 s that it had; give it more with `--timeout`"
+    assert stopped.outcome.reason == "not judged in 2 s; give it more with `--timeout`"

@@ -349,11 +349,11 @@ from kbench.process import nursery
 looked = []
 torch.cuda.is_available = lambda: looked.append(1)
 torch.cuda._is_compiled, torch.version.cuda = lambda: True, "13.0"
-nursery.import_ahead("torch.utils.cpp_extension")
+nursery.import_ahead(["torch.utils.cpp_extension"])
 assert torch.utils.cpp_extension.CUDA_HOME == "/some/where" and not looked
-nursery.import_ahead("asks")
+nursery.import_ahead(["asks"])
 assert sys.modules["asks"].ANSWER is any(nursery.Path("/dev").glob("nvidia[0-9]*")) and not looked
-nursery.import_ahead("not_there")
+nursery.import_ahead(["not_there"])
 torch.cuda.is_available()
 assert looked, "only while it is imported"
 """

@@ -1,11 +1,13 @@
-"""How a solution's model is made, on which device and under which seed, and how it takes new weights."""
+"""How a solution's model is made, on which device and under which seed, takes new weights and forgets old graphs."""
+
+import sys
 
 import pytest
 import torch
 from torch import nn
 
 from kbench.worker.main import Worker
-from kbench.worker.solution import construct, copy_into, loaded, state_of
+from kbench.worker.solution import construct, copy_into, forget_graphs, loaded, state_of
 
 
 class Mixing(nn.Module):
@@ -181,3 +183,28 @@ def test_parameters_that_have_their_value_already_are_left_alone():
     worker.do_weights({"names": ["weight", "bias"], "in_place": True})
     assert (model.weight._version, model.bias._version) == (before[0], before[1] + 1)
     assert model.bias[1] == 1
+
+
+@pytest.fixture
+def fresh_compiler():
+    if dynamo := sys.modules.get("torch._dynamo"):
+        dynamo.reset()
+        dynamo.utils.counters.clear()
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_what_was_compiled_for_another_shape_makes_no_graph_dynamic():
+    from torch._dynamo.testing import CompileCounter  # takes seconds, and every process of the suite collects this file
+
+    counter = CompileCounter()
+    call = torch.compile(torch.sin, backend=counter)
+    call(torch.ones(3))
+    forget_graphs()
+    call(torch.ones(3))
+    assert counter.frame_count == 2
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_without_graphs_nothing_is_reset(monkeypatch):
+    monkeypatch.setattr(torch.compiler, "reset", lambda: pytest.fail("nothing was compiled"))
+    forget_graphs()

@@ -60,11 +60,8 @@ class Inputs:
         self.structures: dict[int, tuple[Structure, ...]] = {}
         """Structures that all draws of a tensor have in common, by its number among the leaves of the arguments."""
         self.computed: frozenset[int] = frozenset()
-        """Numbers of the leaves that follow the numbers which `get_inputs` draws, if it computes any from these.
-
-        A variation then changes the drawn numbers, and keeps what it computes: symmetry, rows with the sum 1, A beside
-        its transpose, x beside its mean.
-        """
+        """Numbers of the leaves that follow the numbers which `get_inputs` draws, if it computes any from these. A
+        variation then changes the drawn numbers, and keeps what is computed: symmetry, A beside its transpose."""
         self.drawn: frozenset[int] = frozenset()
         """Numbers of the leaves that are drawn themselves."""
         self.vary(jitter=False)
@@ -151,20 +148,13 @@ class Inputs:
 
     def changed(self, made: list[Any], transform: Transform, applies: Callable[[Any], bool]) -> list[Any]:
         """Apply a change to the leaves that it `applies` to, and keep their structures."""
-        done: list[Any] = []
+        count = itertools.count()
 
         def change(leaf: Any) -> Any:
-            number = len(done)
-            if number in self.computed:
-                changed = leaf
-            elif applies(leaf):
-                changed = transformed(leaf, transform)
-                if structures := self.structures.get(number, ()):
-                    changed = structure.keep(structures, changed, leaf)
-            else:
-                changed = leaf
-            done.append(changed)
-            return changed
+            number = next(count)
+            if number in self.computed or not applies(leaf):
+                return leaf
+            return structure.keep(self.structures.get(number, ()), transformed(leaf, transform), leaf)
 
         return [over_leaves(value, change) for value in made]
 
@@ -188,9 +178,8 @@ class Inputs:
             return functools.reduce(lambda x, each: each[0](x) if each[1](x) else x, changes, values)
 
         made = self._made(seed, all_of if self.computed and changes else None)
-        if changes and not all(
-            each.holds(leaves(made)[n]) for n in self.computed for each in self.structures.get(n, ())
-        ):
+        known = ((n, each) for n in self.computed for each in self.structures.get(n, ()))
+        if changes and not all(each.holds(leaves(made)[n]) for n, each in known):
             return self._made(seed)
         if changes:
             torch.manual_seed(seed)
@@ -200,8 +189,7 @@ class Inputs:
 
     def unseeded(self) -> list[Any]:
         """Make the arguments with the random generators as they are, and without `jitter`."""
-        made: list[Any] = self._problem.inputs()
-        return made
+        return list(self._problem.inputs())
 
 
 @contextlib.contextmanager
