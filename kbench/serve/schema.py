@@ -5,8 +5,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-LONGEST_SOURCE = 400_000
-"""Chosen. Characters; ten times the longest of the 36 published kernels that kbench was tried with."""
 MOST_IN_BATCH = 100
 NOT_USED = (
     *("toolkit", "backend_adapter", "backend", "reference_backend", "workflow", "priority", "device_preference"),
@@ -16,7 +14,8 @@ NOT_USED = (
 """Fields of KernelGYM that kbench ignores; `metadata.not_used` names them."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
 TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
-SourceText = Annotated[str, Field(min_length=10, max_length=LONGEST_SOURCE)]
+SourceText = Annotated[str, Field(min_length=10, max_length=400_000)]
+"""Chosen. The largest number of characters is ten times that of the longest of 36 published kernels."""
 TaskState = Literal["pending", "processing", "completed", "failed", "timeout", "cancelled"]
 
 

@@ -162,8 +162,12 @@ class Inputs:
         """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
         if self._follow is None:
             seed = secret_seed()
-            drawn = ([_print(leaf) for leaf in leaves(self.draw(seed))] for _ in range(2))
-            self._follow = next(drawn) == next(drawn)
+
+            def prints() -> list[Any]:
+                made = leaves(self.draw(seed))
+                return [elements.fingerprint(leaf) if hasattr(leaf, "untyped_storage") else leaf for leaf in made]
+
+            self._follow = prints() == prints()
         return self._follow
 
     def draw(
@@ -253,10 +257,6 @@ def _identity(leaf: Any) -> Any:
     """Return what two tensors have in common if one is the other, at other times."""
     memory = leaf.untyped_storage()
     return memory.data_ptr(), leaf.numel(), leaf.new_empty(0).set_(memory)[: structure.CORNER].tolist()
-
-
-def _print(leaf: Any) -> Any:
-    return elements.fingerprint(leaf) if hasattr(leaf, "untyped_storage") else leaf
 
 
 def is_value(leaf: Any) -> bool:

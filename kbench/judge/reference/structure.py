@@ -27,22 +27,13 @@ class Structure:
     """Restores the structure, from the changed values and the original ones."""
 
 
-def _is_matrix(x: Tensor) -> bool:
-    return x.dim() >= 2 and min(x.shape[-2:]) > 1
-
-
 def _is_square(x: Tensor) -> bool:
-    return _is_matrix(x) and x.shape[-1] == x.shape[-2]
+    return x.dim() >= 2 and x.shape[-1] == x.shape[-2] > 1
 
 
 def _first(x: Tensor) -> Tensor:
     """Return the first rows of the first matrix."""
     return x[(0,) * (x.dim() - 2)][:CORNER] if x.dim() > 1 else x
-
-
-def _corner(x: Tensor) -> Tensor:
-    """Return a few elements of the first matrix, in its own places."""
-    return _first(x)[..., :CORNER]
 
 
 def _quickly(test: Test) -> Test:
@@ -122,17 +113,13 @@ def _norms(x: Tensor) -> Tensor:
     return found
 
 
-def _rounding(x: Tensor) -> float:
-    """Return the relative error that rounded elements leave in a sum over the last dimension."""
-    return float(1e-5 + 4 * torch.finfo(x.dtype).eps / x.shape[-1] ** 0.5)
-
-
 def _of_norm(rows: Tensor) -> Structure:
     """Return the structure of rows that all have the norm of the first one, as normalised rows do."""
     norm = float(_norms(rows[(0,) * (rows.dim() - 1)]))
 
     def holds(x: Tensor) -> bool:
-        return norm > 0 and bool(((_norms(x) - norm).abs() <= _rounding(x) * norm).all())
+        allowed = 1e-5 + 4 * torch.finfo(x.dtype).eps / x.shape[-1] ** 0.5  # rounded elements leave it in a sum
+        return norm > 0 and bool(((_norms(x) - norm).abs() <= allowed * norm).all())
 
     name = f"of rows with the norm {norm:g}"
     return Structure(name=name, holds=_rows(holds), keep=lambda y, _: _wide(y).mul(norm / _norms(y)).to(y.dtype))
@@ -193,7 +180,7 @@ def found_in(x: Tensor, others: Sequence[Tensor]) -> list[Structure]:
     """Return the structures that one draw of an input has, tied elements in `others` too; none of a single value."""
     if x.numel() < 2 or x.element_size() == 1:
         return []
-    corner = _corner(x)
+    corner = _first(x)[..., :CORNER]
     if (corner == corner.reshape(-1)[0]).all() and (x == corner.reshape(-1)[0]).all():
         return []
     if not (x.is_floating_point() or x.is_complex()):
