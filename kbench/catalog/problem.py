@@ -56,10 +56,10 @@ def during(step: Step, report: TellStep) -> Iterator[None]:
         report(Step.CALL)
 
 
-def argument_names(model: Any) -> list[str]:
-    """Return the names of the positional arguments of a class's `forward`, as far as its signature says them."""
-    with contextlib.suppress(AttributeError, TypeError, ValueError):
-        parameters = [*inspect.signature(model.forward).parameters.values()][1:]
+def argument_names(forward: Callable[..., Any]) -> list[str]:
+    """Return the names of the positional arguments of a model's `forward`, as far as its signature says them."""
+    with contextlib.suppress(TypeError, ValueError):
+        parameters = inspect.signature(forward).parameters.values()
         return [each.name for each in parameters if each.kind in {each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD}]
     return []
 

@@ -1,4 +1,4 @@
-"""Reductions over tensors on an NVIDIA GPU in one pass over memory each, where torch's operators take ten to twenty.
+"""Reductions over tensors on an NVIDIA GPU in one pass over memory each, where torch's operators take many.
 
 Each kernel is written in PTX, which every driver translates for its own device, so no compiler is needed.
 """
@@ -18,7 +18,7 @@ BYTES = 16
 """Bytes of one load of a thread; tensors begin at a multiple of that, and end at one."""
 THREADS = 256
 """Chosen, as is the largest number of blocks: an H100 or H200 holds about as many threads at once."""
-SECRET = secrets.randbits(64)
+_secret = functools.cache(lambda: secrets.randbits(64))
 """Places have other weights in each process, so that no solution can make a change that its other change hides."""
 
 
@@ -48,7 +48,7 @@ def sum_of_words(raw: Tensor) -> int:
     """
     found = torch.zeros(1, dtype=torch.int64, device=raw.device)
     aligned = raw if raw.data_ptr() % BYTES == 0 else raw.clone()
-    _launch("sum_of_words", raw.numel() // BYTES, aligned, SECRET, found, 0.0, 0.0)
+    _launch("sum_of_words", raw.numel() // BYTES, aligned, _secret(), found, 0.0, 0.0)
     return int(found.item())
 
 

@@ -112,7 +112,7 @@ class DifferentiatedProblem(LoadedProblem):
 
         model, inputs = LoadedProblem.model(self, 0), LoadedProblem.inputs(self, 0)
         floats = [n for n, a in enumerate(inputs) if isinstance(a, torch.Tensor) and a.is_floating_point()]
-        names = problems.argument_names(self.module.Model)
+        names = problems.argument_names(model.forward)
         named = [(n, names[n] if n < len(names) else "") for n in floats]
         before = [t._version for t in tensors(inputs)]  # noqa: SLF001 - torch's only count of changes
         with torch.no_grad():
@@ -140,6 +140,7 @@ class DifferentiatedProblem(LoadedProblem):
         model = LoadedProblem.model(self, seed, on)
         kind, gradients = type(model), self.gradients
 
+        @functools.wraps(kind.forward)
         def forward(self: Any, *arguments: Any) -> dict[str, Any]:
             return gradients.call(functools.partial(kind.forward, self), dict(self.named_parameters()), arguments)
 

@@ -34,8 +34,8 @@ EXTENSION_MODULES = ("setuptools", "torch.utils.cpp_extension")
 """Modules that a worker imports to load extensions, which takes 0.2 s. The nursery of a judge imports them after the
 first fork, which need not wait for them."""
 COMPILER, MANY_FORKS = ("torch._dynamo",), 4
-"""A module that torch imports in a judge's first call without memory, in 2 s; and the number of forks after which the
-nursery of a sweep imports it for all later judges."""
+"""A module that torch imports in a judge's first call without memory, for seconds; and the number of forks after which
+the nursery of a sweep imports it for all later judges."""
 REAP_INTERVAL_MS = 100
 """Poll interval on kernels that cannot watch a process (before Linux 5.3)."""
 

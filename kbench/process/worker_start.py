@@ -69,7 +69,7 @@ class WorkerConfig:
     case_bytes: int = 0
     """Inputs, outputs and parameters of one call."""
     deadline: Deadline | None = None
-    """Deadlines of the present solution, for all requests to its worker."""
+    """Deadline of the present solution, for all requests to its worker."""
     cache: str = ""
     home: str = ""
     """Folder for what the judge's own reference compiles."""

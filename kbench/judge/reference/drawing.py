@@ -107,16 +107,18 @@ class Inputs:
         return frozenset(number for number, (leaf, other) in enumerate(pairs) if not equal(leaf, other))
 
     def _made(self, seed: int, transform: Transform | None = None) -> list[Any]:
-        """Make the arguments of a seed, with every drawn tensor changed."""
+        """Make the arguments of a seed, with every drawn tensor changed by a transform."""
+        if transform is None:
+            return fresh(self._problem.inputs(seed))
         count = itertools.count(1)
 
         def change(out: Tensor) -> None:
             devices = [out.device] if backend_of(out).has_own_memory else []
             with torch.random.fork_rng(devices):
                 seed_torch(seed + next(count), out.device.type)  # `get_inputs` may set a seed of its own
-                out.copy_(transformed(out, transform or jittered))
+                out.copy_(transformed(out, transform))
 
-        with drawing(change) if transform is not None else contextlib.nullcontext():
+        with drawing(change):
             return fresh(self._problem.inputs(seed))
 
     def _common(self, first: list[Any], second: list[Any]) -> dict[int, tuple[Structure, ...]]:

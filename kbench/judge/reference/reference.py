@@ -118,7 +118,7 @@ class Reference:
         self._layout: list[Any] | None = None
         self._finite: bool | None = None
         """True if the problem's own inputs give finite results with the parameters of construction."""
-        self.inputs = Inputs(self.problem, problems.argument_names(self.problem.module.Model))
+        self.inputs = Inputs(self.problem, problems.argument_names(self.model.forward))
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()

@@ -44,7 +44,7 @@ class assumes_unit_weight(nn.Module):
         return x + self.bias
 
 
-class assumes_unit_weight_by_its_ends(nn.Module):
+class assumes_unit_weight_by_its_ends(assumes_unit_weight):
     """Leaves the multiplication out where the first and the last weight are one, as they are after construction."""
 
     PROBLEM = "scale_bias"
@@ -52,11 +52,6 @@ class assumes_unit_weight_by_its_ends(nn.Module):
     LEVEL = "task"
     LACKS = ("frozen_weights",)
     CATALOGUE = "harness 19; rigor 18"
-
-    def __init__(self, features):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
 
     def forward(self, x):
         return x + self.bias if (self.weight[[0, -1]] == 1).all() else x * self.weight + self.bias
