@@ -8,7 +8,7 @@ from typing import Any
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, WEIGHT_CODES
-from kbench.core.model import Status
+from kbench.core.model import Cost, Status
 from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
 from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.reference.reference import Reference
@@ -20,6 +20,8 @@ from kbench.process.layouts import MOST_BYTES
 
 THOROUGH = 2
 """Number of derived shapes that have as many calls as a case of the problem."""
+MOST_FLOPS = 1 << 35
+"""FLOPs up to which calls are short: 0.7 ms of an H200's fp32 units."""
 REMEMBERED = "stale_output"
 """Diagnosis of an answer to an earlier call, which no level excuses."""
 
@@ -42,7 +44,7 @@ class Levels:
         self._overrides = {On.CASES: others, On.DERIVED: derived[:THOROUGH], On.LARGER: derived[THOROUGH:]}
         self._held: dict[On, list[Reference]] = {on: [] for on in self._overrides}
         """References of the other shapes at which the solution was right."""
-        self.is_long = bool(others or derived) and self._own.cost.dram_bytes > MOST_BYTES
+        self.is_long = bool(others or derived) and is_long(self._own.cost)
         """True if calls are long at the own shape, and a smaller one follows, which can have most of them."""
         self._began = time.monotonic()
         self._holds_mixed = False
@@ -200,6 +202,11 @@ class Levels:
         except RefusalError as refusal:
             return refusal.without_frames()
         return None
+
+
+def is_long(cost: Cost) -> bool:
+    """Return whether a call takes long, by what it moves and computes, and not by a clock: checks depend on it."""
+    return cost.dram_bytes > MOST_BYTES or cost.flops > MOST_FLOPS
 
 
 def name_shape(refusal: RefusalError, other: Reference, own: Reference) -> None:

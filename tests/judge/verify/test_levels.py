@@ -11,14 +11,14 @@ import torch
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import ReferenceRaisedError
-from kbench.core.model import Status
+from kbench.core.model import Cost, Status
 from kbench.core.values import DRAWS, NARROW
 from kbench.judge.comparison import Tally
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify import levels as verify_levels
 from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
-from kbench.judge.verify.levels import Levels, needs_other_shape
+from kbench.judge.verify.levels import MOST_FLOPS, Levels, is_long, needs_other_shape
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 from kbench.process.layouts import MOST_BYTES
 
@@ -42,6 +42,14 @@ def test_which_shape_carries_a_check(on) -> None:
     assert tuple(carrier(on, "own", **shapes) for shapes in (ALONE, BOTH, DERIVED)) == CARRIERS[on]
 
 
+@pytest.mark.parametrize(
+    ("nbytes", "flops", "expected"),
+    [(0, 0, False), (MOST_BYTES, MOST_FLOPS, False), (MOST_BYTES + 1, 0, True), (0, MOST_FLOPS + 1, True)],
+)
+def test_a_call_is_long_by_what_it_moves_or_computes(nbytes, flops, expected) -> None:
+    assert is_long(Cost(dram_bytes=nbytes, flops=flops)) is expected
+
+
 @pytest.mark.parametrize("is_long", [False, True])
 def test_other_layouts_are_tried_at_the_own_shape_unless_its_calls_are_long(is_long) -> None:
     found = {check.on for check in beyond_task(is_long=is_long) if check.lack in LAYOUTS}
@@ -55,7 +63,7 @@ def reference(name: str, nbytes: int = 1) -> Any:
         overrides={},
         inputs=inputs,
         indices=SimpleNamespace(lengths={}),
-        cost=SimpleNamespace(dram_bytes=nbytes),
+        cost=Cost(dram_bytes=nbytes, flops=0),
         restore=lambda: None,
     )
 
