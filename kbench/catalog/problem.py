@@ -322,12 +322,12 @@ def _moments(tensors: "dict[str, Tensor]") -> dict[str, tuple[float, float]]:
 def _other_values(
     held: "Tensor", mean: float, std: float, uniform: "Callable[[Tensor], Tensor]", *, keep_signs: bool
 ) -> "Tensor":
-    noise, magnitude = uniform(held), uniform(held)
+    noise = uniform(held)
     if keep_signs:
         return held.double() * (1 + 0.5 * noise) if mean or std else noise.abs()
     if std > 1e-6 * max(1.0, abs(mean)):
         return mean + math.sqrt(3) * std * noise
-    return mean * noise.sign() * (1 + 0.5 * magnitude) if mean else noise
+    return mean * noise.sign() * (1 + 0.5 * uniform(held)) if mean else noise
 
 
 def pin_precision(allow_tf32: bool) -> None:

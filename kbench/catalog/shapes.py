@@ -128,13 +128,21 @@ class _Probe:
 
         Its parameters and outputs may have `most` elements.
         """
+        import torch
+
         device, calls = self._trial(changed)
         try:
-            outputs, state = _called(self._load(changed, device), calls)
+            loaded = self._load(changed, device)
+            model = loaded.model(seed=0)
+            most -= sum(parameter.numel() for parameter in model.parameters())
+            if most < 0:
+                return False
+            with torch.no_grad():
+                outputs = [model(*loaded.inputs(seed)) for seed in range(calls)]
         except Exception:  # noqa: BLE001 - as above
             return False
         sizes = [output.numel() for output in outputs if hasattr(output, "numel")]
-        return all(sizes) and sum(sizes) + sum(tensor.numel() for tensor in state) <= most
+        return all(sizes) and sum(sizes) <= most
 
     @functools.cached_property
     def _runs_at_all(self) -> bool:
@@ -222,14 +230,6 @@ class _Probe:
     def is_larger(self, shape: Mapping[str, Any], name: str) -> bool:
         """Return whether a shape has a larger constant than the problem."""
         return name in shape and _largest(shape[name]) > _largest(self.constants[name])
-
-
-def _called(loaded: problems.LoadedProblem, calls: int) -> tuple[list[Any], list[Any]]:
-    import torch
-
-    with torch.no_grad():
-        model = loaded.model(seed=0)
-        return [model(*loaded.inputs(seed)) for seed in range(calls)], [*model.parameters()]
 
 
 def sizes_of(value: Any) -> list[int]:

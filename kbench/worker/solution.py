@@ -176,9 +176,16 @@ def copy_into(state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tenso
 
 
 def _differing(state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
-    """Return the values that differ from a state's: a write would move the version counter of an equal tensor too."""
+    """Return the values that differ from a state's: a write would move the version counter of an equal tensor too.
+
+    A device is asked once for all of them, because each question waits for the other processes on it.
+    """
+    import torch
+
     held = dict(state)
-    return {name: value for name, value in values.items() if not held[name].equal(value)}
+    unequal = {name: (held[name] != value).any() for name, value in values.items() if held[name].shape == value.shape}
+    answers = dict(zip(unequal, torch.stack([*unequal.values()]).tolist() if unequal else (), strict=True))
+    return {name: value for name, value in values.items() if answers.get(name, True)}
 
 
 def settled(model: "nn.Module", example: Sequence[Any], seed: int, device: str) -> "list[tuple[str, Tensor]]":
