@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kbench.build.interpreter import kernels_of
 from kbench.catalog.constant_text import named_dtypes
 from kbench.catalog.device_first import device_first, moved
-from kbench.catalog.script import SourceLoader, begin, returning
+from kbench.catalog.script import SourceLoader, begin, python_path, returning
 from kbench.core.errors import PluginError
 from kbench.core.timed import FORWARD
 from kbench.process import autograd
@@ -56,7 +56,7 @@ def _imported(name: str, path: Path) -> ModuleType:
     """Import a module by its name, from the folder that its package lies in. Raises ImportError for another file's."""
     depth = name.count(".") + (path.name == "__init__.py")
     root = path.absolute().parents[depth]
-    installed = str(root) in sys.path
+    installed = str(root) in python_path()
     script = begin(path, also=(kernels_of(path),), root=None if installed else root)
     module = importlib.import_module(name) if installed else script.imported(name)
     if not path.samefile(str(module.__file__)):

@@ -68,3 +68,14 @@ def test_a_module_of_a_package_is_imported_with_its_neighbours_and_no_other(tmp_
     with pytest.raises(ModuleNotFoundError, match="no_package"):
         import_solution(tmp_path / "here/mypackage/ops.py", "no_package.ops:f")
     script.leave()
+
+
+def test_a_package_beside_the_problem_is_imported_after_the_problem(tmp_path, other_kernels):
+    """A builder imports the problem first, whose folder is on the import path then."""
+    (tmp_path / "mypackage").mkdir()
+    (tmp_path / "mypackage/__init__.py").touch()
+    (tmp_path / "mypackage/ops.py").write_text("def f(x): return x\n")
+    script.leave()
+    script.begin(tmp_path / "problem.py")
+    assert import_solution(tmp_path / "mypackage/ops.py", "mypackage.ops:f").__name__ == "mypackage.ops"
+    script.leave()
