@@ -208,16 +208,9 @@ def name_shape(refusal: RefusalError, other: Reference, own: Reference) -> None:
     values = {name: [getattr(r.problem.module, name, None) for r in (other, own)] for name in names}
     shape = ", ".join(f"{name}={theirs}" for name, (theirs, ours) in values.items() if repr(theirs) != repr(ours))
     if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
-        refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
+        found = refusal.diagnosis
+        sentence = f"right at its own shape, wrong at {shape}" + (f": {found.sentence}" if found else "")
+        evidence = found.evidence if found else "right in every call at the problem's own shape"
+        refusal.diagnosis = Diagnosis(code="needs_other_shape", sentence=sentence, evidence=evidence)
     elif shape:
         refusal.reason = f"at {shape}: {refusal.reason}"
-
-
-def needs_other_shape(inner: Diagnosis | None, shape: str) -> Diagnosis:
-    """Return the diagnosis of a solution that is right at its own shape, with the diagnosis at the other one."""
-    evidence = "right in every call at the problem's own shape"
-    return Diagnosis(
-        code="needs_other_shape",
-        sentence=f"right at its own shape, wrong at {shape}" + (f": {inner.sentence}" if inner else ""),
-        evidence=evidence + (f"; at the other one: {inner.evidence} ({inner.code})" if inner else ""),
-    )
