@@ -27,7 +27,6 @@ from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
-from kbench.judge.why import explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +213,7 @@ class Evaluation:
         with self._judge.constructing(reference.spec):
             reference.load(trial.reference)
         reference.bind(trial.reference, trial.arena)
-        beside = Trial(trial.reference, reference, trial.arena, explain)
+        beside = Trial(trial.reference, reference, trial.arena)
         clock: ArmClock
         if backend(device).queues_calls:
             mode = self._assignment.options.mode

@@ -54,12 +54,12 @@ def test_what_large_steps_took_is_given_back_before_the_worker_makes_them(monkey
 def trial_that_finds(*excesses: float, is_timed: bool) -> tuple[Any, list[Any]]:
     """Return a trial whose calls are ruled wrong by these, one after the other; 0 is right."""
     trial, counted = object.__new__(Trial), list[Any]()
-    trial.explains, trial.candidate, trial.reference = False, SimpleNamespace(log=""), SimpleNamespace(factor=4.0)
+    trial.candidate, trial.reference = SimpleNamespace(log=""), SimpleNamespace(factor=4.0)
     trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT, figures=CORRECT, add=counted.append)
     trial.results = lambda *_: []
     rulings = iter([Ruling(right=not excess, contract="held", reason="", excess=excess) for excess in excesses])
     trial.compare = lambda *_: SimpleNamespace(ruling=next(rulings), wrong=[], describe=lambda _: "wrong")
-    trial._explain, trial.is_timed, trial._timed, trial._narrow = None, is_timed, 0, 0
+    trial.explain, trial.is_timed, trial._timed, trial._narrow = lambda *_: None, is_timed, 0, 0
     return trial, counted
 
 

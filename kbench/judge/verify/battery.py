@@ -23,7 +23,6 @@ from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places, unseen
-from kbench.judge.why import explain
 from kbench.numerics import elements, tails
 from kbench.process.layouts import MOST_BYTES, layouts_of
 
@@ -180,12 +179,8 @@ class Battery:
         slots = secrets.SystemRandom().sample(range(trial.arena.count), 2)
         expected = [trial.reference.expect(trial.arguments()) for _ in slots]
         trial.call(expected, slots=slots, late=True)
-        trial.explains = False  # each call alone is right
-        try:
-            for slot, of_slot in zip(slots, expected, strict=True):
-                trial.judge_values(slot, of_slot)
-        finally:
-            trial.explains = True
+        for slot, of_slot in zip(slots, expected, strict=True):
+            trial.judge_values(slot, of_slot, explains=False)  # each call alone is right
 
     def _repeatable(self, trial: Trial, seed: int) -> None:
         """Call on equal inputs several times; results may differ by rounding only."""
@@ -262,7 +257,7 @@ class Battery:
         reason = f"on {variation.inputs}: {found.describe(trial.launch_error)}"
         wrong = RefusalError(Status.WRONG_VALUE, reason, trial.candidate.log)
         if variation.is_usual and variation.is_last:
-            wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
+            wrong.diagnosis = trial.explain(trial.results(reply.slots[0]), expected, plain=False)
         wrong.excess = found.ruling.excess
         raise wrong
 
