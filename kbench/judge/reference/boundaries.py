@@ -45,7 +45,6 @@ Shift = tuple[float, float]
 class Decision:
     """The values that one operator decided by."""
 
-    dtype: torch.dtype
     sample: Tensor
     rms: float
     source: Tensor | None = None
@@ -178,7 +177,7 @@ def _decision(values: Tensor, **of_choice: Any) -> Decision:
     flat = values.detach().reshape(-1)
     sample = flat[:: -(-flat.numel() // tails.SAMPLE) or 1].clone()
     rms = elements.rms(values) if values.is_floating_point() else 1.0
-    return Decision(dtype=values.dtype, sample=sample, rms=rms, **of_choice)
+    return Decision(sample=sample, rms=rms, **of_choice)
 
 
 Near = tuple[Tensor, int, int]
@@ -194,7 +193,7 @@ class Boundaries:
         self,
         own: ReferenceRun,
         double: ReferenceRun | None,
-        tolerance_of: Callable[[torch.dtype], elements.Tolerance],
+        tolerance_of: Callable[[Tensor], elements.Tolerance],
         factor: float,
     ):
         seen = _recorded(own)
@@ -210,7 +209,7 @@ class Boundaries:
             if len(these) != len(those):
                 return [(0.0, 0.0)] * len(these)
             pairs = zip(these, those, strict=True)
-            return [one.shift(other if exact else None, tolerance_of(other.dtype), factor) for one, other in pairs]
+            return [one.shift(other if exact else None, tolerance_of(other.sample), factor) for one, other in pairs]
 
         self._shifts = shifts(roundings, native_roundings)
         self._choices = list(zip(choices, shifts(choices, native_choices), strict=True))

@@ -70,12 +70,6 @@ class Expected:
         return self.arguments
 
 
-def aliased_outputs(expected: Expected) -> frozenset[str]:
-    """Return the paths of the outputs that lie in the memory of an argument."""
-    inputs = {t.untyped_storage().data_ptr() for t in tensors(expected.arguments)}
-    return frozenset(path for path, leaf in expected.outputs if leaf.untyped_storage().data_ptr() in inputs)
-
-
 def sums_of(state: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
     """Return the sum of each tensor by name, as texts, which compare equal for NaN; the device is read once."""
     bytewise = [(name, t.view(torch.uint8) if t.element_size() == 1 else t) for name, t in state]

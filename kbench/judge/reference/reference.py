@@ -37,7 +37,6 @@ from kbench.judge.reference.drawing import (
 )
 from kbench.judge.reference.expected import (
     Expected,
-    aliased_outputs,
     is_random,
     repeated_outputs,
     small_changes,
@@ -48,9 +47,7 @@ from kbench.judge.reference.expected import (
 from kbench.judge.reference.oracle import (
     Fp64Model,
     Pieces,
-    bytes_in_fp64,
     inner_type,
-    number_dtype,
     numbers,
     of_entries,
 )
@@ -171,7 +168,9 @@ class Reference:
             require_supported(leaves, "of the reference")
             paths = self.inputs.tensor_paths
             changed = tuple((f"`{paths[n]}` after the call", after[n]) for n in sorted(self.mutates))
-            scalars = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
+            all_tensors = [*after, *(tensor for _, tensor in self.state())]
+            coarse = any(t.is_floating_point() and t.element_size() < 4 for t in all_tensors)
+            scalars = numbers(leaves, torch.bfloat16 if coarse else torch.float32)
             found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=scalars)
             if not any_shape:
                 self._require_layout(found)
@@ -271,8 +270,8 @@ class Reference:
             found = of_entries(
                 expected, worst, self.oracle_elements, lambda part: self.call(fresh(part)), self._run_double
             )
-            room = backend(self.device).free_bytes() // 2
-            if found is not None or bytes_in_fp64(expected, self.between_bytes) > room:
+            needed_bytes = torch.float64.itemsize * expected.size + 4 * self.between_bytes  # if those are of 16 bits
+            if found is not None or needed_bytes > backend(self.device).free_bytes() // 2:
                 return found
         outputs = self._run_double(expected.arguments, [*expected.judged.values()])
         return None if outputs is None else [(..., outputs)]
@@ -286,19 +285,10 @@ class Reference:
             found = self.try_expect(arguments)
             return None if isinstance(found, Exception) else [*found.judged.values()]
 
-        def tolerance_of(dtype: torch.dtype) -> elements.Tolerance:
-            return elements.tolerance_for(dtype, self.problem.tolerance)
-
         double = functools.partial(self._run_double, arguments, wanted) if self.is_small(expected) else None
-        found = Boundaries(own, double, tolerance_of, self.factor)
+        found = Boundaries(own, double, self.tolerance, self.factor)
         self.decides = found.decides
         return found
-
-    @property
-    def why_no_oracle(self) -> str:
-        """Reason why the last call of `oracle` returned None."""
-        too_large = "it is too large for fp64 as a whole, and entries of its batch depend on each other"
-        return (self._double.failure if self._double is not None else "") or too_large
 
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
@@ -370,7 +360,8 @@ class Reference:
             changed = [n for n in changed if not elements.same_bits(before[n], tensors(again)[n])]
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
-        self.aliased = aliased_outputs(expected)
+        memories = {t.untyped_storage().data_ptr() for t in after}
+        self.aliased = frozenset(path for path, t in expected.outputs if t.untyped_storage().data_ptr() in memories)
         self.tensors = f"{types_and_shapes(tensors(self.blank))} -> {types_and_shapes(expected.tensors)}"
         touched = [*tensors(arguments), *expected.tensors, *state]
         traffic = sum(t.numel() * t.element_size() for t in touched)

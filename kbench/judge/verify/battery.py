@@ -100,7 +100,8 @@ class Battery:
         self._unchanged(trial)
         has_fractions = any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0))
         if has_fractions and trial.tally.figures.oracle_ratio is None:
-            self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
+            why = "it raises there, or is too large for it and entries of its batch depend on each other"
+            self.note("no_oracle", f"the reference has no values in fp64: {why}; the contract alone decided")
 
     def _note_inputs(self, reference: Reference) -> None:
         """Note the limits of the inputs: values that never vary, and structure that is kept."""

@@ -16,7 +16,8 @@ from kbench.core.values import NARROW
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import is_number
-from kbench.judge.reference.expected import Expected, unlike
+from kbench.judge.reference.expected import unlike
+from kbench.judge.reference.oracle import batch_size
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import FATAL, STRAY_WRITES, RefusalError
 from kbench.judge.verify.battery import LAYOUTS, Battery
@@ -173,7 +174,7 @@ def invariant_in_batch(battery: Battery, trial: Trial) -> bool:
     """
     reference = trial.reference
     whole = reference.expect(reference.arguments())
-    count = row_count(whole)
+    count = batch_size(whole) or 0
     reply = trial.call([whole])
     trial.judge_values(reply.slots[0], whole)
     parts = smaller_batches(count)
@@ -193,12 +194,6 @@ def invariant_in_batch(battery: Battery, trial: Trial) -> bool:
             return True
     battery.note("skipped_batches", "skipped batches of other sizes: outputs are not computed row by row from inputs")
     return False
-
-
-def row_count(expected: Expected) -> int:
-    """Return the length of the outputs' first dimension; 0 if they differ in it."""
-    counts = {t.shape[0] if t.dim() else 0 for t in expected.tensors}
-    return counts.pop() if len(counts) == 1 else 0
 
 
 def smaller_batches(count: int) -> list[slice]:

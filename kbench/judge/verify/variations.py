@@ -130,11 +130,6 @@ def _is_no_multiple(places: Tensor, size: int) -> Tensor:
     return (torch.gcd(places, torch.tensor(math.prod(primes))) == 1) & (places > primes[-1])
 
 
-def zeroed(x: Tensor) -> Tensor:
-    """Return zeros in place of x."""
-    return torch.zeros_like(x)
-
-
 def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
     """Return the index of elements by their number in the order of the shape, for any strides."""
     index = np.unravel_index(places.cpu().numpy(), x.shape)  # torch's own imports sympy: most of a second
@@ -251,7 +246,7 @@ MIXED = Variation(
     name="mixed_values", transform=mixed, is_last=False, words="of all kinds of values at once, each kind in other rows"
 )
 """Several kinds in one call; if the reference does not accept them together, each alone decides."""
-OTHER_SIGN, OTHER_SIZE = (operator.neg, zeroed), (partial(operator.mul, SCALE_UP), partial(moved_by, 3))
+OTHER_SIGN, OTHER_SIZE = (operator.neg, torch.zeros_like), (partial(operator.mul, SCALE_UP), partial(moved_by, 3))
 IN_FEW_PLACES = tuple(
     Variation(
         name="changed_in_places",
