@@ -88,7 +88,11 @@ class BoundCandidate:
 
     def rebound(self, reference: Reference, *, lends: bool = True, queued: bool = False) -> Trial:
         """Bind the existing instance to a new arena, laid out after one call; a large one may lend its outputs."""
-        self._unbind()
+        if self.arena is not None:  # two shapes at a time may not fit
+            self.candidate.ask({"op": "unbind"})
+            self.arena.close()
+            self.arena = None
+            backend(reference.device).release_cached()
         expected = reference.expect(reference.arguments())
         is_large = slot_bytes(expected) > SLOT_BUDGET_BYTES[reference.device]
         lends = lends and is_large and reference.inputs.follow_seeds()
@@ -193,12 +197,4 @@ class BoundCandidate:
         self._trial = self._loaded = None
         if self.arena is not None:
             self.arena.close()
-        self.arena = None
-
-    def _unbind(self) -> None:
-        """Free the last shape's memory on both sides: two shapes at a time may not fit."""
-        if self.arena is not None:
-            self.candidate.ask({"op": "unbind"})
-            self.arena.close()
-            backend(self._judge.device).release_cached()
         self.arena = None

@@ -13,7 +13,7 @@ from torch import Tensor
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.forecast import steps_take_most
 from kbench.core.model import Status
-from kbench.core.values import Ruling, may_be_chance
+from kbench.core.values import may_be_chance
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate, Reply
@@ -186,10 +186,13 @@ class Trial:
         outputs = self.results(slot, outputs)
         found = self.compare(outputs, expected, truth)
         self._timed += self.is_timed
-        if found.ruling.right or self._may_be_chance(found.ruling):
+        if found.ruling.right:
             self.tally.add(found)
-            if not found.ruling.right:
-                self.tally.figures = replace(self.tally.figures, contract="unattainable")
+            return
+        if self.is_timed and may_be_chance(found.ruling.excess, self._narrow + 1, self._timed):
+            self._narrow += 1
+            self.tally.add(found)
+            self.tally.figures = replace(self.tally.figures, contract="unattainable")
             return
         status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in found.wrong) else Status.WRONG_VALUE
         figures = self.tally.correctness(self.reference.factor, found)
@@ -203,12 +206,6 @@ class Trial:
     def explain(self, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
         """Return a diagnosis of wrong outputs, or None; `plain`: the problem drew the inputs."""
         return explain(self.reference, self.candidate, outputs, expected, self.earlier, plain=plain)
-
-    def _may_be_chance(self, ruling: Ruling) -> bool:
-        if not self.is_timed or not may_be_chance(ruling.excess, self._narrow + 1, self._timed):
-            return False
-        self._narrow += 1
-        return True
 
     def compare(self, outputs: Sequence[Tensor], expected: Expected, truth: Truth | None = None) -> CheckedCall:
         """Compare outputs, and keep right answers; nothing is counted."""

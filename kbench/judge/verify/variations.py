@@ -285,15 +285,13 @@ EXTREME = tuple(
     )
 )
 VARIATIONS = (*VALID, *EXTREME)
-SAMPLED, PLACES, SWAPPED = (
-    "that equal the last call's at a few samples",
-    "that differ from the last call's in a few places",
-    "that have the last call's values, a few of them in other places",
-)
-RESEMBLING = (
-    Variation(name="same_at_samples", transform=kept_at_samples, applies=has_many, words=SAMPLED),
-    Variation(name="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
-    Variation(name="swapped_in_places", transform=swapped_in_places, applies=has_many, words=SWAPPED),
+RESEMBLING = tuple(
+    Variation(name=name, transform=transform, applies=has_many, words=words)
+    for name, transform, words in (
+        ("same_at_samples", kept_at_samples, "that equal the last call's at a few samples"),
+        ("changed_in_places", changed_in_places, "that differ from the last call's in a few places"),
+        ("swapped_in_places", swapped_in_places, "that have the last call's values, a few of them in other places"),
+    )
 )
 """Inputs that resemble those of the call before, so that a result remembered by samples or by sums is wrong."""
 UNDER_SMALL_WEIGHTS = Variation(
