@@ -10,13 +10,8 @@ from kbench.judge.comparison import Tally
 from kbench.judge.exchange import Trial
 from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.refusal import HARMLESS, RefusalError, WrongError
 from kbench.judge.state import JudgeState
-
-HARMLESS = {
-    *(Status.WRONG_VALUE, Status.WRONG_OUTPUT, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
-}
-"""Failures that do no harm to the process or its device context."""
 
 
 class BoundCandidate:

@@ -24,6 +24,12 @@ STRAY_WRITES = {Status.INPUT_MUTATED, Status.NONDETERMINISTIC}
 """Fatal statuses that a kernel may also have by writing outside its tensors at a shape that it was not made for."""
 
 
+HARMLESS = {
+    *(Status.WRONG_VALUE, Status.WRONG_OUTPUT, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
+}
+"""Failures that do no harm to the process or its device context."""
+
+
 class RefusalError(Exception):
     """A solution that failed: status, reason and log."""
 

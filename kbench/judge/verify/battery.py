@@ -21,8 +21,8 @@ from kbench.judge.reference.drawing import is_number, secret_seed
 from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places, unseen
+from kbench.judge.refusal import HARMLESS, RefusalError, WrongError
+from kbench.judge.verify.variations import MIXED, SCALE_UP, UNDER_SMALL_WEIGHTS, VALID, Variation, few_places, unseen
 from kbench.numerics import elements, tails
 from kbench.process.layouts import MOST_BYTES, layouts_of
 
@@ -225,6 +225,25 @@ class Battery:
                     again.is_lack = again.status is refusal.status
                     raise
             raise
+
+    def values(self, trial: Trial, *, one_kind: bool) -> None:
+        """Check all kinds of values in one call, then `one_kind` alone.
+
+        Each kind is checked alone if these cannot decide, or are wrong: the miss of one says more.
+        """
+        kinds, missed = [*VALID], None
+        try:
+            if self.vary(trial, MIXED):
+                kinds = [secrets.choice(VALID)] * one_kind
+        except RefusalError as refusal:
+            if refusal.status not in HARMLESS:
+                raise
+            missed = refusal.without_frames()
+        for kind in kinds:
+            if kind.changes(trial.reference.inputs):
+                self.vary(trial, kind)
+        if missed is not None:
+            raise missed
 
     def in_few_places(self, trial: Trial, draws: int) -> None:
         """Check a few elements of another sign, level or size, at places that samples seldom include."""

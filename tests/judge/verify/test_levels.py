@@ -30,7 +30,6 @@ DERIVED = {"derived": ["derived", "larger"]}
 CARRIERS = {
     # by the part of a check: its shape where no other holds, where all hold, where derived ones hold
     On.OWN: ("own", "own", "own"),
-    On.OWN_TOO: (None, "own", "own"),
     On.SMALLER: (None, "case", "derived"),
     On.MOST: ("own", "case", "derived"),
     On.CASE: ("own", "case", "own"),
