@@ -2,7 +2,7 @@
 
 import functools
 import secrets
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,9 +68,8 @@ class Evaluation:
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
         verify_only = self._assignment.options.verify_only
-        opening = self._judge.reference_opens()
         try:
-            with self._judge.shared(), self._judge.next_worker_opens(), nullcontext() if verify_only else opening:
+            with self._judge.shared(), self._judge.workers_open(reference=not verify_only):
                 self._judge.progress(stage="load")
                 self._candidate.prepare()
                 trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
