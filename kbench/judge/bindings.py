@@ -10,14 +10,8 @@ from kbench.judge.comparison import Tally
 from kbench.judge.exchange import Trial
 from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.refusal import HARMLESS, RefusalError, WrongError
 from kbench.judge.state import JudgeState
-from kbench.judge.why import explain
-
-HARMLESS = {
-    *(Status.WRONG_VALUE, Status.WRONG_OUTPUT, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
-}
-"""Failures that do no harm to the process or its device context."""
 
 
 class BoundCandidate:
@@ -89,7 +83,11 @@ class BoundCandidate:
 
     def rebound(self, reference: Reference, *, lends: bool = True, queued: bool = False) -> Trial:
         """Bind the existing instance to a new arena, laid out after one call; a large one may lend its outputs."""
-        self._unbind()
+        if self.arena is not None:  # two shapes at a time may not fit
+            self.candidate.ask({"op": "unbind"})
+            self.arena.close()
+            self.arena = None
+            backend(reference.device).release_cached()
         expected = reference.expect(reference.arguments())
         is_large = slot_bytes(expected) > SLOT_BUDGET_BYTES[reference.device]
         lends = lends and is_large and reference.inputs.follow_seeds()
@@ -100,7 +98,7 @@ class BoundCandidate:
         self.arena = Arena(expected, state, reference.device, lends=lends, queued=queued)
         self.candidate.bind(reference, self.arena)
         tally = self.tally if reference is self._judge.reference else Tally()
-        return Trial(reference, self.candidate, self.arena, explain, tally)
+        return Trial(reference, self.candidate, self.arena, tally)
 
     def constructed(
         self,
@@ -111,23 +109,18 @@ class BoundCandidate:
     ) -> Trial:
         """Construct anew, bind, and call once, by one weight plan after the other; the first that is right is kept.
 
-        Raises the RefusalError of the `first` plan if none is right, with a diagnosis.
+        Raises the RefusalError of the `first` plan if none is right.
         """
-        trial, wrong = self._attempt(reference, first, timed=timed, explains=lambda: not self._further(first))
+        trial, wrong = self._attempt(reference, first, timed=timed)
         if wrong is None:
             return trial
-        further = self._further(first)
-        for plan in further:
+        for plan in self._further(first):
             try:
-                trial, missed = self._attempt(reference, plan, timed=timed, explains=lambda: False)
+                trial, missed = self._attempt(reference, plan, timed=timed)
             except RefusalError as refusal:
                 self.reconstruct_next(refusal)
                 continue
             if missed is None:
-                return trial
-        if further:
-            trial, wrong = self._attempt(reference, first, timed=timed, explains=lambda: True)
-            if wrong is None:
                 return trial
         raise wrong
 
@@ -147,19 +140,15 @@ class BoundCandidate:
         has_own_memory = backend(self._judge.device).has_own_memory
         return here + [WeightPlan(copied=way, on_cpu=True) for way in ways] * has_own_memory
 
-    def _attempt(
-        self, reference: Reference, plan: WeightPlan, *, timed: bool, explains: Callable[[], bool]
-    ) -> tuple[Trial, WrongError | None]:
-        """Construct anew, bind and call once; return an error for wrong values, with a diagnosis if it `explains`."""
+    def _attempt(self, reference: Reference, plan: WeightPlan, *, timed: bool) -> tuple[Trial, WrongError | None]:
+        """Construct anew, bind and call once; return an error for wrong values."""
         self._loaded = None
         self.candidate.follow(plan)
         trial = self.bound_to(reference, timed=timed)
-        trial.explains = explains()
         try:
             trial.exchange(oracle=True)
         except WrongError as wrong:
             return trial, wrong.with_traceback(None)  # its frames hold the tensors of the call
-        trial.explains = True
         return trial, None
 
     def seeded(self, reference: Reference, check: Callable[[], object]) -> None:
@@ -203,12 +192,4 @@ class BoundCandidate:
         self._trial = self._loaded = None
         if self.arena is not None:
             self.arena.close()
-        self.arena = None
-
-    def _unbind(self) -> None:
-        """Free the last shape's memory on both sides: two shapes at a time may not fit."""
-        if self.arena is not None:
-            self.candidate.ask({"op": "unbind"})
-            self.arena.close()
-            backend(self._judge.device).release_cached()
         self.arena = None

@@ -2,7 +2,7 @@
 
 import functools
 import secrets
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +21,12 @@ from kbench.judge.clock.profile import kernels_in_words, own_share, profile_judg
 from kbench.judge.exchange import Trial
 from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.reference.drawing import secret_seed
-from kbench.judge.refusal import RefusalError, WrongError, default_dtype
+from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
-from kbench.judge.why import explain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +68,8 @@ class Evaluation:
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
         verify_only = self._assignment.options.verify_only
-        opening = self._judge.reference_opens()
         try:
-            with self._judge.shared(), self._judge.next_worker_opens(), nullcontext() if verify_only else opening:
+            with self._judge.shared(), self._judge.workers_open(reference=not verify_only):
                 self._judge.progress(stage="load")
                 self._candidate.prepare()
                 trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
@@ -214,7 +212,7 @@ class Evaluation:
         with self._judge.constructing(reference.spec):
             reference.load(trial.reference)
         reference.bind(trial.reference, trial.arena)
-        beside = Trial(trial.reference, reference, trial.arena, explain)
+        beside = Trial(trial.reference, reference, trial.arena)
         clock: ArmClock
         if backend(device).queues_calls:
             mode = self._assignment.options.mode
@@ -245,7 +243,7 @@ class Evaluation:
         below = refusal.status is Status.BELOW_LEVEL
         return Failed(
             status=refusal.status,
-            reason=(refusal.reason if below else refusal.explained) + default_dtype(refusal),
+            reason=refusal.reason if below else refusal.explained,
             log=refusal.log,
             correctness=correctness,
             findings=self._findings(),

@@ -13,7 +13,7 @@ from torch import Tensor
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.forecast import steps_take_most
 from kbench.core.model import Status
-from kbench.core.values import Ruling, may_be_chance
+from kbench.core.values import may_be_chance
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate, Reply
@@ -22,12 +22,10 @@ from kbench.judge.reference.drawing import Arguments, Transform, is_value, secre
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.why import explain
 
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
 """Number and size of earlier answers that are kept, to recognise one that is returned again."""
-
-
-Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
 
 
 class Trial:
@@ -41,7 +39,6 @@ class Trial:
         reference: Reference,
         candidate: Candidate,
         arena: Arena,
-        explain: Explain | None = None,
         tally: Tally | None = None,
     ):
         self.reference = reference
@@ -53,7 +50,6 @@ class Trial:
         self._sent_scalars: dict[int, Any] = {}
         self.earlier: collections.deque[list[Tensor]] = collections.deque(maxlen=KEPT_ANSWERS)
         """Right answers of the last calls, the oldest first."""
-        self._explain, self.explains = explain, True
         self.is_timed = False
         """True while hundreds of calls are timed, of which few may miss narrowly."""
         self._timed = self._narrow = 0
@@ -150,7 +146,7 @@ class Trial:
         try:
             self.take_back()
             self.candidate.bind(self.reference, arena)
-            yield Trial(self.reference, self.candidate, arena, self._explain)
+            yield Trial(self.reference, self.candidate, arena)
         finally:
             arena.close()
             with contextlib.suppress(RefusalError):  # a worker that has ended fails in its next call
@@ -183,31 +179,33 @@ class Trial:
         expected: Expected,
         truth: Truth | None = None,
         outputs: Sequence[Tensor] | None = None,
+        *,
+        explains: bool = True,
     ) -> None:
-        """Apply both rules to the outputs of a slot. Raises WrongError."""
+        """Apply both rules to the outputs of a slot. Raises WrongError, with a diagnosis if it `explains` values."""
         outputs = self.results(slot, outputs)
         found = self.compare(outputs, expected, truth)
         self._timed += self.is_timed
-        if found.ruling.right or self._may_be_chance(found.ruling):
+        if found.ruling.right:
             self.tally.add(found)
-            if not found.ruling.right:
-                self.tally.figures = replace(self.tally.figures, contract="unattainable")
+            return
+        if self.is_timed and may_be_chance(found.ruling.excess, self._narrow + 1, self._timed):
+            self._narrow += 1
+            self.tally.add(found)
+            self.tally.figures = replace(self.tally.figures, contract="unattainable")
             return
         status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in found.wrong) else Status.WRONG_VALUE
         figures = self.tally.correctness(self.reference.factor, found)
         refusal = WrongError(status, found.describe(self.launch_error), self.candidate.log, figures)
         refusal.excess = found.ruling.excess
-        if self._explain is not None and self.explains:
-            refusal.diagnosis = self._explain(self, outputs, expected)
-            if refusal.diagnosis is not None and refusal.diagnosis.code == UNWRITTEN:
-                refusal.status = Status.UNWRITTEN_OUTPUT
+        refusal.diagnosis = self.explain(outputs, expected) if explains else None
+        if refusal.diagnosis is not None and refusal.diagnosis.code == UNWRITTEN:
+            refusal.status = Status.UNWRITTEN_OUTPUT
         raise refusal
 
-    def _may_be_chance(self, ruling: Ruling) -> bool:
-        if not self.is_timed or not may_be_chance(ruling.excess, self._narrow + 1, self._timed):
-            return False
-        self._narrow += 1
-        return True
+    def explain(self, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
+        """Return a diagnosis of wrong outputs, or None; `plain`: the problem drew the inputs."""
+        return explain(self.reference, self.candidate, outputs, expected, self.earlier, plain=plain)
 
     def compare(self, outputs: Sequence[Tensor], expected: Expected, truth: Truth | None = None) -> CheckedCall:
         """Compare outputs, and keep right answers; nothing is counted."""

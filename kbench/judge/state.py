@@ -134,9 +134,12 @@ class JudgeState:
     def _open_case(self) -> None:
         """Make the reference of the open case, unless it exists; once more, alone, if memory ran out beside others."""
         while self._reference is None:
-            self._take_memory()
+            if self._memory is None and self._config.uuid and backend(self.device).has_own_memory:
+                backend(self.device).release_cached()  # also memory that an exception's frames held until now
+                self._memory = contextlib.ExitStack()
+                self._entered(self._memory, self._admission.memory(self._wait, alone=self._is_alone))
             try:
-                with self.shared(), self.next_worker_opens():
+                with self.shared(), self.workers_open():
                     self._report_resumed()
                     self._reference = self._make_reference(self._overrides)
             except NO_ROOM:
@@ -150,13 +153,6 @@ class JudgeState:
         self._free_case()
         self._is_alone = True
         return True
-
-    def _take_memory(self) -> None:
-        if self._memory is not None or not self._config.uuid or not backend(self.device).has_own_memory:
-            return
-        backend(self.device).release_cached()  # also memory that an exception's frames held until now
-        self._memory = contextlib.ExitStack()
-        self._entered(self._memory, self._admission.memory(self._wait, alone=self._is_alone))
 
     def _give_memory_way(self) -> None:
         """Free the open case, and the workers that opened the device, if another process waits for its memory."""
@@ -281,36 +277,27 @@ class JudgeState:
         return worker
 
     @contextlib.contextmanager
-    def next_worker_opens(self) -> Iterator[None]:
-        """Let the next worker open the device inside a `with` block; this disturbs processes that time there.
+    def workers_open(self, *, reference: bool = False) -> Iterator[None]:
+        """Let the next worker, and the reference's, open a GPU inside a `with` block, which ends after they have.
 
-        While a solution is judged, only a ready worker is asked: imports take seconds.
+        This disturbs processes that time there. While a solution is judged, only a ready worker is asked: imports take
+        seconds. A worker that fails is killed.
         """
-        worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
-        is_asked = worker is not None and (self._reference is None or worker.is_ready)
-        with self._opening(worker if is_asked else None):
-            yield
-
-    @contextlib.contextmanager
-    def reference_opens(self) -> Iterator[None]:
-        """Let the reference's worker open the device inside a `with` block; on a CPU that disturbs timed calls."""
-        with self._opening(self._reference_worker() if backend(self.device).queues_calls else None):
-            yield
-
-    @contextlib.contextmanager
-    def _opening(self, worker: WorkerProcess | None) -> Iterator[None]:
-        """Let a worker open the device inside a `with` block, which ends after it has; one that fails is killed."""
-        if worker is not None:
+        queues_calls = backend(self.device).queues_calls
+        asked = [worker for worker in self._ahead[:1] if self._reference is None or worker.is_ready]
+        asked = [*asked, *([self._reference_worker()] if reference else [])] if queues_calls else []
+        for worker in asked:
             worker.open(self._config.options.mode, queues_calls=True)
         try:
             yield
         finally:  # also after an early refusal: the device is shared only until the block ends
-            if worker in (self._spare, *self._ahead) and worker is not None:  # else it is the solution's by now
-                try:
-                    worker.wait(SETUP_TIMEOUT_S)
-                except ChildError:
-                    worker.kill()
-                    self._ahead = [each for each in self._ahead if each is not worker]
+            for worker in asked:
+                if worker in (self._spare, *self._ahead):  # else it is the solution's by now
+                    try:
+                        worker.wait(SETUP_TIMEOUT_S)
+                    except ChildError:
+                        worker.kill()
+                        self._ahead = [each for each in self._ahead if each is not worker]
 
     def take_reference_worker(self) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model; the caller kills it."""

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,9 +13,10 @@ from torch import Tensor
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.values import FACTOR_PRODUCTS
 from kbench.devices.poison import is_poison
-from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
-from kbench.judge.exchange import Trial
+from kbench.judge.alternatives import Recomputing, alternatives
+from kbench.judge.candidate import Candidate
 from kbench.judge.reference.expected import FEW, Expected
+from kbench.judge.reference.reference import Reference
 from kbench.numerics import elements
 from kbench.numerics.tails import SURE
 
@@ -53,36 +54,42 @@ class WrongAnswer:
         return [place for place, triple in enumerate(triples) if is_wrong(*triple)]
 
 
-def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
+def explain(
+    reference: Reference,
+    candidate: Candidate,
+    outputs: Sequence[Tensor],
+    expected: Expected,
+    earlier: Iterable[Sequence[Tensor]],
+    *,
+    plain: bool = True,
+) -> Diagnosis | None:
     """Return a diagnosis of wrong outputs, or None; never raises.
 
     `plain`: the problem drew the inputs. Otherwise one large input makes errors large in one place, and no region is
     named.
     """
-    if sum(t.numel() for t in expected.tensors) > MAX_ELEMENTS[trial.reference.device]:
+    if sum(t.numel() for t in expected.tensors) > MAX_ELEMENTS[reference.device]:
         return None
     try:
-        answer = _answer(trial, outputs, expected)
-        # If outputs do not depend on the inputs, every answer is an earlier one as well.
-        earlier = [] if trial.reference.repeats else list(trial.earlier)
+        answer = _answer(reference, candidate, outputs, expected)
         found = next(filter(None, map(unwritten, answer.got)), None)
-        found = found or earlier_answer(answer, earlier) or alternative(answer)
+        # If outputs do not depend on the inputs, every answer is an earlier one as well.
+        found = found or earlier_answer(answer, [] if reference.repeats else [*earlier]) or alternative(answer)
         return found or (partial_blocks(answer) if plain else None)
     except Exception:  # noqa: BLE001 - the values are wrong, whatever fails here
         return None
 
 
-def _answer(trial: Trial, outputs: list[Tensor], expected: Expected) -> WrongAnswer:
-    want, reference = expected.tensors, trial.reference
+def _answer(reference: Reference, candidate: Candidate, outputs: Sequence[Tensor], expected: Expected) -> WrongAnswer:
+    want, arguments = expected.tensors, expected.recalled()
     got = outputs[: len(want)]
-    arguments = expected.recalled()
     tensors = [*got, *(a for a in arguments if isinstance(a, Tensor)), *(t for _, t in reference.state())]
     fits = sum(t.numel() for t in tensors) <= MAX_ELEMENTS[reference.device]
 
     def model() -> Recomputing | None:
         if not fits:
             return None
-        changed = trial.candidate.follows and trial.candidate.matches and not reference.keeps_weights
+        changed = candidate.follows and candidate.matches and not reference.keeps_weights
         return Recomputing(reference.model, arguments, reference.constructed_state() if changed else {})
 
     return WrongAnswer(got=got, want=want, tolerances=[reference.tolerance(t) for t in want], model=model)
@@ -128,7 +135,11 @@ def alternative(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis
     if not wrong or any(is_one_value(answer.got[place]) for place in wrong):
         return None
     with contextlib.suppress(Exception):  # a model that cannot be copied
-        for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, _table(answer, wrong)):
+        model = answer.model()
+        again = _outputs(model.run, len(answer.want)) if model is not None else []
+        if model is None or not again or any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong):
+            return None
+        for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, alternatives(model)):
             others = _outputs(row.run, len(answer.want))
             trios = ((answer.got[n], answer.want[n], others[n], answer.tolerances[n]) for n in wrong if others)
             left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
@@ -136,17 +147,6 @@ def alternative(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis
                 evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error"
                 return Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
     return None
-
-
-def _table(answer: WrongAnswer, wrong: Sequence[int]) -> Iterator[Alternative]:
-    """Yield alternatives of the model, if it gives the wanted outputs again, then of the outputs."""
-    model = answer.model()
-    again = _outputs(model.run, len(answer.want)) if model is not None else []
-    is_same = again and not any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong)
-    if model is not None and is_same:
-        yield from alternatives(model)
-    if all(math.isclose(elements.rms(answer.got[n]), elements.rms(answer.want[n]), rel_tol=MAX_REST) for n in wrong):
-        yield from rearranged(answer.want)
 
 
 def _outputs(run: Callable[[], list[Tensor]], count: int) -> list[Tensor]:

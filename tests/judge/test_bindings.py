@@ -146,7 +146,7 @@ def test_what_is_wrong_everywhere_is_refused_for_what_it_did_first(monkeypatch, 
     candidate = Candidate(right_on="nowhere", weights="seed", differs=False)
     with pytest.raises(WrongError, match="not the reference"):
         bound(candidate, monkeypatch).constructed(reference)
-    assert candidate.places == ["gpu", "cpu", "gpu"], "the first once more, to explain it"
+    assert candidate.places == ["gpu", "cpu"]
 
 
 def test_a_second_model_that_fails_is_made_in_a_fresh_worker(monkeypatch, reference):

@@ -35,10 +35,7 @@ class FakeJudge:
         yield
         self.is_locked = False
 
-    def reference_opens(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def next_worker_opens(self) -> contextlib.AbstractContextManager[None]:
+    def workers_open(self, *, reference: bool) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def progress(self, **_: Any) -> None:

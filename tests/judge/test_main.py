@@ -83,7 +83,7 @@ def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(
     monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
     for compiler, serves in (("", True), ("graphs", False)):
         service.reference_build, service._spare = {"artefacts": "", "compiler": compiler}, None
-        with contextlib.suppress(RefusalError), service.reference_opens():
+        with contextlib.suppress(RefusalError), service.workers_open(reference=True):
             first = service._reference_worker()
             raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
         assert (first.opened, first.alive) == (service._config.options.mode, serves)
@@ -453,15 +453,15 @@ def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(service, monkeypatch):
     monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
     service._start_ahead(["", "graphs"])
     first, second = service._ahead
-    with service.next_worker_opens():
+    with service.workers_open():
         assert (first.opened, second.opened) == (service._config.options.mode, None)
     assert service._ahead == [first, second]
     take(service, "")
-    with service.next_worker_opens():
+    with service.workers_open():
         pass
     assert service._ahead == []
     assert not second.alive
-    with service.next_worker_opens():
+    with service.workers_open():
         pass
 
 
@@ -472,10 +472,10 @@ def test_a_solution_does_not_wait_for_what_the_next_worker_imports(service, monk
     (worker,) = service._ahead
     worker.is_ready = False
     service._reference = "the reference"
-    with service.next_worker_opens():
+    with service.workers_open():
         assert worker.opened is None
     service._reference = None
-    with service.next_worker_opens():
+    with service.workers_open():
         assert worker.opened is not None
 
 

@@ -11,20 +11,19 @@ from kbench.judge import why
 from kbench.numerics import elements
 
 
-def explained(got: torch.Tensor, want: torch.Tensor, *, repeats: tuple[str, ...] = (), **of_trial) -> Any:
-    """Return the diagnosis of a wrong answer in a trial that has this."""
-    reference = SimpleNamespace(
+def explained(got: torch.Tensor, want: torch.Tensor, earlier: Any, *, repeats: tuple[str, ...] = ()) -> Any:
+    """Return the diagnosis of a wrong answer of a reference that has no model."""
+    reference: Any = SimpleNamespace(
         repeats=repeats, device="cpu", model=None, state=list, tolerance=lambda t: elements.tolerance_for(t.dtype)
     )
-    candidate = SimpleNamespace(follows=False)
-    trial: Any = SimpleNamespace(reference=reference, candidate=candidate, **of_trial)
-    return why.explain(trial, [got], SimpleNamespace(tensors=[want], recalled=list))
+    candidate, expected = SimpleNamespace(follows=False), SimpleNamespace(tensors=[want], recalled=list)
+    return why.explain(reference, candidate, [got], expected, earlier)
 
 
 @pytest.mark.parametrize(("repeats", "code"), [((), "stale_output"), (("output",), None)])
 def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(repeats, code):
     before, want = torch.linspace(0.0, 1.0, 1000), torch.linspace(1.0, 3.0, 1000).square()
-    found = explained(before.clone(), want, repeats=repeats, earlier=[[before]])
+    found = explained(before.clone(), want, [[before]], repeats=repeats)
     assert (found.code if found is not None else None) == code
 
 

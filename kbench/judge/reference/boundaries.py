@@ -45,7 +45,6 @@ Shift = tuple[float, float]
 class Decision:
     """The values that one operator decided by."""
 
-    dtype: torch.dtype
     sample: Tensor
     rms: float
     source: Tensor | None = None
@@ -178,7 +177,7 @@ def _decision(values: Tensor, **of_choice: Any) -> Decision:
     flat = values.detach().reshape(-1)
     sample = flat[:: -(-flat.numel() // tails.SAMPLE) or 1].clone()
     rms = elements.rms(values) if values.is_floating_point() else 1.0
-    return Decision(dtype=values.dtype, sample=sample, rms=rms, **of_choice)
+    return Decision(sample=sample, rms=rms, **of_choice)
 
 
 Near = tuple[Tensor, int, int]
@@ -194,7 +193,7 @@ class Boundaries:
         self,
         own: ReferenceRun,
         double: ReferenceRun | None,
-        tolerance_of: Callable[[torch.dtype], elements.Tolerance],
+        tolerance_of: Callable[[Tensor], elements.Tolerance],
         factor: float,
     ):
         seen = _recorded(own)
@@ -210,7 +209,7 @@ class Boundaries:
             if len(these) != len(those):
                 return [(0.0, 0.0)] * len(these)
             pairs = zip(these, those, strict=True)
-            return [one.shift(other if exact else None, tolerance_of(other.dtype), factor) for one, other in pairs]
+            return [one.shift(other if exact else None, tolerance_of(other.sample), factor) for one, other in pairs]
 
         self._shifts = shifts(roundings, native_roundings)
         self._choices = list(zip(choices, shifts(choices, native_choices), strict=True))
@@ -262,7 +261,9 @@ class Boundaries:
         if base.dtype not in {torch.int64, torch.int32}:
             return none
         for choice, (atol, rtol) in self._choices:
-            if choice.source is None or choice.picked is None or not _same_indices(base, choice.picked):
+            if choice.source is None or choice.picked is None or base.numel() != choice.picked.numel():
+                continue
+            if not torch.equal(base.reshape(-1).long(), choice.picked.reshape(-1)):
                 continue
             mine, best, dim = got.reshape(choice.picked.shape).long(), choice.picked, choice.dim
             given, wanted = (picked_values(choice.source, picks, dim) for picks in (mine, best))
@@ -303,11 +304,6 @@ class Boundaries:
                 yield outputs[number]
 
 
-def _same_indices(output: Tensor, picked: Tensor) -> bool:
-    """Return whether an output holds the indices of a choice, in any integer type and shape."""
-    return output.numel() == picked.numel() and torch.equal(output.reshape(-1).long(), picked.reshape(-1))
-
-
 def picked_values(source: Tensor, picks: Tensor, dim: int | None) -> Tensor | None:
     """Return the values that indices along a dimension (None: of the flattened tensor) pick; None if they are none."""
     if dim is None:
@@ -325,11 +321,6 @@ def picked_values(source: Tensor, picks: Tensor, dim: int | None) -> Tensor | No
 
 def are_as_distinct(got: Tensor, want: Tensor, dim: int) -> bool:
     """Return whether no index comes twice in `got` along a dimension where none does in `want`."""
-    mine, theirs = (_distinct(picks, dim) for picks in (got, want))
-    return bool((mine | ~theirs).all())
-
-
-def _distinct(picks: Tensor, dim: int) -> Tensor:
-    """Return for every row along a dimension whether its indices are all different."""
-    ordered = picks.movedim(dim, -1).sort().values
-    return (ordered[..., 1:] != ordered[..., :-1]).all(-1)
+    mine, theirs = (picks.movedim(dim, -1).sort().values for picks in (got, want))
+    distinct = [(ordered[..., 1:] != ordered[..., :-1]).all(-1) for ordered in (mine, theirs)]
+    return bool((distinct[0] | ~distinct[1]).all())

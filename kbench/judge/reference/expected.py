@@ -70,12 +70,6 @@ class Expected:
         return self.arguments
 
 
-def aliased_outputs(expected: Expected) -> frozenset[str]:
-    """Return the paths of the outputs that lie in the memory of an argument."""
-    inputs = {t.untyped_storage().data_ptr() for t in tensors(expected.arguments)}
-    return frozenset(path for path, leaf in expected.outputs if leaf.untyped_storage().data_ptr() in inputs)
-
-
 def sums_of(state: Sequence[tuple[str, Tensor]]) -> dict[str, str]:
     """Return the sum of each tensor by name, as texts, which compare equal for NaN; the device is read once."""
     bytewise = [(name, t.view(torch.uint8) if t.element_size() == 1 else t) for name, t in state]
@@ -123,16 +117,6 @@ def small_changes(arguments: Sequence[Any], want: Tensor) -> list[tuple[Tensor, 
     alike = [x for x in tensors(arguments) if (x.shape, x.dtype, x.device) == (want.shape, want.dtype, want.device)]
     apart = [(x, elements.rms_apart(want, x)) for x in alike]
     return [(x, share) for x, share in apart if 0 < share < SMALL_CHANGE]
-
-
-def place_of_difference(one: Any, other: Any) -> str:
-    """Return the first place where two results of the same call differ, and both values; empty without one."""
-    if not hasattr(one, "untyped_storage") or not hasattr(other, "untyped_storage") or one.shape != other.shape:
-        return ""
-    flat = int((one != other).flatten().nonzero()[0])
-    index = ", ".join(map(str, elements.unravel(flat, one.shape)))
-    values = [each.flatten()[flat].item() for each in (one, other)]
-    return f"[{index}] is {values[0]:.6g}, then {values[1]:.6g}"
 
 
 def is_random(module: nn.Module) -> bool:

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from kbench.catalog.containers import tensors
-from kbench.core.traces import summary_of
 from kbench.core.values import DRAWS
 from kbench.judge.reference.drawing import fresh, over_tensors
 from kbench.judge.reference.expected import Expected, unlike
@@ -38,8 +37,6 @@ class Fp64Model:
     def __init__(self, model: nn.Module):
         self._original = model
         self._model: nn.Module | None = None
-        self.failure = ""
-        """Cause of the last run without outputs; empty if there was none."""
 
     def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Tensor]) -> list[Tensor] | None:
         """Return tensors of the result, then inputs that it changes, then its numbers.
@@ -53,16 +50,12 @@ class Fp64Model:
             with torch.no_grad(), widening():
                 given = [over_tensors(a, widened) for a in arguments]
                 leaves = flatten(self._model(*fresh(given)))
-        except Exception as error:  # noqa: BLE001 - its code may raise anything in a precision it was not written for
-            self.failure = f"in fp64 the reference raises {summary_of(error)}"
+        except Exception:  # noqa: BLE001 - its code may raise anything in a precision it was not written for
             return None
         after = tensors(given)
         found = [*(leaf for _, leaf in leaves if isinstance(leaf, Tensor)), *(after[number] for number in changed)]
         found += numbers(leaves, torch.float64).values()
-        if [t.shape for t in found] != [t.shape for t in like]:
-            self.failure = "in fp64 the reference's results have other shapes"
-            return None
-        return found
+        return found if [t.shape for t in found] == [t.shape for t in like] else None
 
 
 def numbers(leaves: Sequence[tuple[str, Any]], dtype: torch.dtype) -> dict[str, Tensor]:
@@ -70,12 +63,6 @@ def numbers(leaves: Sequence[tuple[str, Any]], dtype: torch.dtype) -> dict[str, 
     wide = torch.complex128 if dtype == torch.float64 else torch.complex64
     found = ((path, leaf) for path, leaf in leaves if isinstance(leaf, float | complex))
     return {path: torch.tensor(leaf, dtype=wide if isinstance(leaf, complex) else dtype) for path, leaf in found}
-
-
-def number_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
-    """Return the type to judge Python numbers by: bf16 if an input or parameter has 16 bits or fewer, else fp32."""
-    coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
-    return torch.bfloat16 if coarse else torch.float32
 
 
 def widened(tensor: Tensor) -> Tensor:
@@ -137,19 +124,6 @@ def worst_of_entries(
     )
 
 
-def entry_elements(expected: Expected) -> int:
-    """Return the number of elements of one entry of the batch, over inputs and outputs with a batch dimension."""
-    tensors = [*(a for a in expected.arguments if hasattr(a, "shape")), *expected.tensors]
-    batch = batch_size(expected)
-    each: int = sum(t.numel() // len(t) for t in tensors if t.dim() and t.shape[0] == batch)
-    return max(1, each)
-
-
-def bytes_in_fp64(expected: Expected, between_bytes: int) -> int:
-    """Return the memory of a call in fp64, if `between_bytes`, beyond inputs and outputs, are values in 16 bits."""
-    return torch.float64.itemsize * expected.size + 4 * between_bytes
-
-
 def chosen_entries(batch: int, elements_each: int, worst: Tensor | None, most_elements: int) -> list[int]:
     """Return the entries of a batch to compute: those with the largest misses, and as many others at random.
 
@@ -181,7 +155,8 @@ def of_entries(
     batch = batch_size(expected)
     if batch is None or expected.changed or expected.numbers:
         return None
-    each = entry_elements(expected)
+    with_batch = [*(a for a in expected.arguments if hasattr(a, "shape")), *expected.tensors]
+    each = max(1, sum(t.numel() // len(t) for t in with_batch if t.dim() and t.shape[0] == batch))
     entries, at_once = chosen_entries(batch, each, worst, most_elements), max(1, most_elements // each)
     cut = [n for n, a in enumerate(expected.arguments) if hasattr(a, "shape") and a.dim() and a.shape[0] == batch]
     groups = [entries[start : start + at_once] for start in range(0, len(entries), at_once)]

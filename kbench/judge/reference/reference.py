@@ -37,9 +37,7 @@ from kbench.judge.reference.drawing import (
 )
 from kbench.judge.reference.expected import (
     Expected,
-    aliased_outputs,
     is_random,
-    place_of_difference,
     repeated_outputs,
     small_changes,
     sums_of,
@@ -49,9 +47,7 @@ from kbench.judge.reference.expected import (
 from kbench.judge.reference.oracle import (
     Fp64Model,
     Pieces,
-    bytes_in_fp64,
     inner_type,
-    number_dtype,
     numbers,
     of_entries,
 )
@@ -172,7 +168,9 @@ class Reference:
             require_supported(leaves, "of the reference")
             paths = self.inputs.tensor_paths
             changed = tuple((f"`{paths[n]}` after the call", after[n]) for n in sorted(self.mutates))
-            scalars = numbers(leaves, number_dtype([*after, *(tensor for _, tensor in self.state())]))
+            all_tensors = [*after, *(tensor for _, tensor in self.state())]
+            coarse = any(t.is_floating_point() and t.element_size() < 4 for t in all_tensors)
+            scalars = numbers(leaves, torch.bfloat16 if coarse else torch.float32)
             found = Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=scalars)
             if not any_shape:
                 self._require_layout(found)
@@ -272,8 +270,8 @@ class Reference:
             found = of_entries(
                 expected, worst, self.oracle_elements, lambda part: self.call(fresh(part)), self._run_double
             )
-            room = backend(self.device).free_bytes() // 2
-            if found is not None or bytes_in_fp64(expected, self.between_bytes) > room:
+            needed_bytes = torch.float64.itemsize * expected.size + 4 * self.between_bytes  # if those are of 16 bits
+            if found is not None or needed_bytes > backend(self.device).free_bytes() // 2:
                 return found
         outputs = self._run_double(expected.arguments, [*expected.judged.values()])
         return None if outputs is None else [(..., outputs)]
@@ -287,19 +285,10 @@ class Reference:
             found = self.try_expect(arguments)
             return None if isinstance(found, Exception) else [*found.judged.values()]
 
-        def tolerance_of(dtype: torch.dtype) -> elements.Tolerance:
-            return elements.tolerance_for(dtype, self.problem.tolerance)
-
         double = functools.partial(self._run_double, arguments, wanted) if self.is_small(expected) else None
-        found = Boundaries(own, double, tolerance_of, self.factor)
+        found = Boundaries(own, double, self.tolerance, self.factor)
         self.decides = found.decides
         return found
-
-    @property
-    def why_no_oracle(self) -> str:
-        """Reason why the last call of `oracle` returned None."""
-        too_large = "it is too large for fp64 as a whole, and entries of its batch depend on each other"
-        return (self._double.failure if self._double is not None else "") or too_large
 
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
@@ -317,20 +306,8 @@ class Reference:
             self._evaluate()
             differs = self._differs_from_itself()
         if differs:
-            message = f"the reference gives two outputs for equal inputs: {differs}"
-            if self._draws_in_a_call():
-                why, hint = "`forward` draws random numbers", "draw them in `get_inputs`, and pass them to `forward`"
-            else:
-                why, hint = "`Model` keeps a state between calls", "compute each call from its inputs alone"
-            raise PluginError(f"{message}; {why}: {hint}")
-
-    def _draws_in_a_call(self) -> bool:
-        """Return whether a call takes numbers from torch's random generators."""
-        arguments = self.arguments()
-        of_device = getattr(getattr(torch, self.device), "get_rng_state", torch.get_rng_state)
-        before = torch.get_rng_state(), of_device()
-        self.expect(arguments)
-        return not all(map(torch.equal, before, (torch.get_rng_state(), of_device())))
+            hint = "compute each call from its inputs alone, and draw random numbers in `get_inputs`"
+            raise PluginError(f"the reference gives two outputs for equal inputs: {differs}", hint)
 
     def _differs_from_itself(self) -> str:
         """Return the output that differs between two calls on equal inputs by more than rounding; empty for none."""
@@ -345,7 +322,7 @@ class Reference:
         second = dict(again.leaves)
         unequal = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
         if path := next(unequal, ""):
-            return f"{path}{place_of_difference(first[path], second.get(path))}"
+            return path
         self.drifts = frozenset(name for name, total in sums_of(self.state()).items() if total != before[name])
         return ""
 
@@ -383,7 +360,8 @@ class Reference:
             changed = [n for n in changed if not elements.same_bits(before[n], tensors(again)[n])]
         require_comparable(expected.leaves, changes_inputs=bool(changed))
         self.mutates = frozenset(changed)
-        self.aliased = aliased_outputs(expected)
+        memories = {t.untyped_storage().data_ptr() for t in after}
+        self.aliased = frozenset(path for path, t in expected.outputs if t.untyped_storage().data_ptr() in memories)
         self.tensors = f"{types_and_shapes(tensors(self.blank))} -> {types_and_shapes(expected.tensors)}"
         touched = [*tensors(arguments), *expected.tensors, *state]
         traffic = sum(t.numel() * t.element_size() for t in touched)

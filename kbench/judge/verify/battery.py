@@ -21,9 +21,8 @@ from kbench.judge.reference.drawing import is_number, secret_seed
 from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError
-from kbench.judge.verify.variations import SCALE_UP, UNDER_SMALL_WEIGHTS, Variation, few_places, unseen
-from kbench.judge.why import explain
+from kbench.judge.refusal import HARMLESS, RefusalError, WrongError
+from kbench.judge.verify.variations import MIXED, SCALE_UP, UNDER_SMALL_WEIGHTS, VALID, Variation, few_places, unseen
 from kbench.numerics import elements, tails
 from kbench.process.layouts import MOST_BYTES, layouts_of
 
@@ -101,7 +100,8 @@ class Battery:
         self._unchanged(trial)
         has_fractions = any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0))
         if has_fractions and trial.tally.figures.oracle_ratio is None:
-            self.note("no_oracle", f"no fp64 reference: {reference.why_no_oracle}; the contract alone decided")
+            why = "it raises there, or is too large for it and entries of its batch depend on each other"
+            self.note("no_oracle", f"the reference has no values in fp64: {why}; the contract alone decided")
 
     def _note_inputs(self, reference: Reference) -> None:
         """Note the limits of the inputs: values that never vary, and structure that is kept."""
@@ -180,12 +180,8 @@ class Battery:
         slots = secrets.SystemRandom().sample(range(trial.arena.count), 2)
         expected = [trial.reference.expect(trial.arguments()) for _ in slots]
         trial.call(expected, slots=slots, late=True)
-        trial.explains = False  # each call alone is right
-        try:
-            for slot, of_slot in zip(slots, expected, strict=True):
-                trial.judge_values(slot, of_slot)
-        finally:
-            trial.explains = True
+        for slot, of_slot in zip(slots, expected, strict=True):
+            trial.judge_values(slot, of_slot, explains=False)  # each call alone is right
 
     def _repeatable(self, trial: Trial, seed: int) -> None:
         """Call on equal inputs several times; results may differ by rounding only."""
@@ -230,6 +226,25 @@ class Battery:
                     raise
             raise
 
+    def values(self, trial: Trial, *, one_kind: bool) -> None:
+        """Check all kinds of values in one call, then `one_kind` alone.
+
+        Each kind is checked alone if these cannot decide, or are wrong: the miss of one says more.
+        """
+        kinds, missed = [*VALID], None
+        try:
+            if self.vary(trial, MIXED):
+                kinds = [secrets.choice(VALID)] * one_kind
+        except RefusalError as refusal:
+            if refusal.status not in HARMLESS:
+                raise
+            missed = refusal.without_frames()
+        for kind in kinds:
+            if kind.changes(trial.reference.inputs):
+                self.vary(trial, kind)
+        if missed is not None:
+            raise missed
+
     def in_few_places(self, trial: Trial, draws: int) -> None:
         """Check a few elements of another sign, level or size, at places that samples seldom include."""
         few = few_places(trial.reference.inputs)
@@ -262,7 +277,7 @@ class Battery:
         reason = f"on {variation.inputs}: {found.describe(trial.launch_error)}"
         wrong = RefusalError(Status.WRONG_VALUE, reason, trial.candidate.log)
         if variation.is_usual and variation.is_last:
-            wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
+            wrong.diagnosis = trial.explain(trial.results(reply.slots[0]), expected, plain=False)
         wrong.excess = found.ruling.excess
         raise wrong
 

@@ -16,15 +16,14 @@ from kbench.core.values import NARROW
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import is_number
-from kbench.judge.reference.expected import Expected, unlike
+from kbench.judge.reference.expected import unlike
+from kbench.judge.reference.oracle import batch_size
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import FATAL, STRAY_WRITES, RefusalError
 from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.variations import (
     GLANCES,
-    MIXED,
     RESEMBLING,
-    VALID,
     VARIATIONS,
     Variation,
     few_places,
@@ -38,7 +37,6 @@ class On(StrEnum):
     """Shapes that carry a check."""
 
     OWN = "its own"
-    OWN_TOO = "its own, if a smaller one holds"
     CASES = "every other case of the problem"
     DERIVED = "the first ones that the problem does not list"
     LARGER = "further ones that the problem does not list"
@@ -52,7 +50,6 @@ def carrier(on: On, own: Shape, cases: Sequence[Shape] = (), derived: Sequence[S
     small = next(iter([*cases, *derived]), None)
     return {
         On.OWN: own,
-        On.OWN_TOO: None if small is None else own,
         On.SMALLER: small,
         On.MOST: own if small is None else small,
         On.CASE: next(iter(cases), own),
@@ -67,7 +64,7 @@ class LevelCheck:
     """Property that a solution lacks if it fails: a key of `levels.PROPERTIES`."""
     on: On
     make: Callable[[Battery, Trial], object]
-    """Raises RefusalError if the solution fails; returns False if no inputs could decide."""
+    """Raises RefusalError if the solution fails."""
     applies: Callable[[Candidate, Reference], object] = lambda *_: True
     narrow: float = NARROW
     """Largest finite excess of a miss that counts only if all further draws miss."""
@@ -75,13 +72,9 @@ class LevelCheck:
     """Statuses that end the verdict; any other is a lack."""
     is_effect: bool = False
     """True if a narrow miss does not count where plain calls miss as narrowly."""
-    is_mixed: bool = False
-    """True for all kinds of values together, of which a miss of one kind alone says more."""
-    if_mixed: bool | None = None
-    """Made only if these decided and were right (True), or only if not (False)."""
 
 
-def of_values(variation: Variation, on: On, if_mixed: bool | None = None) -> LevelCheck:
+def of_values(variation: Variation, on: On) -> LevelCheck:
     """Return the check of one variation of the inputs."""
     return LevelCheck(
         lack=variation.lack,
@@ -89,7 +82,6 @@ def of_values(variation: Variation, on: On, if_mixed: bool | None = None) -> Lev
         make=lambda battery, trial: battery.vary(trial, variation),
         applies=lambda _, reference: variation.changes(reference.inputs),
         narrow=NARROW if variation.is_usual else math.inf,
-        if_mixed=if_mixed,
     )
 
 
@@ -125,17 +117,14 @@ def beyond_task(*, is_long: bool = False, batch_invariant: bool = False) -> list
         together = functools.partial(Battery.weights, apart=False)
         at_own = [LevelCheck(lack="frozen_weights", on=On.OWN, make=together, applies=_matches)]
         later = [weights(on=On.MOST, applies=_follows), small_weights(on=On.MOST), *resembling(RESEMBLING, On.MOST)]
-        one_kind = []
     else:
         at_own, later = [weights(on=On.OWN, applies=_matches), small_weights(on=On.OWN)], []
-        one_kind = [of_values(secrets.choice(VALID), On.OWN, if_mixed=True)]
     rows = [LevelCheck(lack="batch_invariance", on=On.OWN, make=invariant_in_batch)] if batch_invariant else []
     derived = functools.partial(LevelCheck, lack="shapes", fatal=FATAL - STRAY_WRITES)
     return [
         *at_own,
-        LevelCheck(lack="values", on=On.OWN, make=lambda battery, trial: battery.vary(trial, MIXED), is_mixed=True),
+        LevelCheck(lack="values", on=On.OWN, make=functools.partial(Battery.values, one_kind=not is_long)),
         _few_places(GLANCES, On.OWN),
-        *one_kind,
         *rows,
         LevelCheck(lack="cases", on=On.CASES, make=Battery.essentials),
         derived(on=On.DERIVED, make=Battery.essentials),
@@ -143,7 +132,6 @@ def beyond_task(*, is_long: bool = False, batch_invariant: bool = False) -> list
         *later,
         *(of_values(variation, On.MOST) for variation in VARIATIONS),
         _few_places(2 * GLANCES, On.SMALLER),
-        *(of_values(variation, On.OWN_TOO, if_mixed=False) for variation in VALID),
         *_effects(On.MOST if is_long else On.CASE),
     ]
 
@@ -165,15 +153,15 @@ def _effects(laid_out_on: On) -> list[LevelCheck]:
     ]
 
 
-def invariant_in_batch(battery: Battery, trial: Trial) -> bool:
-    """Compare rows of a whole batch with the same rows in smaller batches; return False if inputs have no rows.
+def invariant_in_batch(battery: Battery, trial: Trial) -> None:
+    """Compare rows of a whole batch with the same rows in smaller batches.
 
     Rows are the entries of the first dimension, if every output has as many of them and the reference computes each
     from the same rows of the inputs. Raises RefusalError where one bit differs.
     """
     reference = trial.reference
     whole = reference.expect(reference.arguments())
-    count = row_count(whole)
+    count = batch_size(whole) or 0
     reply = trial.call([whole])
     trial.judge_values(reply.slots[0], whole)
     parts = smaller_batches(count)
@@ -190,15 +178,8 @@ def invariant_in_batch(battery: Battery, trial: Trial) -> bool:
             require_same_bits(rows, count, of_whole, other.arena.outputs(slot), trial.candidate.log)
     else:
         if parts:
-            return True
+            return
     battery.note("skipped_batches", "skipped batches of other sizes: outputs are not computed row by row from inputs")
-    return False
-
-
-def row_count(expected: Expected) -> int:
-    """Return the length of the outputs' first dimension; 0 if they differ in it."""
-    counts = {t.shape[0] if t.dim() else 0 for t in expected.tensors}
-    return counts.pop() if len(counts) == 1 else 0
 
 
 def smaller_batches(count: int) -> list[slice]:

@@ -10,9 +10,9 @@ from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, WEIGHT_CODES
 from kbench.core.model import Cost, Status
 from kbench.core.values import DRAWS, MANY_DRAWS, NARROW
-from kbench.judge.bindings import HARMLESS, BoundCandidate
+from kbench.judge.bindings import BoundCandidate
 from kbench.judge.reference.reference import Reference
-from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.refusal import HARMLESS, RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import LevelCheck, On, carrier
@@ -47,8 +47,6 @@ class Levels:
         self.is_long = bool(others or derived) and is_long(self._own.cost)
         """True if calls are long at the own shape, and a smaller one follows, which can have most of them."""
         self._began = time.monotonic()
-        self._holds_mixed = False
-        """True if all kinds of values together decided and were right."""
         self.changes_parameters = False
         """True if a call changes parameters and is right with its constructor's: other values were not tried then."""
         self.lacks: dict[str, RefusalError] = {}
@@ -56,14 +54,11 @@ class Levels:
 
     def try_all(self, checks: Iterable[LevelCheck]) -> None:
         """Make the checks, whatever the result of the others. Raises RefusalError for a fatal failure."""
-        mixed: dict[str, RefusalError] = {}
         for check in checks:
             for reference in self._carriers(check):
                 refusal = self._result(check, reference)
                 if refusal is not None:
-                    (mixed if check.is_mixed else self.lacks).setdefault(self._lack(check, refusal), refusal)
-        for lack, refusal in mixed.items():
-            self.lacks.setdefault(lack, refusal)  # also where each kind alone is right
+                    self.lacks.setdefault(self._lack(check, refusal), refusal)
 
     def note_unmatched(self) -> None:
         """Record that parameters match by seed only, so that they cannot be changed."""
@@ -76,8 +71,6 @@ class Levels:
 
     def _carriers(self, check: LevelCheck) -> Iterator[Reference]:
         """Yield the shapes on which a check is made."""
-        if check.if_mixed not in {None, self._holds_mixed}:
-            return
         if check.on is On.CASES:
             yield from map(self._judge.other, self._overrides[check.on])
         elif check.on in self._overrides:
@@ -121,13 +114,12 @@ class Levels:
         """Make a check; return its refusal, of a narrow miss only if all draws miss."""
         for left in reversed(range(DRAWS)):
             try:
-                decides = check.make(self._battery, self._bound.bound_to(reference))
+                check.make(self._battery, self._bound.bound_to(reference))
             except RefusalError as refusal:
                 excess = refusal.without_frames().excess
                 if not left or not excess <= check.narrow or math.isinf(excess):
                     return refusal
             else:
-                self._holds_mixed |= check.is_mixed and decides is not False
                 return None
         raise AssertionError("the last draw returns")
 
@@ -215,16 +207,9 @@ def name_shape(refusal: RefusalError, other: Reference, own: Reference) -> None:
     values = {name: [getattr(r.problem.module, name, None) for r in (other, own)] for name in names}
     shape = ", ".join(f"{name}={theirs}" for name, (theirs, ours) in values.items() if repr(theirs) != repr(ours))
     if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
-        refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
+        found = refusal.diagnosis
+        sentence = f"right at its own shape, wrong at {shape}" + (f": {found.sentence}" if found else "")
+        evidence = found.evidence if found else "right in every call at the problem's own shape"
+        refusal.diagnosis = Diagnosis(code="needs_other_shape", sentence=sentence, evidence=evidence)
     elif shape:
         refusal.reason = f"at {shape}: {refusal.reason}"
-
-
-def needs_other_shape(inner: Diagnosis | None, shape: str) -> Diagnosis:
-    """Return the diagnosis of a solution that is right at its own shape, with the diagnosis at the other one."""
-    evidence = "right in every call at the problem's own shape"
-    return Diagnosis(
-        code="needs_other_shape",
-        sentence=f"right at its own shape, wrong at {shape}" + (f": {inner.sentence}" if inner else ""),
-        evidence=evidence + (f"; at the other one: {inner.evidence} ({inner.code})" if inner else ""),
-    )

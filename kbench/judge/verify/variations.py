@@ -130,11 +130,6 @@ def _is_no_multiple(places: Tensor, size: int) -> Tensor:
     return (torch.gcd(places, torch.tensor(math.prod(primes))) == 1) & (places > primes[-1])
 
 
-def zeroed(x: Tensor) -> Tensor:
-    """Return zeros in place of x."""
-    return torch.zeros_like(x)
-
-
 def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
     """Return the index of elements by their number in the order of the shape, for any strides."""
     index = np.unravel_index(places.cpu().numpy(), x.shape)  # torch's own imports sympy: most of a second
@@ -251,7 +246,7 @@ MIXED = Variation(
     name="mixed_values", transform=mixed, is_last=False, words="of all kinds of values at once, each kind in other rows"
 )
 """Several kinds in one call; if the reference does not accept them together, each alone decides."""
-OTHER_SIGN, OTHER_SIZE = (operator.neg, zeroed), (partial(operator.mul, SCALE_UP), partial(moved_by, 3))
+OTHER_SIGN, OTHER_SIZE = (operator.neg, torch.zeros_like), (partial(operator.mul, SCALE_UP), partial(moved_by, 3))
 IN_FEW_PLACES = tuple(
     Variation(
         name="changed_in_places",
@@ -290,15 +285,13 @@ EXTREME = tuple(
     )
 )
 VARIATIONS = (*VALID, *EXTREME)
-SAMPLED, PLACES, SWAPPED = (
-    "that equal the last call's at a few samples",
-    "that differ from the last call's in a few places",
-    "that have the last call's values, a few of them in other places",
-)
-RESEMBLING = (
-    Variation(name="same_at_samples", transform=kept_at_samples, applies=has_many, words=SAMPLED),
-    Variation(name="changed_in_places", transform=changed_in_places, applies=has_many, words=PLACES),
-    Variation(name="swapped_in_places", transform=swapped_in_places, applies=has_many, words=SWAPPED),
+RESEMBLING = tuple(
+    Variation(name=name, transform=transform, applies=has_many, words=words)
+    for name, transform, words in (
+        ("same_at_samples", kept_at_samples, "that equal the last call's at a few samples"),
+        ("changed_in_places", changed_in_places, "that differ from the last call's in a few places"),
+        ("swapped_in_places", swapped_in_places, "that have the last call's values, a few of them in other places"),
+    )
 )
 """Inputs that resemble those of the call before, so that a result remembered by samples or by sums is wrong."""
 UNDER_SMALL_WEIGHTS = Variation(

@@ -61,7 +61,6 @@ def test_entries_of_a_large_batch_are_computed_in_fp64(tmp_path, forward, sizes,
     pieces = found.oracle(expected)
     assert (pieces is not None) is known
     if pieces is None:
-        assert found.why_no_oracle.startswith("it is too large")
         return
     assert len({entry for index, _ in pieces for entry in index}) == DRAWS
     for index, (exact,) in pieces:
@@ -104,7 +103,6 @@ def test_misses_near_zero_hide_no_entry_that_is_further_away_at_the_scale_of_its
     assert chosen_entries(102, 10, worst, 30)[0] == 100
 
 
-def test_why_there_is_no_oracle(tmp_path) -> None:
+def test_bits_of_a_number_are_not_those_of_fp64(tmp_path) -> None:
     found = reference(tmp_path, "return x.view(torch.int32).view(torch.float32)")
     assert found.oracle(found.expect(found.arguments(1))) is None
-    assert found.why_no_oracle.startswith("in fp64 the reference raises TypeError: the bits")

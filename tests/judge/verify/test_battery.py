@@ -80,7 +80,6 @@ def test_extreme_values_need_no_accurate_reference(battery):
 @pytest.mark.parametrize(("variation", "is_vacuous"), [(PLANTED, True), (CENTRED, False)])
 def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery, monkeypatch, variation, is_vacuous):
     """A copy of an input that passes on valid values of the judge's choice asks for no more digits."""
-    monkeypatch.setattr("kbench.judge.verify.battery.explain", lambda *_, **__: None)
     expected, truth = SimpleNamespace(has_few=False), checks.Truth(pieces=None, vacuous=(True,), scales=(1.0,))
     monkeypatch.setattr(Battery, "_draw", lambda *_: (expected, truth))
     decided: list[checks.Truth] = []
@@ -96,6 +95,7 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
         candidate=SimpleNamespace(log=""),
         launch_error="",
         compare=compare,
+        explain=lambda *_, **__: None,
     )
     with pytest.raises(RefusalError) as refused:
         battery.vary(trial, variation, [1])

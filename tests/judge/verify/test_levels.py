@@ -18,7 +18,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.verify import levels as verify_levels
 from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
-from kbench.judge.verify.levels import MOST_FLOPS, Levels, is_long, needs_other_shape
+from kbench.judge.verify.levels import MOST_FLOPS, Levels, is_long
 from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 from kbench.process.layouts import MOST_BYTES
 
@@ -30,7 +30,6 @@ DERIVED = {"derived": ["derived", "larger"]}
 CARRIERS = {
     # by the part of a check: its shape where no other holds, where all hold, where derived ones hold
     On.OWN: ("own", "own", "own"),
-    On.OWN_TOO: (None, "own", "own"),
     On.SMALLER: (None, "case", "derived"),
     On.MOST: ("own", "case", "derived"),
     On.CASE: ("own", "case", "own"),
@@ -427,9 +426,18 @@ def test_another_instance_has_as_many_calls_and_as_long(monkeypatch, calls, sinc
 
 
 def test_another_shape_is_named_with_what_is_wrong_there() -> None:
-    inner = Diagnosis(code="partial_block", sentence="wrong in the tail", evidence="3 of 9")
-    assert needs_other_shape(None, "dim=37").sentence == "right at its own shape, wrong at dim=37"
-    assert needs_other_shape(inner, "dim=37").sentence.endswith("wrong at dim=37: wrong in the tail")
+    at, own = (
+        SimpleNamespace(overrides=o, problem=SimpleNamespace(module=SimpleNamespace(**{"dim": 8} | o)))
+        for o in ({"dim": 37}, {})
+    )
+    refusal = RefusalError(Status.WRONG_VALUE, "output[8]: got 1, want 2")
+    for found, sentence in (
+        (None, "right at its own shape, wrong at dim=37"),
+        ("wrong in the tail", "dim=37: wrong in the tail"),
+    ):
+        refusal.diagnosis = Diagnosis(code="partial_block", sentence=found, evidence="3 of 9") if found else None
+        verify_levels.name_shape(refusal, at, own)
+        assert refusal.diagnosis.sentence.endswith(sentence)
 
 
 @pytest.mark.parametrize(
