@@ -59,6 +59,8 @@ class Bench:
     """By constants, why the problem cannot be opened with them: it took too long, and would again."""
     is_tried: bool = False
     """A build of the problem's own model was tried."""
+    verified: dict[Entry, str] = field(default_factory=dict)
+    """Identity of each solution that the judge verified, by all that it read then."""
     units: int = 0
     first_bytes: int = 0
 
@@ -67,6 +69,7 @@ class Bench:
         if self.judge is not None:
             self.judge.close()
         self.judge = self.opened = None
+        self.verified.clear()
         self.units = self.first_bytes = 0
 
     @property
@@ -183,6 +186,8 @@ class Evaluator:
             else:
                 answer = replace(answer, outcome=self.explain(failed, unit.solution, unit.case))
         identity = builder.keep_judged(unit.solution, answer.observed, self._present.context)
+        if unit.process == 0:
+            self._present.verified[unit.solution] = identity
         if left is not None:
             left.spend(stages.seconds, of_problem_s=judge.problem_s)
         outcome = answer.outcome
@@ -297,8 +302,14 @@ class Evaluator:
                 "derived_cases": [encode_constants(overrides) for overrides in unit.derived.cases],
                 "underived": unit.derived.reason,
                 "next_compilers": judge.ahead(following, 1),
+                "is_unchanged": self._is_unchanged(unit.solution),
             },
         }
+
+    def _is_unchanged(self, solution: Entry) -> bool:
+        """Return whether the files of a solution are those that the judge verified last."""
+        verified = self._present.verified.get(solution)
+        return bool(verified) and verified == manifest.identity(solution.path, solution.variant)
 
     def _open(self, expected: Sequence[Entry], stages: Stages) -> OpenedCase | Failed:
         self._ready(expected)

@@ -46,6 +46,8 @@ class Assignment:
     """Reason why no shape could be derived, if the problem lists none either."""
     next_compilers: list[str]
     """Compilers of the next evaluations, for which workers may start now."""
+    is_unchanged: bool
+    """True if its files are those that this judge verified last: another case may have tried the other shapes."""
 
 
 class Evaluation:
@@ -57,10 +59,16 @@ class Evaluation:
         self._assignment = assignment
         self._battery = Battery()
         is_task = assignment.options.level is Level.TASK
-        shapes = () if is_task else (assignment.other_cases, assignment.derived_cases)
+        others, derived = ([], []) if is_task else (assignment.other_cases, assignment.derived_cases)
         stage = "verify" if assignment.verify else "load"
         self._bound = BoundCandidate(candidate, judge, lambda: judge.progress(stage=stage))
-        self._levels = Levels(self._bound, self._battery, judge, *shapes)
+        spec = candidate.spec
+        self._other_shapes = judge.other_shapes.setdefault((spec.path, spec.entry, spec.builtin), {})
+        if not assignment.is_unchanged:
+            self._other_shapes.clear()
+        self._shapes = f"{judge.timed} {others} {derived}"
+        known = self._other_shapes.get(self._shapes)
+        self._levels = Levels(self._bound, self._battery, judge, others, derived, known)
         self._level: Level | None = None
         self._kernel_share: float | None = None
         self._peak_bytes = 0
@@ -119,6 +127,7 @@ class Evaluation:
         try:
             rows = beyond_task(is_long=self._levels.is_long, batch_invariant=assignment.options.batch_invariant)
             self._levels.try_all(rows)
+            self._other_shapes[self._shapes] = self._levels.elsewhere
         except RefusalError:
             self._level = None
             raise

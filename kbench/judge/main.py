@@ -104,6 +104,7 @@ class JudgeService(JudgeState):
     def do_admit(self, message: Message) -> Message:
         """Judge other solutions from now on, whose files workers must be able to read."""
         self._start_ahead([])
+        self.other_shapes.clear()
         self._config = dataclasses.replace(self._config, files=message["files"])
         script.close(message["files"])
         return {}
@@ -111,7 +112,7 @@ class JudgeService(JudgeState):
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
-        self._timed = message["timed"]
+        self.timed = message["timed"]
         torch.set_num_threads(self._config.threads)
         self._free_case()
         self._is_alone, self._waited_s = False, 0.0

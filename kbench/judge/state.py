@@ -55,8 +55,10 @@ class JudgeState:
         self._reference: Reference | None = None
         self._problem = Path()
         self._overrides: dict[str, Any] = {}
-        self._timed = FORWARD
+        self.timed = FORWARD
         self._others: dict[str, Reference] = {}
+        self.other_shapes: dict[tuple[str, ...], dict[str, Any]] = {}
+        """Results at other shapes than a case's own, by solution and shapes; the further cases of a run share them."""
         self._memory: contextlib.ExitStack | None = None
         """Holds the lock of the device's memory while a case is open."""
         self._is_alone = False
@@ -108,7 +110,7 @@ class JudgeState:
         other = {} if overrides == self._overrides else overrides
         self._where = ", ".join(f"{name}={value!r}" for name, value in other.items())
         options = self._config.options
-        modes: dict[str, Any] = {"allow_tf32": options.allow_tf32, "eval_mode": options.eval_mode, "timed": self._timed}
+        modes: dict[str, Any] = {"allow_tf32": options.allow_tf32, "eval_mode": options.eval_mode, "timed": self.timed}
         return Reference(self._problem, overrides, self.device, report=self.report_step, **modes)
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:

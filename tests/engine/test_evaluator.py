@@ -14,6 +14,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
 
 from kbench.catalog import registry
+from kbench.catalog.shapes import Derived
 from kbench.core.events import RunOptions, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
@@ -78,6 +79,16 @@ class ModelNew(torch.nn.Module):
             raise RuntimeError("found in memory")
         return 2 * x
 """
+LISTED = """import helper
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        print(f"size {x.shape[-1]}")
+        return 2 * x if x.shape[-1] in helper.SIZES else 3 * x
+"""
+"""Right for the sizes that a second file lists; its log has the sizes."""
 CPU = RunOptions(device="cpu", verify_only=True, wait_for_device=False, save=False, level=Level.TASK)
 
 
@@ -235,6 +246,27 @@ def test_another_problem_ends_the_judge_and_an_edited_file_is_another_problem(tm
         assert not [process for pid in judges[:-1] for process in members(pid) if not process.dead]
     evaluator.close()
     assert not [process for process in members(judges[-1]) if not process.dead]
+
+
+def test_further_cases_share_the_results_at_other_shapes_until_the_solution_is_edited(tmp_path, lane) -> None:
+    helper, options = tmp_path / "helper.py", replace(CPU, level=Level.MODULE, accept=("shapes",))
+    helper.write_text("SIZES = {16, 21}")
+    (tmp_path / "s.py").write_text(LISTED)
+    unit = begin(lane, tmp_path, "p", PROBLEM, str(tmp_path / "s.py"), options)
+
+    def judged(n: int) -> Passed:
+        case = Case(name=f"n={n}", overrides={"n": n})
+        outcome = finish(lane, replace(unit, case=case, derived=Derived(cases=[{"n": 5}]))).outcome
+        assert isinstance(outcome, Passed), outcome
+        return outcome
+
+    first, second = judged(16), judged(21)
+    assert first.lacks == second.lacks == ("shapes",)
+    assert ("size 5" in first.log, "size 5" in second.log) == (True, False)
+    helper.write_text("SIZES = range(99)")
+    assert (judged(16).lacks, judged(21).lacks) == ((), ())
+    helper.write_text("SIZES = {16, 21}")
+    assert judged(16).lacks == judged(21).lacks == ("shapes",)
 
 
 def test_a_worker_finds_nothing_of_the_caller(tmp_path, lane) -> None:

@@ -10,6 +10,7 @@ from fakes import CORRECT, timing
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Passed, Status
+from kbench.core.timed import FORWARD
 from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
 from kbench.judge.clock.gate_clock import NotQueuedError
@@ -19,12 +20,17 @@ from kbench.judge.refusal import WrongError
 HALF = [DeviceActivity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")]
 
 
+SPEC = SimpleNamespace(problem="problem.py", path="solution.py", entry="ModelNew", builtin="")
+
+
 class FakeJudge:
     """Has a reference and a lock, and writes down what happens within it."""
 
     device = "cuda"
+    timed = FORWARD
 
     def __init__(self) -> None:
+        self.other_shapes: dict[tuple[str, ...], dict[str, Any]] = {}
         self.reference = SimpleNamespace(factor=4.0)
         self.bound: Any = None
         self.is_locked = False
@@ -51,7 +57,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
     )
     levels = SimpleNamespace(lacks={})
     monkeypatch.setattr(evaluation, "BoundCandidate", lambda *_: bound)
-    monkeypatch.setattr(evaluation, "Levels", lambda *_: levels)
+    monkeypatch.setattr(evaluation, "Levels", lambda *_, **__: levels)
     monkeypatch.setattr(Evaluation, "_verify", lambda *_: None)
     judge = FakeJudge()
     judge.bound = bound
@@ -59,8 +65,7 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
 
 
 def evaluate(judge: FakeJudge, *, process: int = 0, **options: Any) -> Passed | Failed:
-    spec = SimpleNamespace(problem="problem.py")
-    candidate: Any = SimpleNamespace(prepare=lambda: None, kill=lambda: None, log="", spec=spec)
+    candidate: Any = SimpleNamespace(prepare=lambda: None, kill=lambda: None, log="", spec=SPEC)
     assignment = Assignment(
         process=process,
         verify=process == 0,
@@ -70,6 +75,7 @@ def evaluate(judge: FakeJudge, *, process: int = 0, **options: Any) -> Passed | 
         derived_cases=[],
         underived="",
         next_compilers=[],
+        is_unchanged=False,
     )
     return Evaluation(judge, candidate, assignment).run()
 
@@ -115,7 +121,7 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
     def tells(name: str) -> Any:
         return lambda *_, **__: done.append(name)
 
-    candidate = SimpleNamespace(vary_weights=tells("vary"), pause=tells("pause"), spec=SimpleNamespace(problem=""))
+    candidate = SimpleNamespace(vary_weights=tells("vary"), pause=tells("pause"), spec=SPEC)
     trial = SimpleNamespace(
         reference=None,
         arena=None,
@@ -133,7 +139,9 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
         evaluation, "DeviceClock", lambda *_, **__: SimpleNamespace(close=tells("close"), warm_up=tells("warm up"))
     )
     made = Evaluation(
-        judge, candidate, SimpleNamespace(verify=True, options=RunOptions(), other_cases=[], derived_cases=[])
+        judge,
+        candidate,
+        SimpleNamespace(verify=True, options=RunOptions(), other_cases=[], derived_cases=[], is_unchanged=False),
     )
     with contextlib.ExitStack() as stack:
         made._arms(stack, "cuda", "", fetches=True)

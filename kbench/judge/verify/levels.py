@@ -2,7 +2,8 @@
 
 import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
@@ -20,14 +21,33 @@ from kbench.process.layouts import MOST_BYTES
 
 THOROUGH = 2
 """Number of derived shapes that have as many calls as a case of the problem."""
+OTHERS = (On.CASES, On.DERIVED, On.LARGER)
+"""Checks at all shapes of a kind, which decide whether one holds."""
 MOST_FLOPS = 1 << 35
 """FLOPs up to which calls are short: 0.7 ms of an H200's fp32 units."""
 REMEMBERED = "stale_output"
 """Diagnosis of an answer to an earlier call, which no level excuses."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherShapes:
+    """Results of all checks at other shapes than a case's own, which the further cases of a run share."""
+
+    cases_held: bool
+    derived_held: bool
+    lacks: Mapping[str, RefusalError]
+
+    def leave(self, on: On) -> bool:
+        """Return whether checks on these shapes are left to the own shape of a further case."""
+        cases, derived = ([False] if held else [] for held in (self.cases_held, self.derived_held))
+        return on not in OTHERS and bool(carrier(on, True, cases, derived))
+
+
 class Levels:
-    """Tries one candidate that does the task, at shapes of the problem: its own, `others`, and `derived` ones."""
+    """Tries one candidate that does the task, at shapes of the problem: its own, `others`, and `derived` ones.
+
+    If the `known` results at the others are given, only the own shape is tried.
+    """
 
     def __init__(
         self,
@@ -36,12 +56,13 @@ class Levels:
         judge: JudgeState,
         others: Sequence[dict[str, Any]] = (),
         derived: Sequence[dict[str, Any]] = (),
+        known: OtherShapes | None = None,
     ):
         self._bound = bound
         self._battery = battery
         self._judge = judge
         self._own = judge.reference
-        self._overrides = {On.CASES: others, On.DERIVED: derived[:THOROUGH], On.LARGER: derived[THOROUGH:]}
+        self._overrides = dict(zip(OTHERS, (others, derived[:THOROUGH], derived[THOROUGH:]), strict=True))
         self._held: dict[On, list[Reference]] = {on: [] for on in self._overrides}
         """References of the other shapes at which the solution was right."""
         self.is_long = bool(others or derived) and is_long(self._own.cost)
@@ -49,7 +70,9 @@ class Levels:
         self._began = time.monotonic()
         self.changes_parameters = False
         """True if a call changes parameters and is right with its constructor's: other values were not tried then."""
-        self.lacks: dict[str, RefusalError] = {}
+        self._known = known
+        self._lacks_elsewhere: dict[str, RefusalError] = {}
+        self.lacks: dict[str, RefusalError] = {} if known is None else {**known.lacks}
         """Properties that it lacks, each with the refusal of its first failed check."""
 
     def try_all(self, checks: Iterable[LevelCheck]) -> None:
@@ -58,7 +81,18 @@ class Levels:
             for reference in self._carriers(check):
                 refusal = self._result(check, reference)
                 if refusal is not None:
-                    self.lacks.setdefault(self._lack(check, refusal), refusal)
+                    lack = self._lack(check, refusal)
+                    self.lacks.setdefault(lack, refusal)
+                    if reference is not self._own:
+                        self._lacks_elsewhere.setdefault(lack, refusal)
+
+    @property
+    def elsewhere(self) -> OtherShapes:
+        """The results at other shapes than the own one."""
+        if self._known is not None:
+            return self._known
+        cases, derived = (bool(self._held[on]) for on in (On.CASES, On.DERIVED))
+        return OtherShapes(cases_held=cases, derived_held=derived, lacks=self._lacks_elsewhere)
 
     def note_unmatched(self) -> None:
         """Record that parameters match by seed only, so that they cannot be changed."""
@@ -71,6 +105,10 @@ class Levels:
 
     def _carriers(self, check: LevelCheck) -> Iterator[Reference]:
         """Yield the shapes on which a check is made."""
+        if self._known is not None and not self._known.leave(check.on):
+            return
+        if check.lack in WEIGHT_CODES & self.lacks.keys():
+            return  # weights that are not followed are not tried again
         if check.on is On.CASES:
             yield from map(self._judge.other, self._overrides[check.on])
         elif check.on in self._overrides:

@@ -18,8 +18,8 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.verify import levels as verify_levels
 from kbench.judge.verify.battery import LAYOUTS, Battery
 from kbench.judge.verify.checks import LevelCheck, On, beyond_task, carrier, of_values, resembling
-from kbench.judge.verify.levels import MOST_FLOPS, Levels, is_long
-from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
+from kbench.judge.verify.levels import MOST_FLOPS, Levels, OtherShapes, is_long
+from kbench.judge.verify.variations import RESEMBLING, VALID, VARIATIONS
 from kbench.process.layouts import MOST_BYTES
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
@@ -67,7 +67,7 @@ def reference(name: str, nbytes: int = 1) -> Any:
     )
 
 
-def levels(others=(), derived=(), *, is_long: bool = False) -> Levels:
+def levels(others=(), derived=(), *, is_long: bool = False, known: OtherShapes | None = None) -> Levels:
     own = reference("own", MOST_BYTES + 1 if is_long else 1)
 
     def bound_to(at: Any) -> Any:
@@ -83,7 +83,7 @@ def levels(others=(), derived=(), *, is_long: bool = False) -> Levels:
     judge: Any = SimpleNamespace(
         reference=own, other=lambda _: reference("small"), derived=lambda _: reference("small")
     )
-    return Levels(bound, Battery(), judge, others, derived)
+    return Levels(bound, Battery(), judge, others, derived, known)
 
 
 @pytest.fixture
@@ -158,6 +158,38 @@ def test_long_calls_are_few_and_a_smaller_shape_has_the_others(monkeypatch, aske
     assert found == [*expected[:at], together, *one_kind, *expected[at:], *values, *last]
     assert [one for one in asked if one in few] == few
     assert tuple(sorted(tried.lacks)) == (("cases",) if fails_at else ())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_further_case_has_the_results_at_other_shapes_of_the_first_one(monkeypatch, asked, is_long, fails) -> None:
+    essentials = Battery.essentials
+
+    def check(battery: Battery, trial: Any) -> None:
+        essentials(battery, trial)
+        if fails:
+            raise WRONG
+
+    monkeypatch.setattr(Battery, "essentials", check)
+    tried = [levels([{"n": 1}], is_long=is_long)]
+    tried[0].try_all(beyond_task(is_long=is_long))
+    first, known = [*asked], tried[0].elsewhere
+    asked.clear()
+    tried.append(levels([{"n": 1}], is_long=is_long, known=known))
+    tried[1].try_all(beyond_task(is_long=is_long))
+    kinds = {f"vary {variation.name}" for variation in VALID}  # one of them is chosen at random
+    at_own = [one for one in first if one[1] == "own" and one[0] not in kinds]
+    assert [one for one in asked if one[0] not in kinds] == at_own
+    assert [tuple(each.lacks) for each in tried] == [("cases",) if fails else ()] * 2
+    assert tried[1].elsewhere is known
+
+
+def test_weights_that_other_shapes_showed_to_be_frozen_are_not_varied(asked) -> None:
+    frozen = OtherShapes(cases_held=True, derived_held=False, lacks={"frozen_weights": WRONG})
+    tried = levels([{"n": 1}], known=frozen)
+    tried.try_all(beyond_task())
+    assert "weights" not in dict(asked)
+    assert tuple(tried.lacks) == ("frozen_weights",)
 
 
 def test_weights_that_are_not_followed_are_not_tried_again(monkeypatch, asked) -> None:
