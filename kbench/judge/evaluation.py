@@ -134,8 +134,6 @@ class Evaluation:
         if not trial.proves_little:
             self._battery.withdraw("trivial_passes")  # true at another shape, or with other weights only
         lacks = self._levels.lacks
-        if self._bound.second_model is not None:
-            lacks["second_model"] = self._bound.second_model
         self._level = held(lacks)
         codes = blocking(lacks, required, assignment.options.accept)
         if codes:

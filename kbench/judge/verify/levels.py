@@ -85,6 +85,8 @@ class Levels:
                     self.lacks.setdefault(lack, refusal)
                     if reference is not self._own:
                         self._lacks_elsewhere.setdefault(lack, refusal)
+        if (second_model := self._bound.second_model) is not None:
+            self.lacks["second_model"] = self._lacks_elsewhere["second_model"] = second_model
 
     @property
     def elsewhere(self) -> OtherShapes:

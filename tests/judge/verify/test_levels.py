@@ -79,6 +79,7 @@ def levels(others=(), derived=(), *, is_long: bool = False, known: OtherShapes |
         rebound=bound_to,
         reconstruct_next=lambda _: None,
         rebind_next=lambda: None,
+        second_model=None,
     )
     judge: Any = SimpleNamespace(
         reference=own, other=lambda _: reference("small"), derived=lambda _: reference("small")
