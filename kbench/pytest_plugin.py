@@ -108,7 +108,7 @@ def _require_speed(case: "CaseSummary", max_slowdown: float) -> None:
         pytest.fail(f"{case.solution}, case {case.case}, was not timed, so it cannot be held to a speed", pytrace=False)
     allowed = f"at least {least:.3g}× is required (max_slowdown={max_slowdown:g})"
     shown = f"{case.solution}, case {case.case}: {case.shown_speedup} as fast as the reference"
-    interval = f"interval {low:.3g} to {high:.3g}; {units.duration(case.time_ns)} a call"
+    interval = f"interval {max(low, 0):.3g} to {high:.3g}; {units.duration(case.time_ns)} a call"
     if high < least:
         pytest.fail(f"{shown}, {allowed}; {interval}", pytrace=False)
     if low < least:

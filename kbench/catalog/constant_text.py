@@ -109,12 +109,12 @@ def require_kind(name: str, own: Any, given: Any) -> None:
 
 
 def fitted(own: Any, given: Any) -> Any:
-    """Return the value that replaces a file's `own`: where that is a dtype, the dtype of the given name."""
+    """Return the value that replaces a file's `own`: where that is a dtype, the dtype of that name, or `bf16` for it."""
     if not isinstance(given, str) or (type(own).__module__, type(own).__name__) != ("torch", "dtype"):
         return given
     import torch
 
-    found = getattr(torch, given.removeprefix("torch."), None)
+    found = getattr(torch, re.sub(r"^(b?)fp?(?=\d)", r"\1float", given.removeprefix("torch.")), None)
     if not isinstance(found, torch.dtype):
         raise UsageError(f"torch has no dtype `{given}`", "write for example `float16` or `bfloat16`")
     return found

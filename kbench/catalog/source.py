@@ -165,13 +165,12 @@ class Source:
 
     def _check_cases(self, table: object, where: str) -> None:
         if not isinstance(table, dict) or not table:
-            raise PluginError(f"{where} is not a dictionary of cases", 'write `CASES = {"default": {}}`')
+            what = "has no case" if table == {} else f"is a {type(table).__name__}, not a dictionary of cases"
+            raise PluginError(f"{where} {what}", 'write `CASES = {"default": {}, "small": {"batch_size": 4}}`')
         for case, overrides in table.items():
             if not isinstance(case, str) or not case or not isinstance(overrides, dict):
-                raise PluginError(
-                    f"{where}: {reprlib.repr(case)} does not map constants to values",
-                    'write `CASES = {"default": {}, "small": {"batch_size": 4}}`',
-                )
+                what = f"{reprlib.repr(case)}: {reprlib.repr(overrides)} is no name with a dictionary of constants"
+                raise PluginError(f"{where}: {what}", 'write for example `"small": {"batch_size": 4}`')
             for name, value in overrides.items():
                 if name == WEIGHT and name not in self.names:
                     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:

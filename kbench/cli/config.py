@@ -11,7 +11,7 @@ def main(flags: OutputFlags) -> int:
     """Print effective settings and where each came from."""
     values = settings.effective(flags.settings())
     rows = [
-        {"setting": item.key, "value": "" if item.value is None else str(item.value), "from": item.origin}
+        {"setting": item.key, "value": "not set" if item.value is None else str(item.value), "from": item.origin}
         for item in values
     ]
     flags.output().records("config", table(rows), values)

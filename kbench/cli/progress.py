@@ -13,6 +13,7 @@ from kbench.core.forecast import Forecast
 from kbench.core.model import Status
 from kbench.engine.task import Finished, SweepPlanned
 from kbench.report import swept, units
+from kbench.report.shown import MOST_NAMED
 from kbench.report.summary import summarise
 from kbench.report.table import one_line
 
@@ -125,9 +126,10 @@ def describe(event: Event, verbosity: int = 0) -> str:
     """Describe an event of a run; why a stage failed is in the verdict that follows."""
     match event:
         case Planned():
-            cases = ", ".join(case.name for case in event.cases)
+            count, names = len(event.cases), ", ".join(case.name for case in event.cases)
+            cases = f"{count} cases" if count > MOST_NAMED else f"case{'s' * (count != 1)} {names}"
             processes = f" · {event.processes} process{'es' * (event.processes > 1)}" if event.processes else ""
-            where = f"case{'s' * (len(event.cases) != 1)} {cases} · on {event.device}{processes}"
+            where = f"{cases} · on {event.device}{processes}"
             return f"{event.problem} · {', '.join(event.solutions)} · {where}"
         case LargeCases():
             return large_cases(event)
@@ -140,7 +142,7 @@ def describe(event: Event, verbosity: int = 0) -> str:
         case Judged():
             case = summarise(event)
             verdict = "passed" if case.passed else case.status.value.upper()
-            speedup = "" if case.speedup is None else f"  {case.shown_speedup}"
+            speedup = "" if case.speedup is None else f"  {units.duration(case.time_ns)}  {case.shown_speedup}"
             return f"  {event.solution}  {event.case}  {verdict}{speedup}  {units.seconds(sum(event.stage_s.values()))}"
     return ""
 

@@ -79,6 +79,7 @@ class InternalError(KbenchError):
 def did_you_mean(name: str, known: Sequence[str], *, listing: str | None = None, cutoff: float = 0.6) -> str | None:
     """Return a hint with the closest of `known`, or how to list them."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
+    near = near or [one for one in known if name and one.startswith(name)]
     if near:
         return f"did you mean `{near[0]}`?"
     if listing is not None:

@@ -1,6 +1,7 @@
 """Meaning of every code and word that kbench prints, and what to do about a code: the data of `kbench explain`."""
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -30,14 +31,13 @@ EXPLANATIONS = {
 }
 """Explanations by code in small letters. For a code of two kinds, the later kind."""
 
-_DISTURBED = ("interference", "throttled", "unstable", "drift")
-CAUSES = {"attestation_weak": frozenset({*_DISTURBED, "resolution_limited"})}
+CAUSES = {"attestation_weak": frozenset({"interference", "throttled", "unstable", "drift", "resolution_limited"})}
 """Flags that may cause another flag: if a row has both, the advice of the cause is enough."""
 
 
 def explain(code: str) -> Explanation | None:
-    """Find the explanation of a code; case, hyphens and the parameter of a code do not matter."""
-    name = code.strip().lower().replace("-", "_").replace(" ", "_")
+    """Find the explanation of a code; case, hyphens, its parameter, and the units of a column's head do not matter."""
+    name = re.sub(r"^[\d.]+_%_|_[nµm]?s$", "", code.strip().lower().replace("-", "_").replace(" ", "_"))
     without_number = name.rstrip("0123456789").rstrip("_")
     family = "skipped_inputs" if name.startswith("skipped_") else without_number
     return EXPLANATIONS.get(name) or EXPLANATIONS.get(family)

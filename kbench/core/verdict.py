@@ -3,6 +3,7 @@
 SLOWER if all of the interval is above the margin, FASTER if below, SAME if within what counts as equal, else UNCLEAR.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -118,7 +119,7 @@ CONDITIONS: dict[str, tuple[str, Callable[[ResultRow], object]]] = {
 
 def conditions_of(row: ResultRow) -> tuple[object, ...]:
     """Return all conditions of a row, those of its case and its device included."""
-    case = row.problem_sha256, row.overrides, row.tensors, row.gpu_uuid, row.driver
+    case = row.problem_sha256, str(sorted(json.loads(row.overrides).items())), row.tensors, row.gpu_uuid, row.driver
     return *case, *(value(row) for _, value in CONDITIONS.values())
 
 

@@ -272,7 +272,7 @@ def _entries_in_words(entries: Tensor, size: int) -> str:
     if last - first == count - 1:
         if first and last < size - 1:
             return f"entries {first} to {last} of {size}"
-        return f"the {'last' if first else 'first'} {count} of {size} entries"
+        return f"the {'last' if first else 'first'}{f' {count}' * (count > 1)} of {size} entries"
     step = int(entries[1]) - first
     through = torch.arange(first, size, step, device=entries.device)
     return f"1 in {step} of {size} entries" if first < step and count > 2 and torch.equal(entries, through) else ""

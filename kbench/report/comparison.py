@@ -13,7 +13,7 @@ from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase
 from kbench.report import units
 from kbench.report.document import render_document, render_lines
-from kbench.report.shown import stack_line
+from kbench.report.shown import MOST_CONSTANTS, stack_line
 from kbench.report.summary import constants_in
 from kbench.report.table import ReportPart, Table, one_line, table
 from kbench.storage.json_values import plain
@@ -163,8 +163,10 @@ def _level(case: ComparedCase) -> str:
 
 
 def worst_first(comparison: Comparison) -> Comparison:
-    """Sort the lines of a comparison by verdict, then by change, the largest first."""
+    """Sort the lines of two runs by verdict, then by change, the largest first; those of one run stay by case."""
     ranks = [*WORDS]
+    if comparison.by == "solution":
+        return comparison
 
     def rank(case: ComparedCase) -> tuple[int, float]:
         if case.verdict is None:
@@ -175,13 +177,13 @@ def worst_first(comparison: Comparison) -> Comparison:
 
 
 def constant_lines(cases: Iterable[ComparedCase | GatedCase]) -> list[str]:
-    """Return a line for each case with its constants, including those of `--set`."""
+    """Return a line for each case with its constants, including those of `--set`; none for many cases."""
     found = {}
     for case in cases:
         known = case.new or case.old
         if known is not None and (constants := constants_in(known.measurement.row.overrides)):
             found[case.case] = constants
-    return [f"case {one_line(case)}: {one_line(constants)}" for case, constants in found.items()]
+    return [f"case {one_line(case)}: {one_line(text)}" for case, text in found.items() if len(found) <= MOST_CONSTANTS]
 
 
 def heading(comparison: Comparison) -> str:
@@ -200,8 +202,8 @@ def _others(comparison: Comparison) -> list[str]:
 
 
 def table_of(comparison: Comparison, shared: Collection[tuple[str, str]]) -> Table:
-    """Return the table of a comparison, a row per case; `shared` verdicts and reasons stand elsewhere."""
-    cases = comparison.cases
+    """Return the table of a comparison, a row per verdict; `shared` verdicts and reasons stand elsewhere."""
+    cases = [case for case in comparison.cases if case.verdict is not None] or comparison.cases
     unit = units.unit_for(side.time_ns for case in cases for side in (case.old, case.new) if side is not None)
     others = _others(comparison)
     several = len(others) != 1

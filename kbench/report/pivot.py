@@ -88,11 +88,10 @@ class Pivot:
         """Write the table; on a narrow terminal the solutions are spread over several ones."""
         left, blocks = [*self.run.solutions], []
         while left:
-            count = len(left)
-            text = replace(self.table(left), title="").text()
-            while count > 1 and width is not None and max(map(len, text.splitlines())) > width:
-                count -= 1
+            for count in range(len(left), 0, -1):
                 text = replace(self.table(left[:count]), title="").text()
+                if width is None or max(map(len, text.splitlines())) <= width:
+                    break
             blocks.append(text)
             left = left[count:]
         return "\n".join([*filter(None, [self.title]), "\n\n".join(blocks)])

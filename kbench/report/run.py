@@ -10,6 +10,7 @@ from typing import Any
 from kbench.core.explain import explain
 from kbench.core.model import ResultRow, Sample, Status
 from kbench.core.printable import printable
+from kbench.core.timed import forward_of
 from kbench.report import units
 from kbench.report.document import render_document, render_records
 from kbench.report.pivot import pivot_of
@@ -18,7 +19,7 @@ from kbench.report.summary import HOST_BOUND, CaseSummary, RunSummary
 from kbench.report.table import ReportPart, Table, one_line, table
 from kbench.storage.json_values import plain
 
-VARYING = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?|\binf\b|\bnan\b|\b\w+(?=\(\))")
+VARYING = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[+-]?\d+)?|\binf\b|\bnan\b|\b\w+(?=\(\))")
 """Parts of a reason that may differ between equal failures: numbers, and names of functions."""
 LOG_LINES = 12
 """Lines of a build or crash log that are shown without `-v`."""
@@ -110,12 +111,14 @@ def _heading(run: RunSummary, verbosity: int) -> str:
         cache = "" if timed[0].l2 in {"", "none"} else f", L2 {timed[0].l2}"
         timers = " or ".join(dict.fromkeys(row.timer for row in timed))
         parts.append(f"{timers} timer, {timed[0].mode}{cache}")
+        if any(row.dram_bytes for row in timed) and all(row.limit_ns is None for row in timed):
+            parts.append("limit unknown: `kbench doctor` measures it")
     lines = [" · ".join(part for part in parts if part)]
     if len(run.constants) <= MOST_CONSTANTS or verbosity > 0:
-        named = {case: text for case, text in run.constants.items() if case != text.replace(", ", ",")}
+        named = {forward_of(case): text for case, text in run.constants.items() if case != text.replace(", ", ",")}
         lines += [f"case {one_line(case)}: {one_line(constants)}" for case, constants in named.items()]
     if run.unjudged:
-        judged = len({case.case for case in run.cases})
+        judged = len({forward_of(case.case) for case in run.cases})
         lines.append(f"{judged} of {judged + run.unjudged} cases judged; `--case '*'` judges all")
     return "\n".join(lines)
 
@@ -150,11 +153,11 @@ def failures(run: RunSummary, verbosity: int) -> list[str]:
 
 
 def _kind_of(case: CaseSummary) -> tuple[str, ...]:
-    """Return what makes failures alike: the reason but for its numbers and the name of the solution."""
+    """Return what makes failures alike: the reason but for its numbers, and for the solution unless values differ."""
     if case.diagnosis is not None:
         return case.status.value, case.diagnosis.code
     reason = re.sub(rf"\b{re.escape(case.solution)}\b", "#", case.reason)
-    return case.status.value, VARYING.sub("#", reason)
+    return case.status.value, VARYING.sub("#", reason), case.solution if case.correctness is not None else ""
 
 
 def failure(case: CaseSummary, who: str, verbosity: int = 0, *, hint: bool = True) -> str:

@@ -244,9 +244,8 @@ def where(failed: Sequence[CaseSummary], names: Sequence[str], run: RunSummary) 
         return _where([(name, case.case) for name, case in zip(names, failed, strict=True)], MOST_NAMED)
     counts, totals = Counter(names), Counter(run.names)
     if all(counts[name] == totals[name] for name in counts) and len({*counts.values()}) == 1:
-        return (
-            f"{_joined([*counts], MOST_NAMED)}, {f'all {n} cases' if (n := max(counts.values())) > 1 else 'the case'}"
-        )
+        n = max(counts.values())
+        return f"{_joined([*counts], MOST_NAMED)}, {f'all {n} cases' if n > 1 else 'the case'}"
     named = [f"{name} ({n} case{'s' * (n > 1)})" for name, n in counts.items()]
     return _joined(named, MOST_NAMED)
 

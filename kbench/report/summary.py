@@ -257,8 +257,8 @@ def constants_in(overrides: str) -> str:
 
 
 def constants_text(constants: Mapping[str, Any]) -> str:
-    """Write constants by name: `features=37, rows=7`."""
-    return ", ".join(f"{name}={value}" for name, value in sorted(constants.items()))
+    """Write constants in the order of the file: `rows=7, features=37`."""
+    return ", ".join(f"{name}={value}" for name, value in constants.items())
 
 
 def summarise(judged: Judged) -> CaseSummary:

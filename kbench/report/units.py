@@ -20,8 +20,8 @@ _DEFAULT_DIGITS = 3
 _MAX_DECIMALS = 4
 _UNCONFIRMED_DIGITS = 2
 """Digits of a speed-up that no clock confirms, or whose noise is unknown."""
-_TWO_ENDS_FROM = 0.5
-"""Share of a speed-up: if its half-width is larger, both ends are written, because no digit is confirmed."""
+_ONE_DIGIT_FROM = 0.5
+"""Share of a speed-up: if its half-width is larger, no digit is confirmed, and the first one is written."""
 _BAR, _BAR_WIDTH = "█▉▊▋▌▍▎▏", 10
 
 
@@ -80,16 +80,13 @@ def speedup(
 ) -> str:
     """Write a speed-up with the digits that its interval supports: `1.972×`; a weak one with two at most: `~1.9×`.
 
-    Where not even the first digit means anything, both ends are written, `~0.50 … 3.5×`, or if there is no lower end,
-    one digit with a `~`.
+    Where not even the first digit means anything, it stands alone, with a `~`; `-v` has what is known of the interval.
     """
     if value is None:
         return ABSENT
     half = None if low is None or high is None else (high - low) / 2
-    if (alone or weak) and low is not None and high is not None and (high - low) / 2 > _TWO_ENDS_FROM * value:
-        if low <= 0:
-            return f"~{confirmed(value, None, 1)}×"
-        return f"{'~' if weak else ''}{interval(low, high, weak=True)}×"
+    if (alone or weak) and half is not None and half > _ONE_DIGIT_FROM * value:
+        return f"~{confirmed(value, None, 1)}×"
     if weak:
         text = confirmed(value, half, _UNCONFIRMED_DIGITS)
         is_outside = low is not None and high is not None and not low <= float(text.replace(",", "")) <= high

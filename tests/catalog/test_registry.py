@@ -251,9 +251,9 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
         ("from shapes import CASES\n", "line 1: CASES is no literal"),
         ("n = 1\nCASES = {'a': {}}\nfor m in (1, 2):\n    CASES[str(m)] = {'n': m}\n", "line 2: CASES is no literal"),
         ("n = 1\nCASES = {'a': {'n': 2, 'weight': 0}}\n", "the weight of case `a` is 0, not a positive number"),
-        ("CASES = [1]\n", "CASES is not a dictionary of cases"),
-        ("CASES = {}\n", "CASES is not a dictionary of cases"),
-        ("CASES = {'default': 3}\n", "'default' does not map constants to values"),
+        ("CASES = [1]\n", "CASES is a list, not a dictionary of cases"),
+        ("CASES = {}\n", "CASES has no case"),
+        ("CASES = {'default': 3}\n", "'default': 3 is no name with a dictionary of constants"),
         ("batch_size = 2\nCASES = {'s': {'batchsize': 1}}\n", "case `s` sets `batchsize`"),
     ],
 )

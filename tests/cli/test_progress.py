@@ -108,5 +108,5 @@ def test_a_terminal_keeps_what_stays_and_wraps_the_live_line(monkeypatch, column
 
 def test_a_verdict_stays():
     line = describe(passed())
-    assert line.startswith("  online  default  passed  1.166×  ")
+    assert line.startswith("  online  default  passed  524 µs  1.166×  ")
     assert describe(failed(Status.WRONG_VALUE, "off by one")).startswith("  online  default  WRONG_VALUE  ")

@@ -130,7 +130,7 @@ def test_a_compiler_points_below_the_column_that_it_means(kbench, fake_run):
 @pytest.mark.parametrize("target", [(), ("--format", "md")])
 def test_the_constants_that_were_set_stand_in_the_report(kbench, fake_run, target):
     fake_run(*fakes.events(fakes.passed(overrides='{"rows": 7, "features": 37}')))
-    assert "case default: features=37, rows=7" in kbench("run", "group_norm", "eager", *target).out
+    assert "case default: rows=7, features=37" in kbench("run", "group_norm", "eager", *target).out
 
 
 def test_quiet_keeps_the_verdicts(kbench, fake_run):

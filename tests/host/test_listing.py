@@ -55,7 +55,7 @@ def test_a_comprehension_is_computed_once_and_again_where_a_file_that_it_read_ch
     [
         ("CASES = {str(m): {'rows': m // 0} for m in ROWS}", r"add.py, line 5: ZeroDivisionError: integer"),
         ("CASES = {str(m): {'rows': torch.ones(2)} for m in ROWS}", "case `1` sets `rows` to a Tensor, which is no"),
-        ("CASES = [{'rows': m} for m in ROWS]", "add.py, line 5: CASES is not a dictionary of cases"),
+        ("CASES = [{'rows': m} for m in ROWS]", "add.py, line 5: CASES is a list, not a dictionary of cases"),
         ("CASES = {str(m): {'row': m} for m in ROWS}", "case `1` sets `row`, which the file does not define"),
         ("import os; os._exit(3); CASES = {**{}}", "exited with code 3"),
         ("raise SystemExit(2); CASES = {**{}}", "line 5: `raise SystemExit"),

@@ -248,7 +248,7 @@ everything = slice(None)
 REGIONS = [
     (mask((16, 100), (everything, slice(96, None))), "the last 4 of 100 entries of dimension 1"),
     (mask((16, 100), slice(12, None)), "the last 4 of 16 entries of dimension 0"),
-    (mask((16, 100), (everything, 99)), "the last 1 of 100 entries of dimension 1"),
+    (mask((16, 100), (everything, 99)), "the last of 100 entries of dimension 1"),
     (mask((16, 100), slice(2, None, 3)), "1 in 3 of 16 entries of dimension 0"),
     (
         mask((16, 100), (slice(8, 12), slice(32, 64))),
