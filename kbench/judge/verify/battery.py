@@ -16,7 +16,7 @@ from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABO
 from kbench.devices.backend import backend
 from kbench.judge.comparison import Truth
 from kbench.judge.exchange import Trial
-from kbench.judge.reference import integers
+from kbench.judge.reference import first_call
 from kbench.judge.reference.drawing import is_number, secret_seed
 from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
@@ -336,8 +336,8 @@ class Battery:
         for places in (None, unseen, unseen):
             arguments = reference.indices.over_all_entries(reference.inputs, places)
             if backend(reference.device).has_own_memory:
-                fits = integers.fits_host(reference.model, arguments)
-                if not fits or integers.raised_on_host(reference.model, arguments):
+                fits = first_call.fits_host(reference.model, arguments)
+                if not fits or first_call.raised_on_host(reference.model, arguments):
                     self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
                     return
             self._beside(trial, "unseen_integers", arguments)
