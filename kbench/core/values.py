@@ -101,30 +101,15 @@ class Ruling:
     """The excess by which rule 2 is missed beside a contract that holds everywhere; else 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodeDifferences:
-    """Numbers of elements of one discontinuous output (integers, 8 bits, bool) that are not what was expected."""
+def codes_are_right(elements: int, differing: int, explained: int, *, reference: int = 0, known: bool = True) -> bool:
+    """Return whether elements of a discontinuous output that differ from reference and fp64 are explained and few.
 
-    elements: int
-    """All elements of the output."""
-    differing: int
-    """Elements that differ from the reference and from fp64."""
-    explained: int
-    """Differing elements one code away, with a boundary near the value before the rounding, if that is known."""
-    reference: int = 0
-    """Elements in which the reference itself differs from fp64."""
-    known: bool = True
-    """False if no rounding could be seen."""
-
-    @property
-    def right(self) -> bool:
-        """True if each differing element is explained, and they are few."""
-        share = MAX_BOUNDARY_SHARE * self.elements
-        if self.known:
-            allowed = max(1.0, share, FACTOR * self.reference)
-        else:
-            allowed = min(share, MAX_UNKNOWN_CODES + MAX_UNKNOWN_SHARE * self.elements)
-        return self.differing == self.explained <= allowed
+    `explained`: one code away, with a boundary near the value before the rounding, if that is `known`; `reference`:
+    elements in which the reference itself differs from fp64.
+    """
+    share = MAX_BOUNDARY_SHARE * elements
+    unknown = min(share, MAX_UNKNOWN_CODES + MAX_UNKNOWN_SHARE * elements)
+    return differing == explained <= (max(1.0, share, FACTOR * reference) if known else unknown)
 
 
 def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:

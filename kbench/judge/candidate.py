@@ -183,10 +183,12 @@ class Candidate(WorkerLink):
         backend(self._config.device).synchronize()
         self.ask({"op": "weights", "names": self._names(reference), "in_place": in_place})
 
-    def weights_changed(self, reference: Reference) -> str | None:
-        """Return the name of a parameter that the worker's calls changed and the reference's calls do not; or None."""
+    def require_weights_unchanged(self, reference: Reference) -> None:
+        """Raise RefusalError if the worker's calls changed a parameter that the reference's calls do not change."""
         parameters = {name for name, _ in reference.model.named_parameters()} - reference.drifts
-        return next((name for name in self._unlike(reference) if name in parameters), None)
+        changed = next((name for name in self._unlike(reference) if name in parameters), None)
+        if changed is not None:
+            raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", self.log)
 
     def _unlike(self, reference: Reference) -> list[str]:
         """Return the names of parameters and buffers whose values differ in the worker; none if they do not match."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench.core.model import Correctness
-from kbench.core.values import NARROW, CodeDifferences, Ratios, may_be_chance, rule, rule_all, worst
+from kbench.core.values import NARROW, Ratios, codes_are_right, may_be_chance, rule, rule_all, worst
 from kbench.judge.comparison import against_oracle
 from kbench.numerics import elements
 
@@ -110,16 +110,13 @@ CODES = [
 
 @pytest.mark.parametrize(("elements", "differing", "explained", "reference", "known", "right"), CODES)
 def test_few_codes_may_be_one_apart_where_a_boundary_is_near(elements, differing, explained, reference, known, right):
-    found = CodeDifferences(
-        elements=elements, differing=differing, explained=explained, reference=reference, known=known
-    )
-    assert found.right is right
+    assert codes_are_right(elements, differing, explained, reference=reference, known=known) is right
 
 
 @given(st.integers(1, 10**9), st.integers(0, 10**9), st.booleans())
 def test_codes_off_in_one_of_a_hundred_elements_are_never_right(elements: int, extra: int, known: bool) -> None:
     differing = max(2, -(-elements // 100)) + extra
-    assert not CodeDifferences(elements=elements, differing=differing, explained=differing, known=known).right
+    assert not codes_are_right(elements, differing, differing, known=known)
 
 
 COARSE = [

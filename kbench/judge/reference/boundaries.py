@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.core.values import FACTOR, MAX_BOUNDARY_SHARE, CodeDifferences
+from kbench.core.values import FACTOR, MAX_BOUNDARY_SHARE, codes_are_right
 from kbench.numerics import codes, elements, tails
 from kbench.numerics.operators import OperatorMode
 
@@ -233,15 +233,11 @@ class Boundaries:
         good = ~as_fp64 & self._good_picks(got, base, places)
         rest = places[~as_fp64 & ~good]
         found, known = self._explained(number, got, want, base, rest)
-        differences = CodeDifferences(
-            elements=want.numel(),
-            differing=rest.numel(),
-            explained=int(found.sum().item()),
-            reference=codes.differing_places(want, base).numel() if self._has_fp64 else 0,
-            known=known,
-        )
-        right = torch.cat([places[as_fp64 | good], *([rest] if differences.right else [])])
-        picks, at_boundary = int(good.sum().item()), rest.numel() if differences.right else 0
+        own = codes.differing_places(want, base).numel() if self._has_fp64 else 0
+        explained = int(found.sum().item())
+        is_right = codes_are_right(want.numel(), rest.numel(), explained, reference=own, known=known)
+        right = torch.cat([places[as_fp64 | good], *([rest] if is_right else [])])
+        picks, at_boundary = int(good.sum().item()), rest.numel() if is_right else 0
         return codes.replaced(got, want, right), picks, at_boundary
 
     def _near_values(self, number: int, got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Near:

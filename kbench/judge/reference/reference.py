@@ -18,8 +18,7 @@ from kbench.core.model import Cost
 from kbench.core.timed import FORWARD
 from kbench.core.values import FACTOR, FACTOR_PRODUCTS, NARROW
 from kbench.devices.backend import backend
-from kbench.judge.reference import flops as counting
-from kbench.judge.reference import integers
+from kbench.judge.reference import first_call
 from kbench.judge.reference.boundaries import Boundaries
 from kbench.judge.reference.drawing import (
     Arguments,
@@ -224,7 +223,7 @@ class Reference:
 
     def constructed_state(self) -> dict[str, Tensor]:
         """Return the parameters and buffers of construction by name; empty if they are large."""
-        if sum(tensor.numel() for _, tensor in self.state()) > integers.MOST_ELEMENTS:
+        if sum(tensor.numel() for _, tensor in self.state()) > first_call.MOST_ELEMENTS:
             return {}
         model = self.problem.model(self.init_seed, self.constructs_on)
         return {name: t.detach() for name, t in (*model.named_parameters(), *model.named_buffers())}
@@ -348,8 +347,8 @@ class Reference:
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         versions = [t._version for t in tensors(arguments)]  # noqa: SLF001 - torch's only count of changes
         state = [tensor for _, tensor in self.state()]
-        with integers.watched(arguments, state) as indices:
-            expected, flops, self._types = counting.count(lambda: self.expect(arguments))
+        see, indices = first_call.watch(arguments, state)
+        expected, flops, self._types = first_call.count(lambda: self.expect(arguments), see)
         self.indices = indices()
         after = tensors(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001

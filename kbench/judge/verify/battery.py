@@ -16,7 +16,7 @@ from kbench.core.values import COARSE_ERROR, DRAWS, MANY_DRAWS, UNATTAINABLE_ABO
 from kbench.devices.backend import backend
 from kbench.judge.comparison import Truth
 from kbench.judge.exchange import Trial
-from kbench.judge.reference import integers
+from kbench.judge.reference import first_call
 from kbench.judge.reference.drawing import is_number, secret_seed
 from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.oracle import tolerance_within
@@ -97,7 +97,7 @@ class Battery:
         self._note_inputs(reference)
         if trial.proves_little:
             self.note("trivial_passes", "zeros, one value everywhere or the answer to other inputs would pass as well")
-        self._unchanged(trial)
+        trial.candidate.require_weights_unchanged(trial.reference)
         has_fractions = any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0))
         if has_fractions and trial.tally.figures.oracle_ratio is None:
             why = "it raises there, or is too large for it and entries of its batch depend on each other"
@@ -117,13 +117,6 @@ class Battery:
         if kept:
             of_each = "; ".join(f"{path} is {' and '.join(names)}" for path, names in kept.items())
             self.note("kept_structure", f"in every draw, and therefore in all inputs: {of_each}")
-
-    def _unchanged(self, trial: Trial) -> None:
-        """Check that the parameters equal the reference's."""
-        changed = trial.candidate.weights_changed(trial.reference)
-        if changed is not None:
-            message = f"a call changed the parameter `{changed}`"
-            raise RefusalError(Status.PARAMETER_MUTATED, message, trial.candidate.log)
 
     def weights(self, trial: Trial, *, apart: bool = True) -> None:
         """Check parameters that change after construction, and that only the judge changes them, from here on.
@@ -154,7 +147,7 @@ class Battery:
                     break
         if unexplained:
             raise unexplained[0]
-        self._unchanged(trial)
+        trial.candidate.require_weights_unchanged(trial.reference)
         if trial.reference.keeps_weights:
             message = "other parameters make the reference's results infinite, so they were not randomised"
             self.note("weights_kept", message)
@@ -336,8 +329,8 @@ class Battery:
         for places in (None, unseen, unseen):
             arguments = reference.indices.over_all_entries(reference.inputs, places)
             if backend(reference.device).has_own_memory:
-                fits = integers.fits_host(reference.model, arguments)
-                if not fits or integers.raised_on_host(reference.model, arguments):
+                fits = first_call.fits_host(reference.model, arguments)
+                if not fits or first_call.raised_on_host(reference.model, arguments):
                     self.note("skipped_other_indices", "the reference does not take indices beyond those drawn")
                     return
             self._beside(trial, "unseen_integers", arguments)

@@ -10,7 +10,7 @@ import tiny_corpus
 import torch
 from references import from_text, reference, weighted
 
-from kbench.judge.reference import integers
+from kbench.judge.reference import first_call
 from kbench.judge.reference.drawing import is_constant_mask, is_labels, is_number, is_value, over_tensors
 from kbench.judge.reference.reference import Reference
 from kbench.judge.verify.variations import centred, flipped, moved_by
@@ -271,7 +271,7 @@ def test_counting_does_not_import_the_compiler(after_torch_process) -> None:
     """It would cost every judge seconds."""
     code = """
         import sys, torch
-        from kbench.judge.reference.flops import count
+        from kbench.judge.reference.first_call import count
         result, flops, types = count(lambda: torch.ones(2, 3).half().float() @ torch.ones(3, 4))
         assert (tuple(result.shape), flops, types) == ((2, 4), {"fp32": 48}, {torch.half, torch.float})
         assert "torch._dynamo" not in sys.modules
@@ -316,12 +316,12 @@ def test_values_that_may_end_a_gpus_process_are_tried_on_the_host(tmp_path, monk
     found = reference(tmp_path, forward, inputs, parameters="x, y" if "y" in forward else "x")
     assert found.indices.depend_on_values is depend
     asked: list[Any] = []
-    monkeypatch.setattr(integers, "backend", lambda _: SimpleNamespace(has_own_memory=True))
-    monkeypatch.setattr(integers, "raised_on_host", lambda _, given: asked.append(given))
+    monkeypatch.setattr(first_call, "backend", lambda _: SimpleNamespace(has_own_memory=True))
+    monkeypatch.setattr(first_call, "raised_on_host", lambda _, given: asked.append(given))
     assert not isinstance(found.try_changed(found.arguments(1)), Exception)
     assert bool(asked) is depend
     if depend:
-        monkeypatch.setattr(integers, "raised_on_host", lambda *_: IndexError("-1 is out of bounds"))
+        monkeypatch.setattr(first_call, "raised_on_host", lambda *_: IndexError("-1 is out of bounds"))
         assert isinstance(found.try_changed(found.arguments(1)), IndexError)
 
 
@@ -335,7 +335,7 @@ def test_what_the_host_refuses(row, refused) -> None:
             above = (1 + x > x.mean()).sum(-1, keepdim=True)
             return x.gather(-1, above - 1)
 
-    assert (integers.raised_on_host(Threshold(), [x]) is not None) is refused
+    assert (first_call.raised_on_host(Threshold(), [x]) is not None) is refused
 
 
 def test_the_time_of_a_call_is_known(tmp_path) -> None:
@@ -372,7 +372,7 @@ def test_only_what_draws_random_numbers_makes_for_eval_mode(tmp_path, layer, eva
 
 CODE = """
 import sys
-from kbench.judge.reference.flops import FORMULAS
+from kbench.judge.reference.first_call import FORMULAS
 print(len(FORMULAS) > 15, 'triton' in sys.modules)
 import triton
 """

@@ -106,10 +106,9 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
 def with_weights(names, exchange, *, proves_little=False, earlier=(), vary=lambda *_, **__: None, tally=None):
     """Return a battery and a trial of a model that has these parameters; `exchange` is a call."""
     battery = Battery()
-    battery._unchanged = lambda _trial: None
     model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
     trial = SimpleNamespace(
-        candidate=SimpleNamespace(vary_weights=vary),
+        candidate=SimpleNamespace(vary_weights=vary, require_weights_unchanged=lambda _: None),
         reference=SimpleNamespace(model=model, keeps_weights=False),
         proves_little=proves_little,
         earlier=[*earlier],

@@ -1,11 +1,16 @@
-"""Indices of a reference: integer inputs that index a parameter, and values for which a GPU ends the process."""
+"""What the first call of a reference shows: its arithmetic, and the integer inputs that index a parameter.
 
-import contextlib
+Floating-point operations are those of torch's own formulas. For some values of an index a GPU ends the process.
+"""
+
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +22,14 @@ from kbench.judge.reference import structure
 from kbench.judge.reference.drawing import Inputs, is_integer, over_tensors
 from kbench.numerics.operators import OperatorMode
 
+Result = TypeVar("Result")
+PRECISIONS = {
+    **dict.fromkeys((torch.float64, torch.complex128), "fp64"),
+    **dict.fromkeys((torch.float32, torch.complex64), "fp32"),
+    torch.float16: "fp16",
+    torch.bfloat16: "bf16",
+}
+"""Names of precisions in `kbench.core.roofline`; other types have the name of their dtype."""
 INDEXING = frozenset(
     """
     embedding _embedding_bag _embedding_bag_forward_only index_select gather take index index_put index_add index_copy
@@ -71,9 +84,56 @@ class Indices:
         return [over_leaves(value, drawn) for value in inputs.draw()]
 
 
-@contextlib.contextmanager
-def watched(arguments: list[Any], parameters: Sequence[Tensor]) -> Iterator[Callable[[], Indices]]:
-    """Return a `with` block for a call; afterwards, what it gives returns the call's indices.
+def _formulas() -> dict[Any, Callable[..., int]]:
+    """Import torch's formulas by operator without triton, which takes 0.14 s and whose kernels no reference has."""
+    logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)  # it warns that triton is missing
+    absent = sys.modules.setdefault("triton", None) is None  # type: ignore[arg-type]
+    try:
+        from torch.utils.flop_counter import flop_registry
+    finally:
+        if absent:
+            del sys.modules["triton"]
+    return flop_registry
+
+
+FORMULAS = _formulas()
+
+
+def count(
+    call: Callable[[], Result], see: Callable[[Any, Any], None] = lambda *_: None
+) -> tuple[Result, dict[str, int], set[torch.dtype]]:
+    """Run a call; return its result, its FLOPs by the precision of the factors, and the types that it computed.
+
+    `see` gets each operator, and its arguments, before it is computed.
+
+    `FlopCounterMode` of torch is not used: it imports torch.compile for its first operator, which takes seconds.
+    """
+    flops: Counter[str] = Counter()
+    types: set[torch.dtype] = set()
+
+    def compute(func: Any, args: Any, given: dict[str, Any]) -> Any:
+        formula = FORMULAS.get(func._overloadpacket)  # noqa: SLF001 - the key that the registry uses
+        if formula is None:
+            with mode:  # under inference_mode, operators that consist of others arrive whole
+                out = func.decompose(*args, **given)
+            if out is not NotImplemented:
+                return out
+        see(func, args)
+        out = func(*args, **given)
+        if formula is not None:
+            dtype = next((a.dtype for a in (*args, *given.values()) if isinstance(a, Tensor)), torch.float32)
+            flops[PRECISIONS.get(dtype, str(dtype).removeprefix("torch."))] += formula(*args, **given, out_val=out)
+        types.update(t.dtype for t in (out if isinstance(out, tuple | list) else [out]) if isinstance(t, Tensor))
+        return out
+
+    with OperatorMode(compute) as mode:
+        return call(), dict(flops), types
+
+
+def watch(
+    arguments: list[Any], parameters: Sequence[Tensor]
+) -> tuple[Callable[[Any, Any], None], Callable[[], Indices]]:
+    """Return a function that sees the operators of a call, and one that returns the call's indices after it.
 
     An input that the call changes before it is an index is not recognised.
     """
@@ -88,7 +148,7 @@ def watched(arguments: list[Any], parameters: Sequence[Tensor]) -> Iterator[Call
         alike = (n for n, leaf in drawn.items() if leaf.numel() == index.numel())
         return [n for n in alike if torch.equal(drawn[n].reshape(-1).long(), index.reshape(-1).long())]
 
-    def record(func: Any, args: Any, given: dict[str, Any]) -> Any:
+    def see(func: Any, args: Any) -> None:
         nonlocal depend_on_values
         name = func._schema.name.removeprefix("aten::").rstrip("_")  # noqa: SLF001 - the name that torch documents
         for table, size, index in _lookups(name, args):
@@ -100,7 +160,6 @@ def watched(arguments: list[Any], parameters: Sequence[Tensor]) -> Iterator[Call
             indices = [t for t in pytree.tree_leaves(args) if is_integer(t)]
             depend_on_values |= not all(map(inputs_that_are, indices))
         depend_on_values |= name in PROBABILITIES_ONLY
-        return func(*args, **given)
 
     def found() -> Indices:
         lengths = {n: min(sizes[n]) for n in into_parameters if ranges[n][0] >= 0}
@@ -108,8 +167,7 @@ def watched(arguments: list[Any], parameters: Sequence[Tensor]) -> Iterator[Call
         as_drawn = tuple(n for n in drawn if n not in lengths)
         return Indices(lengths=partly, as_drawn=as_drawn, depend_on_values=depend_on_values)
 
-    with OperatorMode(record):
-        yield found
+    return see, found
 
 
 def _lookups(name: str, args: Sequence[Any]) -> list[tuple[Tensor, int, Tensor]]:
