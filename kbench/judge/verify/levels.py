@@ -37,7 +37,7 @@ class OtherShapes:
     derived_held: bool
     lacks: Mapping[str, RefusalError]
 
-    def lack(self, on: On) -> bool:
+    def excludes(self, on: On) -> bool:
         """Return whether checks on these shapes are not among them, because each case carries them itself."""
         cases, derived = (["other"] if held else [] for held in (self.cases_held, self.derived_held))
         return on not in OTHERS and carrier(on, "own", cases, derived) == "own"
@@ -107,7 +107,7 @@ class Levels:
 
     def _carriers(self, check: LevelCheck) -> Iterator[Reference]:
         """Yield the shapes on which a check is made."""
-        if self._known is not None and not self._known.lack(check.on):
+        if self._known is not None and not self._known.excludes(check.on):
             return
         if check.lack in WEIGHT_CODES & self.lacks.keys():
             return  # weights that are not followed are not tried again
