@@ -28,7 +28,7 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, large_forecasts
-from kbench.core.model import Case, Environment, Finding, FindingKind, Peaks, ResultRow, Status
+from kbench.core.model import Case, Environment, Finding, FindingKind, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
 from kbench.devices import monitor, selection
 from kbench.devices.admission import Admission
@@ -113,7 +113,7 @@ def run(
         if crew.reason:
             raise MachineError(crew.reason, "`kbench doctor` looks for what is wrong with it")
         files.end()
-        yield Saved(csv_path=csv_path, environment=files.environment, peaks=files.peaks)
+        yield Saved(csv_path=csv_path, environment=files.environment)
 
 
 def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, watch: Callable[[Event], None]) -> Run:
@@ -186,7 +186,6 @@ class RunFiles:
         self._writing = threading.Lock()  # the lane writes its units while events are read
         self.csv_path = writer.csv_path
         self.environment: Environment | None = None
-        self.peaks: Peaks | None = None
 
     def write(self, verdict: TaskVerdict) -> None:
         """Write the last unit of a task. Raises MachineError."""
@@ -205,7 +204,7 @@ class RunFiles:
         rows, last = rows_of(verdict, self._header.run, self._header.started_utc)[from_process:], verdict.last
         with self._writing:
             self._standing[verdict.task.key] = verdict
-            self.environment, self.peaks = last.environment or self.environment, last.peaks or self.peaks
+            self.environment = last.environment or self.environment
             return tuple(self._writer.append(row, samples) for row, samples in rows)
 
     def judged(self, verdict: TaskVerdict) -> Judged:

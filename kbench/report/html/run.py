@@ -38,8 +38,6 @@ def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "")
         means=_means(run),
         failures=failures(run, 0),
         speedups=speed.speedups(run.timed),
-        rooflines=speed.rooflines(run.timed, run.peaks),
-        peaks=run.peaks,
         right=_correctness(run),
         lacks=_lacks(run.cases),
         notes=[*notes, *notes_of_run(run, 1)],

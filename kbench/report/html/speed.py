@@ -1,12 +1,10 @@
-"""Plots of speed: speed-ups and their spread over processes, times over cases, and rooflines."""
+"""Plots of speed: speed-ups and their spread over processes, and times over cases."""
 
 from collections.abc import Sequence
 
-from kbench.core.model import Peaks
-from kbench.core.roofline import arithmetic_peaks
 from kbench.report import units
 from kbench.report.html import charts
-from kbench.report.html.charts import Chart, ChartRow, Line, Mark, Span, around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around
 from kbench.report.pivot import Pivot
 from kbench.report.summary import CaseSummary
 
@@ -68,39 +66,3 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
 def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
     """Return the label, with the case if there are several."""
     return case.case if len({one.case for one in cases}) > 1 else ""
-
-
-def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[str, charts.Plane]]:
-    """Draw one plane for each case that has arithmetic; a single one has no name."""
-    named: dict[str, list[CaseSummary]] = {}
-    for case in cases:
-        if case.rows and case.rows[0].flops and case.rows[0].dram_bytes and case.time_ns:
-            named.setdefault(case.case, []).append(case)
-    return [(name, _plane(of_case, peaks)) for name, of_case in named.items()]
-
-
-def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> charts.Plane:
-    """Draw what each solution reaches, in TFLOP/s over FLOP per byte, below the roofs of the device."""
-    row = cases[0].rows[0]
-    flops, intensity = float(row.flops or 0), float(row.flops or 0) / float(row.dram_bytes or 1)
-    reached = {case.solution: flops / (case.time_ns or 1.0) / 1e3 for case in cases}
-    limit = flops / row.limit_ns / 1e3 if row.limit_ns else None
-    roofs = {} if peaks is None else {name: rate / 1e12 for name, rate in arithmetic_peaks(peaks).items()}
-    memory = None if peaks is None else peaks.copy_bytes_per_s / 1e12
-    x = around([intensity / 8, intensity * 8, *(rate / memory for rate in roofs.values() if memory)], log=True)
-    y = around([*reached.values(), limit, *roofs.values()], log=True, least_span=4)
-    lines = []
-    if memory is not None:
-        start, end = max(x.low, y.low / memory), min(x.high, max(roofs.values()) / memory)
-        label = f"memory {memory:.3g} TB/s" if memory >= 1 else f"memory {memory * 1e3:.3g} GB/s"
-        lines = [Line(x=(start, end), y=(start * memory, end * memory), kind="roof", label=label)]
-        for name, rate in roofs.items():
-            ends = max(rate / memory, x.low), x.high
-            lines.append(Line(x=ends, y=(rate, rate), kind="roof", label=f"{name} {rate:.3g}"))
-    if limit is not None:
-        ends, label = (intensity / 1.3, intensity * 1.3), "" if roofs else "limit"
-        lines.append(Line(x=ends, y=(limit, limit), kind="limit", label=label))
-    dots = [
-        Mark(x=intensity, y=rate, label=name, title=f"{name}: {rate:.3g} TFLOP/s") for name, rate in reached.items()
-    ]
-    return charts.Plane(dots=dots, lines=lines, x=x, y=y, x_axis="FLOP for each byte that must move", y_axis="TFLOP/s")
