@@ -48,8 +48,6 @@ class SweepOptions:
     lanes: int
     """Number of judges on each device."""
     jobs: int
-    max_failures: int | None = None
-    """Failed solutions after which nothing more is started; None for no limit."""
 
 
 def default_lanes(kind: str, *, timed: bool) -> int:
@@ -82,7 +80,7 @@ class Crew:
         self._threads: list[threading.Thread] = []
         all_lanes = options.lanes * len(options.devices)
         batch = BATCH if opening is None else sys.maxsize
-        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes, batch=batch)
+        self._dispatcher = Dispatcher(write=write, lanes=all_lanes, batch=batch)
         self._guards: list[Guard] = []
 
     def start(self) -> None:
@@ -121,10 +119,6 @@ class Crew:
     def finish(self) -> None:
         """Declare that no more tasks are added."""
         self._dispatcher.finish()
-
-    def halt(self, reason: str) -> None:
-        """Start nothing more; units in flight are finished."""
-        self._dispatcher.stop(reason)
 
     def events(self) -> Iterator[SweepEvent]:
         """Yield the events of the threads until all have ended. Raises what a thread raised."""
