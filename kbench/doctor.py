@@ -23,7 +23,6 @@ from kbench.devices.selection import DeviceChoice
 from kbench.host import cache_bounds, health
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
-from kbench.storage import quarantine
 
 NEEDED_DISK_BYTES = 256 << 20
 WANTED_DISK_BYTES = 4 << 30
@@ -114,21 +113,13 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, announce: 
     cache = check_cache(cache_dir)
     yield cache
     yield check_disk(cache_dir)
-    held = quarantine.read(cache_dir, choice.uuid)
-    if cache.status != Health.FAIL and torch is not None and held is None:
+    sick = health.examine(choice)
+    if cache.status != Health.FAIL and torch is not None and sick is None:
         yield check_peaks(choice, cache_dir, remeasure=remeasure, announce=announce)
-    if on_gpu or held is not None:
-        yield ok("health", "not quarantined") if held is None else fail("health", held.message, held.fix)
+    if on_gpu:
+        reset = f"reset the device (`nvidia-smi --gpu-reset -i {choice.uuid}`) or reboot"
+        yield ok("health", "a kernel computed right") if sick is None else fail("health", sick, reset)
     yield check_languages()
-
-
-def clear_quarantine(device: str, cache_dir: Path) -> None:
-    """Probe a device again and lift its quarantine; if it still fails, quarantine it with the new reason."""
-    choice = selection.choose(device)
-    reason = health.examine(choice)
-    quarantine.lift(cache_dir, choice.uuid)
-    if reason is not None:
-        quarantine.impose(cache_dir, uuid=choice.uuid, name=choice.name, reason=reason)
 
 
 GPU_FIX = "install the NVIDIA driver, or pass the GPU into this container; `nvidia-smi` must list it"

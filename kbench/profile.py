@@ -30,7 +30,6 @@ from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
 from kbench.process.child_error import ChildError
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 
 NO_PEAKS = "the device's peaks are not known, so there is no limit: `kbench doctor` measures them"
@@ -61,7 +60,6 @@ def profile(
     """
     device = selection.choose(options.device)
     tool = _tool(device, counters=counters, keep=keep, solutions=len(solutions))
-    quarantine.refuse(cache_dir(), device.uuid)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
     if len(cases) > 1:
         names = ", ".join(case.name for case in cases)
@@ -71,7 +69,7 @@ def profile(
         scratch = stack.enter_context(work_folder())
         stack.enter_context(nursery_process.nursery())
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
-        guard = Guard(device, cache_dir())
+        guard = Guard(device)
         session = ProfileSession(problem=problem, case=cases[0], context=context, guard=guard)
         opened, known = yield from session.open(solutions)
         for entry in solutions:

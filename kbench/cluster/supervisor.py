@@ -20,8 +20,6 @@ from kbench.engine.task import DeviceState, Retried, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine
-from kbench.storage.settings import cache_dir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,6 @@ class Supervisor:
     def start(self, options: SweepOptions, peers: int) -> str:
         """Start judges and builders, which share this host with `peers` other supervisors; return why that failed."""
         try:
-            quarantine.refuse(cache_dir(), self._device.uuid)
             sanitizer.require(options.run, self._device)
             rung = sandbox_rung(options.run, self._device.kind)
         except KbenchError as error:

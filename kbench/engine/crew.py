@@ -90,7 +90,7 @@ class Crew:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
-        self._guards = [Guard(device, cache_dir(), self._report) for device in options.devices]
+        self._guards = [Guard(device, self._report) for device in options.devices]
         self._closing.enter_context(nursery_process.nursery())
         own = None if is_run else self._evaluator(device, self._guards[0], self._scratch)
         shapes = DerivedShapes(own)
@@ -131,10 +131,9 @@ class Crew:
                     raise error
                 case news:
                     yield news
-        marks = [guard.quarantine for guard in self._guards]
-        gone = self._dispatcher.left and all(marks)
-        nobody = "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None) if gone else ""
-        self.reason = self._dispatcher.why_stopped() or nobody
+        gone = [guard.gone for guard in self._guards]
+        nobody = self._dispatcher.left and all(gone)
+        self.reason = self._dispatcher.why_stopped() or (f"no device is left: {'; '.join(gone)}" if nobody else "")
 
     def stop(self) -> None:
         """End all units in flight and all processes."""

@@ -49,7 +49,6 @@ from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
 from kbench.sandbox import rung_probe, rungs
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine
 from kbench.storage.details import last_duration_s
 from kbench.storage.journal_file import SUFFIX
 from kbench.storage.results import Run, RunWriter, read_run
@@ -70,12 +69,11 @@ def run(
     """Judge solutions of a problem, case by case; events are yielded once rows are on the disk.
 
     It keeps a journal with its `arguments` until all is judged, and goes on with the results of a `resumed` one. Raises
-    UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a device that is
-    missing or quarantined; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
+    UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a missing
+    device; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
     """
     device = selection.choose(options.device)
     options, solutions = fit_to(options, device), registry.with_unique_names(solutions)
-    quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
     tasks = tasks_of(problem, solutions, cases, options, device)

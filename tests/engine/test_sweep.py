@@ -12,7 +12,6 @@ from waiting import wait_until
 
 from kbench.cli.output import Output
 from kbench.cli.progress import progress_for
-from kbench.core.errors import MachineError
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
 from kbench.devices.admission import signature
@@ -26,10 +25,8 @@ from kbench.engine.ladder import unfinished
 from kbench.engine.sweep import Sweep
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, Task
 from kbench.host import health
-from kbench.storage import quarantine
 from kbench.storage.journal_file import SUFFIX
 from kbench.storage.results import read_run
-from kbench.storage.settings import cache_dir
 
 S = Status
 CPU = selection.cpu()
@@ -231,7 +228,6 @@ def test_a_device_that_recovers_goes_back_into_service(stage, examined) -> None:
     states = [event.state for event in events if isinstance(event, DeviceState)]
     assert states == ["suspect", "back in service"]
     assert statuses(events) == {"k0": "passed", "k1": "passed"}
-    assert quarantine.read(cache_dir(), CPU.uuid) is None
 
 
 def test_a_crash_on_a_device_that_is_well_is_the_solutions(stage, examined) -> None:
@@ -249,9 +245,6 @@ def test_without_a_device_left_the_sweep_ends_with_a_clear_word(stage, examined)
     ended = stage.sweep
     assert "no device is left" in ended.reason
     assert statuses(events) == {}
-    with pytest.raises(MachineError, match="quarantined"):
-        list(stage.run(tasks, resume=True))
-    quarantine.lift(cache_dir(), CPU.uuid)
     examined.clear()
     assert statuses(list(stage.run(tasks, resume=True)))["k2"] == "passed"
 
@@ -276,7 +269,7 @@ def test_another_device_goes_on(stage, monkeypatch) -> None:
     events = list(stage.run(tasks, devices=(CPU, OTHER)))
     assert statuses(events) == {f"k{number}": "passed" for number in range(12)}
     assert sorted(judged) == sorted(one.solution.name for one in tasks)
-    assert [e.state for e in events if isinstance(e, DeviceState)] == ["suspect", "quarantined"]
+    assert [e.state for e in events if isinstance(e, DeviceState)] == ["suspect", "out of service"]
 
 
 @pytest.mark.parametrize(
