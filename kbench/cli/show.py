@@ -80,7 +80,6 @@ def page_of(path: Path) -> str:
     """Write the page of a results file."""
     from kbench.engine import journal
     from kbench.report.html.run import render_run
-    from kbench.report.html.sweep import render_sweep
     from kbench.report.saved_run import recall
     from kbench.report.shown import Note
 
@@ -97,9 +96,7 @@ def page_of(path: Path) -> str:
     except KbenchError as error:
         is_sweep = True
         notes = [*notes, Note(kind="warning", text=f"claims and rates are not shown: {error.message}")]
-    if is_sweep:
-        return render_sweep(run.name, summary, record=record, notes=notes, source=source)
-    return render_run(summary, notes=notes, source=source)
+    return render_run(summary, sweep=run.name if is_sweep else "", record=record, notes=notes, source=source)
 
 
 def _history(path: Path, flags: _ReportFlags) -> str:

@@ -1,20 +1,27 @@
-"""Plots of speed: speed-ups and their spread over processes, and times over cases."""
+"""Plots of speed: speed-ups and their spread over processes, times over cases, and fast_p of a sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from kbench.engine.summary import Share
 from kbench.report import units
 from kbench.report.html import charts
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around
 from kbench.report.pivot import Pivot
-from kbench.report.summary import CaseSummary
+from kbench.report.summary import CaseSummary, RunSummary
+
+MOST_ROWS = 60
+"""Speed-ups that the chart shows, the largest."""
 
 
-def speedups(cases: Sequence[CaseSummary]) -> Chart:
-    """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
+def speedups(run: RunSummary) -> Chart:
+    """Draw speed-ups with their intervals and the point of every process, on a logarithmic axis that holds 1×, too."""
+    timed = [(case, name) for case, name in zip(run.cases, run.names, strict=True) if case.passed and case.speedup]
+    if len(timed) > MOST_ROWS:
+        timed = sorted(timed, key=lambda pair: pair[0].speedup or 0.0, reverse=True)[:MOST_ROWS]
     rows = [
         ChartRow(
-            label=case.solution,
-            note=where(case, cases),
+            label=name,
+            note=where(case, run.cases),
             value=case.shown_speedup,
             value_note="one process" if case.alone else case.shown_interval.replace(units.ABSENT, ""),
             marks=[
@@ -24,18 +31,30 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart:
             ],
             span=Span(low=case.speedup_low, high=case.speedup_high, title=case.shown_interval),
         )
-        for case in cases
-        if case.speedup is not None
+        for case, name in timed
     ]
-    return speed_chart(rows, key=(("point", "a process"), ("interval", "95 % interval")))
-
-
-def speed_chart(rows: Sequence[ChartRow], key: tuple[tuple[str, str], ...] = ()) -> Chart:
-    """Draw rows of speed-ups on a logarithmic axis that holds them with their intervals, and 1×."""
     ends = [mark.x for row in rows for mark in row.marks]
     ends += [end for row in rows if row.span for end in (row.span.low, row.span.high) if end is not None]
     scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
+    key = (("point", "a process"), ("interval", "95 % interval"))
     return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
+
+
+def shares(found: Mapping[float, Share]) -> Chart:
+    """Draw fast_p: the share of solutions that are right, and of those above each threshold."""
+    rows = [
+        ChartRow(
+            label="right" if threshold == 0 else f"right, above {threshold:g}×",
+            note=f"p = {threshold:g}",
+            value=f"{100 * share.share:.0f} %",
+            value_note=f"{share.hits} of {share.of}",
+            marks=(Mark(x=100 * share.share),),
+            span=Span(low=100 * share.low, high=100 * share.high),
+        )
+        for threshold, share in found.items()
+    ]
+    scale, key = Scale(low=0.0, high=104.0, unit=" %"), (("point", "share"), ("interval", "95 % band"))
+    return Chart(rows=rows, scale=scale, axis="share of the judged solutions", key=key)
 
 
 def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
