@@ -27,8 +27,6 @@ from kbench.sandbox.rungs import Rung
 NEEDED_DISK_BYTES = 256 << 20
 WANTED_DISK_BYTES = 4 << 30
 OLDEST_HOST_COMPILER = (9, 0)
-LANGUAGES = ("triton", "nvidia-cutlass-dsl", "tilelang", "helion")
-"""Packages of languages that compile while a solution runs, by their names on the package index."""
 TORCH_INDEX = "https://download.pytorch.org/whl/cu{major}{minor}"
 
 Version = tuple[int, int]
@@ -119,7 +117,6 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, announce: 
     if on_gpu:
         reset = f"reset the device (`nvidia-smi --gpu-reset -i {choice.uuid}`) or reboot"
         yield ok("health", "a kernel computed right") if sick is None else fail("health", sick, reset)
-    yield check_languages()
 
 
 GPU_FIX = "install the NVIDIA driver, or pass the GPU into this container; `nvidia-smi` must list it"
@@ -186,12 +183,6 @@ def check_host_compiler(name: str, version: Version | None) -> Check:
         fix = f"install g++ {_dotted(OLDEST_HOST_COMPILER)} or newer: torch needs C++17 in full"
         return fail("c++", f"{name} {_dotted(version)}", fix)
     return ok("c++", f"{name} {_dotted(version)}")
-
-
-def check_languages() -> Check:
-    """Report the installed languages; a solution needs only those that it imports."""
-    versions = {one.name: one.version for one in importlib.metadata.distributions()}
-    return ok("languages", ", ".join(f"{name} {versions.get(name, 'not installed')}" for name in LANGUAGES))
 
 
 def check_ninja(path: str | None) -> Check:

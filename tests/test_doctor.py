@@ -224,7 +224,7 @@ def machine(tmp_path, monkeypatch):
 
 def test_this_machine_is_examined_for_the_processor(machine):
     checks = {check.name: check for check in doctor.examine("cpu", machine)}
-    assert list(checks) == ["torch", "c++", "ninja", "sandbox", "cache", "disk", "peaks", "languages"]
+    assert list(checks) == ["torch", "c++", "ninja", "sandbox", "cache", "disk", "peaks"]
     assert checks["torch"].status == checks["cache"].status == Health.OK
     assert all(check.fix for check in checks.values() if check.status == Health.FAIL)
 
@@ -248,7 +248,7 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
     monkeypatch.setattr(health, "examine", lambda _: None)
     names = [check.name for check in doctor.examine("cuda", machine)]
     assert names[:7] == ["gpu", "driver", "torch", "nvcc", "c++", "ninja", "clocks"]
-    assert names[7:] == ["sandbox", "cache", "disk", "peaks", "health", "languages"]
+    assert names[7:] == ["sandbox", "cache", "disk", "peaks", "health"]
     monkeypatch.setattr(health, "examine", lambda _: "holds [0]")
     found = {check.name: check for check in doctor.examine("cuda", machine)}
     fails_with_a_fix(found["health"], "holds [0]", "nvidia-smi --gpu-reset -i GPU-1")
@@ -258,10 +258,3 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
 def test_doctor_imports_no_torch():
     code = "import sys, kbench.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={**os.environ}).returncode == 0
-
-
-def test_languages_are_told_with_their_versions_and_are_nobodys_fault(monkeypatch):
-    monkeypatch.setattr(doctor, "LANGUAGES", ("pytest", "no-such-language"))
-    check = doctor.check_languages()
-    assert (check.name, check.status, check.fix) == ("languages", Health.OK, "")
-    assert check.detail == f"pytest {pytest.__version__}, no-such-language not installed"

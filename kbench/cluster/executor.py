@@ -86,7 +86,7 @@ def require_same(members: Sequence[Member]) -> None:
     driver = replace(members[0], host=f"{platform.node()} (this host)", versions=versions)
     found = [*membership.differences([driver, members[0]]), *membership.differences(members)]
     if found:
-        raise UsageError("; ".join(found), membership.remedy(versions))
+        raise UsageError("; ".join(found), membership.REMEDY)
 
 
 def _reach(address: str) -> None:

@@ -29,7 +29,6 @@ TRACE_LIMIT_S = 300.0
 NCU_LIMIT_S = 600.0
 """Chosen: each kernel runs about forty times, and its memory is saved and restored in between."""
 MOST_REPORT_BYTES = 256 << 20
-MOST_KERNELS = 64
 REFUSED = "ERR_NVGPUCTRPERM"
 NCU_ENVIRONMENT = {
     # Local sockets, which the sandbox lets the tool have, instead of TCP.
@@ -84,7 +83,7 @@ def ncu_command(tool: Path, log: Path, report: Path) -> list[str]:
         str(tool),
         *("--target-processes", "all"),  # the worker is the third program of its process
         *("--profile-from-start", "off"),  # until the worker says so: neither inputs nor warm-up
-        *("--launch-count", str(MOST_KERNELS)),
+        *("--launch-count", "64"),
         *("--set", "full"),
         *("--log-file", str(log), "--export", str(report), "--force-overwrite"),
     ]

@@ -45,7 +45,6 @@ def render_run(
         pivot=pivot,
         grid=[speed.over_cases(pivot, rate) for rate in dict.fromkeys(("", pivot.rate))] if pivot and answer else [],
         results=_results(run, record),
-        means=_means(run) if not sweep else "",
         failures=failures(run, 0),
         speedups=speed.speedups(run),
         timed=len(run.timed),
@@ -93,13 +92,6 @@ def _results(run: RunSummary, record: Record | None) -> Table:
         for row, case in zip(rows_of(run, walls_apart=True), run.cases, strict=True)
     ]
     return table(cells)
-
-
-def _means(run: RunSummary) -> str:
-    if all(len(run.counted(name)) < 2 for name in run.solutions):
-        return ""
-    means = ", ".join(f"{name} {run.shown_speedup_of(name)}" for name in run.solutions)
-    return f"{run.mean_name.capitalize()} over cases: {means}"
 
 
 def _correctness(run: RunSummary) -> Table:
