@@ -224,7 +224,7 @@ def settings_page() -> str:
         parts.append(f"## `{heading}`\n\n{items(rows)}")
     intro = (
         "Settings are read from the nearest `pyproject.toml` that has a `[tool.kbench]` table, or from `--config "
-        "FILE`. Flags win over settings. An unknown key is an error. `kbench config` prints every value and its origin."
+        "FILE`. Flags win over settings. An unknown key is an error."
     )
     return page("Settings", intro, *parts)
 

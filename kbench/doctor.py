@@ -23,13 +23,10 @@ from kbench.devices.selection import DeviceChoice
 from kbench.host import cache_bounds, health
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
-from kbench.storage import quarantine
 
 NEEDED_DISK_BYTES = 256 << 20
 WANTED_DISK_BYTES = 4 << 30
 OLDEST_HOST_COMPILER = (9, 0)
-LANGUAGES = ("triton", "nvidia-cutlass-dsl", "tilelang", "helion")
-"""Packages of languages that compile while a solution runs, by their names on the package index."""
 TORCH_INDEX = "https://download.pytorch.org/whl/cu{major}{minor}"
 
 Version = tuple[int, int]
@@ -114,21 +111,12 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, announce: 
     cache = check_cache(cache_dir)
     yield cache
     yield check_disk(cache_dir)
-    held = quarantine.read(cache_dir, choice.uuid)
-    if cache.status != Health.FAIL and torch is not None and held is None:
+    sick = health.examine(choice)
+    if cache.status != Health.FAIL and torch is not None and sick is None:
         yield check_peaks(choice, cache_dir, remeasure=remeasure, announce=announce)
-    if on_gpu or held is not None:
-        yield ok("health", "not quarantined") if held is None else fail("health", held.message, held.fix)
-    yield check_languages()
-
-
-def clear_quarantine(device: str, cache_dir: Path) -> None:
-    """Probe a device again and lift its quarantine; if it still fails, quarantine it with the new reason."""
-    choice = selection.choose(device)
-    reason = health.examine(choice)
-    quarantine.lift(cache_dir, choice.uuid)
-    if reason is not None:
-        quarantine.impose(cache_dir, uuid=choice.uuid, name=choice.name, reason=reason)
+    if on_gpu:
+        reset = f"reset the device (`nvidia-smi --gpu-reset -i {choice.uuid}`) or reboot"
+        yield ok("health", "a kernel computed right") if sick is None else fail("health", sick, reset)
 
 
 GPU_FIX = "install the NVIDIA driver, or pass the GPU into this container; `nvidia-smi` must list it"
@@ -195,12 +183,6 @@ def check_host_compiler(name: str, version: Version | None) -> Check:
         fix = f"install g++ {_dotted(OLDEST_HOST_COMPILER)} or newer: torch needs C++17 in full"
         return fail("c++", f"{name} {_dotted(version)}", fix)
     return ok("c++", f"{name} {_dotted(version)}")
-
-
-def check_languages() -> Check:
-    """Report the installed languages; a solution needs only those that it imports."""
-    versions = {one.name: one.version for one in importlib.metadata.distributions()}
-    return ok("languages", ", ".join(f"{name} {versions.get(name, 'not installed')}" for name in LANGUAGES))
 
 
 def check_ninja(path: str | None) -> Check:

@@ -27,10 +27,9 @@ from kbench.host import nursery_process
 from kbench.host.builder import Builder, built, job_of
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
-from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
+from kbench.host.profiler import NCU, NCU_FIX, Profiler
 from kbench.process.child_error import ChildError
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 
 NO_PEAKS = "the device's peaks are not known, so there is no limit: `kbench doctor` measures them"
@@ -52,16 +51,15 @@ ProfileEvent = Waiting | StageStarted | StageFinished | Explained
 
 
 def profile(
-    problem: Entry, solutions: Sequence[Entry], options: RunOptions, *, counters: bool = False, keep: Path | None = None
+    problem: Entry, solutions: Sequence[Entry], options: RunOptions, *, report: Path | None = None
 ) -> Generator[ProfileEvent]:
-    """Profile solutions at one case, with hardware counters if `counters` is set.
+    """Profile solutions at one case.
 
-    `keep` is where the report of Nsight Compute goes, of one solution. Raises UsageError for several cases or for what
+    `report` is where a report of Nsight Compute goes, of one solution. Raises UsageError for several cases or for what
     the device does not have, MachineError for no device, `ncu` or room, PluginError for a problem that fails.
     """
     device = selection.choose(options.device)
-    tool = _tool(device, counters=counters, keep=keep, solutions=len(solutions))
-    quarantine.refuse(cache_dir(), device.uuid)
+    tool = _tool(device, len(solutions)) if report is not None else None
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
     if len(cases) > 1:
         names = ", ".join(case.name for case in cases)
@@ -71,21 +69,17 @@ def profile(
         scratch = stack.enter_context(work_folder())
         stack.enter_context(nursery_process.nursery())
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
-        guard = Guard(device, cache_dir())
+        guard = Guard(device)
         session = ProfileSession(problem=problem, case=cases[0], context=context, guard=guard)
         opened, known = yield from session.open(solutions)
         for entry in solutions:
-            yield from session.explain(entry, opened, known, tool, keep)
+            yield from session.explain(entry, opened, known, tool, report)
 
 
-def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions: int) -> Path | None:
-    """Find `ncu` if counters are requested. Raises UsageError or MachineError."""
-    if keep is not None and not counters:
-        raise UsageError("`--keep` saves the report of Nsight Compute", "add `--ncu`")
-    if keep is not None and solutions > 1:
-        raise UsageError("`--keep` saves one report, and there are several solutions", "profile them one by one")
-    if not counters:
-        return None
+def _tool(device: DeviceChoice, solutions: int) -> Path:
+    """Find `ncu` for a report about these solutions. Raises UsageError or MachineError."""
+    if solutions > 1:
+        raise UsageError("`--ncu` saves one report, and there are several solutions", "profile them one by one")
     if not backend(device.kind).names_kernels:
         raise UsageError("`--ncu` reads counters of a GPU, and the device is a CPU", "leave it out")
     tool = toolkit.find(NCU)
@@ -124,10 +118,10 @@ class ProfileSession:
         return (yield from self._staged("open", REFERENCE, ask))
 
     def explain(
-        self, entry: Entry, opened: OpenedCase, known: Peaks | None, tool: Path | None, keep: Path | None
+        self, entry: Entry, opened: OpenedCase, known: Peaks | None, tool: Path | None, report: Path | None
     ) -> Iterator[ProfileEvent]:
         """Build, profile and explain one solution."""
-        outcome = yield from self._profiled(entry, opened, known, tool, keep)
+        outcome = yield from self._profiled(entry, opened, known, tool, report)
         if isinstance(outcome, Failed):
             self.guard.look(outcome.status)
             self.guard.is_fit()  # the next run must not use a broken device
@@ -140,7 +134,7 @@ class ProfileSession:
         )
 
     def _profiled(
-        self, entry: Entry, opened: OpenedCase, known: Peaks | None, tool: Path | None, keep: Path | None
+        self, entry: Entry, opened: OpenedCase, known: Peaks | None, tool: Path | None, report: Path | None
     ) -> Generator[ProfileEvent, None, SolutionProfile | Failed]:
         device, options, cost = self.context.device, self.context.options, opened.cost
         unsupported = entry.unsupported_on(device.kind, self.problem)
@@ -157,10 +151,10 @@ class ProfileSession:
         trace = yield from self._staged("profile", entry.name, trace_it, alone=True)
         if isinstance(trace, Failed):
             return trace
-        counted = Counted()
-        if tool is not None:
-            count = functools.partial(profiler.count, tool, entry, cached.folder, self.case, keep)
-            counted = yield from self._staged("counters", entry.name, count, alone=True)
+        note = ""
+        if tool is not None and report is not None:
+            save = functools.partial(profiler.save_counters, tool, entry, cached.folder, self.case, report)
+            note = yield from self._staged("counters", entry.name, save, alone=True)
         is_limited = cost.dram_bytes or cost.flops
         return profiled(
             entry.name,
@@ -168,8 +162,7 @@ class ProfileSession:
             names_kernels=backend(device.kind).names_kernels,
             cost=cost,
             bound=limit(cost, known, tf32=options.allow_tf32) if known and is_limited else None,
-            counters=counted.kernels,
-            notes=[note for note in ("" if known else NO_PEAKS, counted.reason) if note],
+            notes=[*filter(None, ["" if known else NO_PEAKS, note])],
         )
 
     def _build(self, entry: Entry) -> Generator[ProfileEvent, None, Failed | None]:

@@ -19,7 +19,6 @@ from kbench.doctor import Check, Gpu, Health, Torch
 from kbench.host import health
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
-from kbench.storage import quarantine
 
 ROOT = Path(__file__).parents[1]
 H200 = Gpu(
@@ -225,7 +224,7 @@ def machine(tmp_path, monkeypatch):
 
 def test_this_machine_is_examined_for_the_processor(machine):
     checks = {check.name: check for check in doctor.examine("cpu", machine)}
-    assert list(checks) == ["torch", "c++", "ninja", "sandbox", "cache", "disk", "peaks", "languages"]
+    assert list(checks) == ["torch", "c++", "ninja", "sandbox", "cache", "disk", "peaks"]
     assert checks["torch"].status == checks["cache"].status == Health.OK
     assert all(check.fix for check in checks.values() if check.status == Health.FAIL)
 
@@ -246,36 +245,16 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
     monkeypatch.setattr(doctor, "read_gpu", lambda _: H200)
     monkeypatch.setattr(devices, "foreign_processes", lambda _: ())
     monkeypatch.setattr(rung_probe, "reached", lambda *_: Rung.FULL)
+    monkeypatch.setattr(health, "examine", lambda _: None)
     names = [check.name for check in doctor.examine("cuda", machine)]
     assert names[:7] == ["gpu", "driver", "torch", "nvcc", "c++", "ninja", "clocks"]
-    assert names[7:] == ["sandbox", "cache", "disk", "peaks", "health", "languages"]
-
-
-def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monkeypatch):
-    cpu = selection.cpu()
-    quarantine.impose(machine, uuid=cpu.uuid, name=cpu.name, reason="it went silent")
-    measured = []
-    monkeypatch.setattr(peaks, "load_peaks", lambda *_: measured.append(1))
-    found = {check.name: check for check in doctor.examine("cpu", machine)}
-    fails_with_a_fix(found["health"], "it went silent", "kbench doctor --clear-quarantine")
-    assert not measured, "nothing is measured on a device that is out of use"
-
+    assert names[7:] == ["sandbox", "cache", "disk", "peaks", "health"]
     monkeypatch.setattr(health, "examine", lambda _: "holds [0]")
-    doctor.clear_quarantine("cpu", machine)
-    assert "holds [0]" in quarantine.read(machine, cpu.uuid).reason
-
-    monkeypatch.setattr(health, "examine", lambda _: None)
-    doctor.clear_quarantine("cpu", machine)
-    assert quarantine.read(machine, cpu.uuid) is None
+    found = {check.name: check for check in doctor.examine("cuda", machine)}
+    fails_with_a_fix(found["health"], "holds [0]", "nvidia-smi --gpu-reset -i GPU-1")
+    assert "peaks" not in found, "nothing is measured on a device that is sick"
 
 
 def test_doctor_imports_no_torch():
     code = "import sys, kbench.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={**os.environ}).returncode == 0
-
-
-def test_languages_are_told_with_their_versions_and_are_nobodys_fault(monkeypatch):
-    monkeypatch.setattr(doctor, "LANGUAGES", ("pytest", "no-such-language"))
-    check = doctor.check_languages()
-    assert (check.name, check.status, check.fix) == ("languages", Health.OK, "")
-    assert check.detail == f"pytest {pytest.__version__}, no-such-language not installed"

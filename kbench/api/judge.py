@@ -28,7 +28,7 @@ from kbench.engine.selection import SolutionPair, keep_text
 from kbench.engine.task import Finished, Task, TaskVerdict
 from kbench.host import sanitizer
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine, settings
+from kbench.storage import settings
 from kbench.storage.results import RunWriter
 
 SourceLike = str | Path
@@ -66,7 +66,7 @@ class Judge:
 
     Raises:
         UsageError: an option that does not exist or has a wrong value, devices of several models.
-        MachineError: a device that is missing or quarantined.
+        MachineError: a missing device.
     """
 
     def __init__(
@@ -258,8 +258,6 @@ class Judge:
         if self._closed:
             raise UsageError("this `Judge` is closed", "call it within its `with` block")
         if self._crew is None:
-            for device in self._pool.devices:
-                quarantine.refuse(settings.cache_dir(), device.uuid)
             scratch = self._home / "run"
             scratch.mkdir(exist_ok=True)  # beside the sources: the sandbox hides nothing that holds a worker's own
             self._crew = Crew(self._pool, scratch, lambda *_: None, self._make)

@@ -57,7 +57,7 @@ class Script:
         sys.path[:] = self._path
         sys.modules.update(self._modules)
         sys.path_hooks.insert(0, self._finder)
-        self._forget_folders()
+        sys.path_importer_cache.clear()  # the folders' finders may be another file's
 
     def leave(self) -> None:
         """Undo `enter`, and put away the modules of these folders: another file's may have their names."""
@@ -69,7 +69,7 @@ class Script:
             module = sys.modules[name]
             if self.has(getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")):
                 self._modules[name] = sys.modules.pop(name)
-        self._forget_folders()
+        sys.path_importer_cache.clear()
 
     def is_stale(self) -> bool:
         """Return whether a module of these folders changed on the disk after the file was first worked for."""
@@ -109,12 +109,6 @@ class Script:
         if place not in self.roots and (installed or not below or not place.is_dir()):
             raise ImportError(folder)  # an archive, or a script that `runpy` runs, has another finder
         return Neighbours(folder, self)
-
-    def _forget_folders(self) -> None:
-        """Remove the folders' finders, which may be another file's; to compare 300 folders as paths takes 15 ms."""
-        prefixes = tuple(f"{root}/".replace("//", "/") for root in (*self.roots, *self._sources))
-        for folder in [each for each in sys.path_importer_cache if f"{os.path.normpath(each)}/".startswith(prefixes)]:
-            del sys.path_importer_cache[folder]
 
 
 class Neighbours(importlib.machinery.FileFinder):

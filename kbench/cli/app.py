@@ -48,7 +48,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "calibrate": ("calibrate.main", "Measure how noisy this device is"),
     "selftest": ("selftest.main", "Prove that attacks are caught and honest solutions pass"),
     "explain": ("explain.main", "Explain a code or a word of the output"),
-    "config": ("config.main", "Print effective settings and where each came from"),
     "import": ("imports.main", "Turn benchmark files of other tools into problems"),
     "new": ("new.app", "Write a problem or a solution to start from"),
 }

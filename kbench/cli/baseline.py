@@ -11,11 +11,11 @@ from kbench.cli import completion, shared_flags
 from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, OutputFlags, argument, command, option
 from kbench.cli.output import Format
-from kbench.cli.saved import find_run
 from kbench.cli.shared_flags import parse_slowdown
 from kbench.core.errors import ExitCode, UsageError, did_you_mean
 from kbench.report.table import one_line, table
 from kbench.storage.runfiles import LATEST
+from kbench.storage.saved_runs import find_run
 
 if TYPE_CHECKING:
     from kbench.storage.results import Run
@@ -91,7 +91,7 @@ def set_(flags: _SetFlags) -> int:
 
     settings = flags.settings()
     folder = flags.results or settings.results
-    run = find_run(flags.run, folder, settings)
+    run = find_run(flags.run, folder)
     path = baselines.set_baseline(run, flags.name or settings.gate.baseline, folder / "baselines")
     flags.output().written("baseline", path, f"`git add {path.parent}`, so that a change of the baseline is reviewed")
     return ExitCode.OK
@@ -104,7 +104,7 @@ def accept(flags: _AcceptFlags) -> int:
 
     settings = flags.settings()
     folder = flags.results or settings.results
-    run = find_run(flags.run, folder, settings)
+    run = find_run(flags.run, folder)
     if flags.until < datetime.now(UTC).date():
         raise UsageError(f"`--until {flags.until}` is over, so nothing would be accepted", "give a later date")
     problem, solution, case = _find_case(flags.case, run)

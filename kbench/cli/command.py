@@ -11,10 +11,7 @@ SHOWS_ALL = "kbench.help_all"
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "What to judge": (("self_", "pair", "case", "set_", "grid", "device"), ()),
     "What to do again": (("resume", "retry"), ()),
-    "How far to go": (
-        ("until", "max_failures"),
-        ("lanes", "jobs", "executor", "address"),
-    ),
+    "How far to go": (("until",), ("lanes", "jobs", "executor", "address")),
     "Is it right": (
         ("level", "backward"),
         ("accept", "batch_invariant", "require_custom", "sanitize", "allow_tf32", "eval_mode"),

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option
-from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
+from kbench.storage.saved_runs import find_run
 
 
 class _CompareFlags(OutputFlags):
@@ -32,7 +32,7 @@ def main(flags: _CompareFlags) -> int:
     output, settings = flags.output(), flags.settings()
     folder = flags.results or settings.results
     found = verb.compare(
-        [find_run(name, folder, settings) for name in flags.runs],
+        [find_run(name, folder) for name in flags.runs],
         base=flags.base,
         cases=tuple(flags.case or ()),
         time=flags.time or Time.DEVICE,

@@ -16,7 +16,6 @@ class _DoctorFlags(OutputFlags):
     device: str | None = shared_flags.device()
     remeasure: bool = switch("--remeasure", "Measure the peaks again")
     clean: bool = switch("--clean", "Remove all builds from the cache")
-    clear_quarantine: bool = switch("--clear-quarantine", "Probe a quarantined device; use it again if it answers")
 
 
 @command(_DoctorFlags)
@@ -24,8 +23,6 @@ def main(flags: _DoctorFlags) -> int:
     """Check GPU, compilers, sandbox and peaks; print fixes."""
     output = flags.output()
     device = flags.device or flags.settings().run.device
-    if flags.clear_quarantine:
-        verb.clear_quarantine(device, cache_dir())
     if flags.clean:
         removed = cache_bounds.clear(cache_dir())
         output.note(f"removed {removed.entries} builds, {removed.size_bytes / 2**30:.1f} GiB")

@@ -5,8 +5,8 @@ from typing import Literal
 
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, command, option
-from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode
+from kbench.storage.saved_runs import find_run
 
 
 class _ExportFlags(DocumentFlags):
@@ -22,6 +22,6 @@ def main(flags: _ExportFlags) -> int:
     from kbench.report.saved_run import recall
 
     output, settings = flags.output(), flags.settings()
-    run = find_run(flags.run, flags.results or settings.results, settings)
+    run = find_run(flags.run, flags.results or settings.results)
     output.data(render_pytorch_benchmark(recall(run)))
     return ExitCode.OK

@@ -9,11 +9,11 @@ from kbench.catalog import registry
 from kbench.cli import completion, shared_flags
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.cli.saved import find_run
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LATEST
+from kbench.storage.saved_runs import find_run
 from kbench.storage.settings import GateSettings, Settings
 
 OTHER_FILE = "name another file"
@@ -70,7 +70,7 @@ def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> 
             "a gate on a saved run takes the run alone", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB"
         )
     folder = flags.results or settings.results
-    run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder, settings))
+    run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder))
     root, first = folder / "baselines", run.rows[0]
     name = flags.baseline or settings.gate.baseline
     policy = make_policy(settings.gate, flags)

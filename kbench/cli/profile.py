@@ -6,7 +6,7 @@ from pathlib import Path
 from kbench.catalog import registry
 from kbench.catalog.constant_text import parse_overrides
 from kbench.cli import completion, shared_flags
-from kbench.cli.options import OutputFlags, argument, command, option, switch
+from kbench.cli.options import OutputFlags, argument, command, option
 from kbench.cli.run import code_of_statuses
 from kbench.core.model import Failed, Status
 
@@ -17,8 +17,7 @@ class _ProfileFlags(OutputFlags):
     case: list[str] | None = shared_flags.cases(autocompletion=completion.cases)
     set_: list[str] | None = shared_flags.set_()
     device: str | None = shared_flags.device()
-    ncu: bool = switch("--ncu", "Read hardware counters with Nsight Compute")
-    keep: Path | None = option("--keep FILE", "Save the report of `--ncu` as this .ncu-rep file")
+    ncu: Path | None = option("--ncu FILE", "Save a report of Nsight Compute (hardware counters) as FILE.ncu-rep")
     allow_tf32: bool = shared_flags.allow_tf32()
     trusted: bool = shared_flags.trusted()
 
@@ -44,7 +43,7 @@ def main(flags: _ProfileFlags) -> int:
     problem = registry.find_problem(flags.problem, settings)
     chosen = registry.with_unique_names(choose_solutions(problem, flags.solutions, options.device, settings))
     found: list[verb.Explained] = []
-    stream = verb.profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep)
+    stream = verb.profile(problem, chosen, options, report=flags.ncu)
     with progress_for(output) as show, closing(stream) as events:
         for event in events:
             if isinstance(event, verb.Explained):

@@ -266,7 +266,6 @@ def _follow(
         environment=saved.environment if saved else None,
         csv_path=path if saved is not None and (saved.environment or Path(path or "").is_file()) else None,
         reference_s=reference_s,
-        peaks=saved.peaks if saved else None,
         command=shlex.join(["kbench", *sys.argv[1:]]),
         error=ending.error,
     )

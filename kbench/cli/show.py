@@ -4,12 +4,12 @@ from pathlib import Path
 
 from kbench.cli import shared_flags
 from kbench.cli.options import DocumentFlags, OutputFlags, command, option, switch
-from kbench.cli.saved import find_path, find_run
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, ResultsError, UsageError
 from kbench.core.model import Time
 from kbench.storage import csvfile, journal_file, saved_runs
 from kbench.storage.results import read_run
 from kbench.storage.runfiles import LATEST, shown_path
+from kbench.storage.saved_runs import find_path, find_run
 
 MOST_RUNS = 200
 """Chosen. Runs of a history, the newest ones: each takes about 40 ms to read."""
@@ -39,7 +39,7 @@ def show(flags: _ShowFlags) -> int:
     from kbench.report.table import as_markdown, as_text
 
     output, settings = flags.output(), flags.settings()
-    run = find_run(flags.run, flags.results or settings.results, settings)
+    run = find_run(flags.run, flags.results or settings.results)
     summary = recall(run, flags.case or ())
     blocks = report.blocks(summary, verbosity=output.verbosity, printed=True)
     path = str(run.path) if output.verbosity >= 0 else ""
@@ -65,7 +65,7 @@ def report(flags: _ReportFlags) -> int:
     if flags.history and (flags.run == LATEST or Path(flags.run).is_dir()):
         source = (folder if flags.run == LATEST else Path(flags.run)) / "history"
     else:
-        source = find_path(flags.run, folder, settings)
+        source = find_path(flags.run, folder)
     text = _history(source, flags) if flags.history else page_of(source)
     if to_stdout:
         output.data(text)
@@ -80,7 +80,6 @@ def page_of(path: Path) -> str:
     """Write the page of a results file."""
     from kbench.engine import journal
     from kbench.report.html.run import render_run
-    from kbench.report.html.sweep import render_sweep
     from kbench.report.saved_run import recall
     from kbench.report.shown import Note
 
@@ -97,9 +96,7 @@ def page_of(path: Path) -> str:
     except KbenchError as error:
         is_sweep = True
         notes = [*notes, Note(kind="warning", text=f"claims and rates are not shown: {error.message}")]
-    if is_sweep:
-        return render_sweep(run.name, summary, record=record, notes=notes, source=source)
-    return render_run(summary, notes=notes, source=source)
+    return render_run(summary, sweep=run.name if is_sweep else "", record=record, notes=notes, source=source)
 
 
 def _history(path: Path, flags: _ReportFlags) -> str:

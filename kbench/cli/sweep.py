@@ -52,14 +52,11 @@ class SweepFlags(TimingFlags):
     retry: list[str] | None = option(
         "--retry STATUS", "With --resume: judge again what has this status, `failed` for all but passed; repeatable"
     )
-    max_failures: int | None = option("--max-failures N", "End after this many failures", min=1)
 
 
 FAILED = "failed"
 """Word of `--retry` for every status but `passed`."""
-RESUMING = OPTIONS_OF_RESUMING - {"strict"} | frozenset(
-    {"retry", "max_failures", "lanes", "jobs", "device", "executor", "address"}
-)
+RESUMING = OPTIONS_OF_RESUMING - {"strict"} | frozenset({"retry", "lanes", "jobs", "device", "executor", "address"})
 """Flags that a resuming command sets itself; the others come from the command that started the sweep."""
 
 
@@ -183,7 +180,6 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
         rung=sandbox_rung(run, kind) if local else 0,
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
-        max_failures=flags.max_failures,
     )
 
 

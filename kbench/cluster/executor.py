@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.cluster import membership, parcels
+from kbench.cluster import membership
 from kbench.cluster.membership import Member
+from kbench.cluster.parcels import pack
 from kbench.cluster.supervisor import News, Over, Supervisor, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Finding, Status
@@ -44,8 +45,6 @@ class RemoteDevice:
     peers: int
     """Other supervisors on its host."""
     flying: dict[str, Task] = field(default_factory=dict)
-    sent: set[str] = field(default_factory=set)
-    """Hashes of the parcels that it has."""
     problem: str | None = None
     is_gone: bool = False
 
@@ -87,7 +86,7 @@ def require_same(members: Sequence[Member]) -> None:
     driver = replace(members[0], host=f"{platform.node()} (this host)", versions=versions)
     found = [*membership.differences([driver, members[0]]), *membership.differences(members)]
     if found:
-        raise UsageError("; ".join(found), membership.remedy(versions))
+        raise UsageError("; ".join(found), membership.REMEDY)
 
 
 def _reach(address: str) -> None:
@@ -122,7 +121,7 @@ def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
         count = count if is_gpu else min(1, count)
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         needs = {"num_gpus": 1, "num_cpus": 0} if is_gpu else {"num_cpus": 1}
-        # Calls that wait (events) and calls that act (add, halt, stop) run beside one another.
+        # Calls that wait (events) and calls that act (add, stop) run beside one another.
         actor = ray.remote(Supervisor).options(max_concurrency=4, scheduling_strategy=here, **needs)
         started += [(actor.remote(kind), count - 1) for _ in range(count)]
     if not started:
@@ -145,8 +144,6 @@ class Cluster(Crew):
         self._waiting: list[Task] = []
         self._lost_with: dict[str, list[str]] = {}
         """Hosts that died while they judged a task, by its key."""
-        self._parcels: dict[Path, tuple[str, Any]] = {}
-        self._halted = ""
 
     def start(self) -> None:
         """Start judges on all nodes. Raises MachineError if one does not start."""
@@ -163,13 +160,13 @@ class Cluster(Crew):
         self._waiting += tasks
 
     def events(self) -> Iterator[SweepEvent]:
-        """Yield events until all tasks have verdicts, no supervisor is left, or the limit of failures is reached."""
+        """Yield events until all tasks have verdicts, or no supervisor is left."""
         self._assign()
-        while (self._dispatcher.left or self._halted) and not all(post.is_gone for post in self._posts):
+        while self._dispatcher.left and not all(post.is_gone for post in self._posts):
             post, news = self._inbox.get()
             yield from self._take(post, news)
             self._assign()
-        self.reason = self._halted or ("no device is left" if self._dispatcher.left else "")
+        self.reason = "no device is left" if self._dispatcher.left else ""
 
     def stop(self) -> None:
         """End all judges of all supervisors that still answer."""
@@ -185,7 +182,7 @@ class Cluster(Crew):
             self._inbox.put((post, error))
 
     def _assign(self) -> None:
-        alive = [post for post in self._posts if not post.is_gone and not self._halted]
+        alive = [post for post in self._posts if not post.is_gone]
         for post in alive:
             known, lanes = (self._waiting, self._lost_with, [*post.flying], post.problem), self._options.lanes
             if batch := assign(*known, lanes, lanes * len(alive)):
@@ -196,19 +193,9 @@ class Cluster(Crew):
         self._waiting = [task for task in self._waiting if task.key not in taken]
         post.flying |= {task.key: task for task in batch}
         post.problem = str(batch[-1].problem.path)
-        paths = sorted({entry.path for task in batch for entry in (task.problem, task.solution)})
-        packed = {path: self._pack(path) for path in paths if parcels.shipped(path) is None}
-        new = [reference for sha256, reference in packed.values() if sha256 not in post.sent]
-        post.sent |= {sha256 for sha256, _ in packed.values()}
-        addresses = {path: parcels.shipped(path) or packed[path][0] for path in paths}
-        post.actor.add.remote(batch, addresses, {task.key: self._dispatcher.results(task) for task in batch}, *new)
-
-    def _pack(self, path: Path) -> tuple[str, Any]:
-        """Put a source into the cluster's store, once; every node fetches it once."""
-        if path not in self._parcels:
-            parcel = parcels.pack(path)
-            self._parcels[path] = parcel.sha256, self._ray.put(parcel)
-        return self._parcels[path]
+        paths = {entry.path for task in batch for entry in (task.problem, task.solution)}
+        known = {task.key: self._dispatcher.results(task) for task in batch}
+        post.actor.add.remote(batch, {path: pack(path) for path in paths}, known)
 
     def _take(self, post: RemoteDevice, news: News | Exception) -> Iterator[SweepEvent]:
         name = post.member.name
@@ -226,8 +213,7 @@ class Cluster(Crew):
                 yield replace(news, device=name)
             case Over(reason=reason):
                 self._waiting = [*self._take_back(post), *self._waiting]
-                if not self._halted:
-                    yield DeviceState(device=name, state="gone", reason=reason)
+                yield DeviceState(device=name, state="gone", reason=reason)
             case Exception():
                 yield from self._lose(post, _first_line(news))
 
@@ -258,11 +244,6 @@ class Cluster(Crew):
         if verdict.is_done:
             post.flying.pop(task.key, None)
             yield Finished(verdict=verdict)
-        if not self._halted and (reason := self._dispatcher.why_stopped()):
-            self._halted = reason
-            for other in self._posts:
-                if not other.is_gone:
-                    other.actor.halt.remote(reason)
 
 
 def _first_line(error: Exception) -> str:

@@ -37,14 +37,7 @@ def here(driver: str) -> dict[str, str]:
     }
 
 
-def remedy(wanted: Mapping[str, str]) -> str:
-    """Return the commands that install the wanted versions on a host."""
-    torch, _, build = wanted["torch"].partition("+")
-    index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
-    return (
-        f"on the host that differs: Python {wanted['Python']}, `pip install torch=={torch}{index}`, "
-        "`pip install '.[ray]'` in a checkout of this commit; or `ray stop` there, to leave it out"
-    )
+REMEDY = "install the same on the host that differs, and a checkout of this commit; or leave it out: `ray stop`"
 
 
 def differences(members: Sequence[Member]) -> list[str]:

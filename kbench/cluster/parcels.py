@@ -4,12 +4,11 @@ import hashlib
 import itertools
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kbench.build import manifest
 from kbench.build.interpreter import PACKAGE, SOURCE_SUFFIXES
-from kbench.catalog.registry import Entry
 from kbench.engine.task import Task
 
 MAX_FILES = 200
@@ -18,16 +17,21 @@ MAX_FILES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """One source with the local files that it reads; paths are relative to their common folder."""
+    """One source with the local files that it reads; paths are relative to their common folder.
 
-    sha256: str
+    A shipped source travels without files: its path in the package is the same on any host.
+    """
+
+    sha256: str = ""
     main: str
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def pack(path: Path) -> Parcel:
     """Read a source and what it needs: the files of its manifest, or the sources below its folder. Raises OSError."""
     start = path.resolve()
+    if start.is_relative_to(PACKAGE):
+        return Parcel(main=str(start.relative_to(PACKAGE)))
     known = manifest.current(start).paths(start)[1:]
     beside = (file for file in sorted(start.parent.rglob("*")) if file.suffix in SOURCE_SUFFIXES and file.is_file())
     needed = known or [*itertools.islice(beside, MAX_FILES)]
@@ -47,6 +51,8 @@ def digest(files: Mapping[str, bytes], main: str) -> str:
 
 def unpack(parcel: Parcel, folder: Path) -> Path:
     """Write a parcel below a folder, once; return the path of its source."""
+    if not parcel.files:
+        return PACKAGE / parcel.main
     home = folder / parcel.sha256[:32]
     if not home.is_dir():
         for name, content in parcel.files.items():
@@ -56,20 +62,7 @@ def unpack(parcel: Parcel, folder: Path) -> Path:
     return home / parcel.main
 
 
-def shipped(path: Path) -> str | None:
-    """Return the path of a shipped source relative to the package, the same on any host; None for a user's file."""
-    there = path.resolve()
-    return str(there.relative_to(PACKAGE)) if there.is_relative_to(PACKAGE) else None
-
-
-def settle(task: Task, addresses: Mapping[Path, str], unpacked: Mapping[str, Path]) -> Task:
-    """Return a task of another host with the paths of its sources here.
-
-    `addresses`: for each path there its parcel's hash, or its path in the package; `unpacked`: paths here by hash.
-    """
-
-    def here(entry: Entry) -> Entry:
-        address = addresses[entry.path]
-        return replace(entry, path=unpacked.get(address, PACKAGE / address))
-
-    return replace(task, problem=here(task.problem), solution=here(task.solution))
+def settle(task: Task, places: Mapping[Path, Path]) -> Task:
+    """Return a task of another host with the paths of its sources here, by those there."""
+    problem, solution = (replace(entry, path=places[entry.path]) for entry in (task.problem, task.solution))
+    return replace(task, problem=problem, solution=solution)

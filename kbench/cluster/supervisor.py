@@ -20,8 +20,6 @@ from kbench.engine.task import DeviceState, Retried, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.host import sanitizer
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine
-from kbench.storage.settings import cache_dir
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,6 @@ class Supervisor:
         self._closing = contextlib.ExitStack()
         self._crew: Crew | None = None
         self._sources = Path()
-        self._places: dict[str, Path] = {}
 
     def join(self) -> Member:
         """Return the description of this supervisor."""
@@ -64,7 +61,6 @@ class Supervisor:
     def start(self, options: SweepOptions, peers: int) -> str:
         """Start judges and builders, which share this host with `peers` other supervisors; return why that failed."""
         try:
-            quarantine.refuse(cache_dir(), self._device.uuid)
             sanitizer.require(options.run, self._device)
             rung = sandbox_rung(options.run, self._device.kind)
         except KbenchError as error:
@@ -82,22 +78,16 @@ class Supervisor:
     def add(
         self,
         tasks: Sequence[Task],
-        addresses: Mapping[Path, str],
+        parcels: Mapping[Path, Parcel],
         known: Mapping[str, tuple[UnitResult, ...]],
-        *parcels: Parcel,
     ) -> None:
-        """Queue tasks, with the `addresses` of their sources; `parcels` are those that are not here yet."""
+        """Queue tasks, with their sources by their paths there."""
         assert self._crew is not None, "start comes first"
         try:
-            self._places |= {parcel.sha256: unpack(parcel, self._sources) for parcel in parcels}
-            self._crew.add([settle(task, addresses, self._places) for task in tasks], known)
+            places = {path: unpack(parcel, self._sources) for path, parcel in parcels.items()}
+            self._crew.add([settle(task, places) for task in tasks], known)
         except Exception as error:  # noqa: BLE001 - otherwise its tasks would wait forever
             self._news.put(Over(reason=str(error)))
-
-    def halt(self, reason: str) -> None:
-        """Start no further unit; `events` ends when the units in flight have ended."""
-        if self._crew is not None:
-            self._crew.halt(reason)
 
     def events(self) -> Iterator[News]:
         """Yield events; the last one is Over."""

@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     """Usage or configuration: unknown name, bad flag, bad settings, a problem whose reference fails, a refused file."""
     ENVIRONMENT = 3
-    """Environment: no device or a quarantined one, no compiler, no baseline, no room on the disk."""
+    """Environment: no device, no compiler, no baseline, no room on the disk."""
     INCONCLUSIVE = 4
     """Inconclusive: every case is unclear. With `--strict` one unclear, unstable or imprecise result is enough."""
     NOTHING_SELECTED = 5

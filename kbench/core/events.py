@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from kbench.core.forecast import Forecast
 from kbench.core.levels import Level
-from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
+from kbench.core.model import Case, Environment, Outcome, ResultRow
 from kbench.core.ranges import NO_OTHER_FIELD, OpenShare, Positive, Seconds
 
 
@@ -179,8 +179,6 @@ class Saved:
 
     csv_path: str | None
     environment: Environment | None
-    peaks: Peaks | None = None
-    """Peaks of the device; None if not measured."""
 
 
 StageEvent = Waiting | StageStarted | StageFinished

@@ -59,6 +59,12 @@ def origin(name: str) -> KernelOrigin:
     return KernelOrigin.LIBRARY if LIBRARY.search(name) else KernelOrigin.OWN
 
 
+def base_name(name: str) -> str:
+    """Return a kernel's name without return type, namespaces and arguments."""
+    bare = re.sub(r"^void ", "", name).replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
+    return re.split(r"[<(]", bare, maxsplit=1)[0].strip().rpartition("::")[2]
+
+
 def operator_origin(name: str) -> KernelOrigin:
     """Classify an operator on the host by its name, as torch's profiler lists it; other namespaces are the author's."""
     if COMPILED_OPERATORS.search(name):

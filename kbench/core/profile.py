@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kbench.core.counters import Counters, base_name
-from kbench.core.kernel_names import KernelOrigin, busy_ns, operator_origin, origin, share_of
+from kbench.core.kernel_names import KernelOrigin, base_name, busy_ns, operator_origin, origin, share_of
 from kbench.core.model import Cost
 from kbench.core.occupancy import Occupancy, occupancy
 from kbench.core.roofline import Limit
@@ -70,7 +69,6 @@ class SolutionProfile:
     gb_per_s: float | None = None
     """Compulsory bytes over the busy time."""
     tflop_per_s: float | None = None
-    counters: tuple[Counters, ...] = ()
     notes: tuple[str, ...] = ()
 
     def share_of(self, *origins: KernelOrigin) -> float:
@@ -100,7 +98,6 @@ def profiled(
     names_kernels: bool,
     cost: Cost,
     bound: Limit | None,
-    counters: Sequence[Counters] = (),
     notes: Sequence[str] = (),
 ) -> SolutionProfile:
     """Sum up the report of a solution's process about a case of this cost; `bound` is the device's limit for it."""
@@ -118,7 +115,6 @@ def profiled(
         limit=bound,
         gb_per_s=cost.dram_bytes / worked_ns if worked_ns else None,
         tflop_per_s=cost.flops / worked_ns / 1e3 if worked_ns else None,
-        counters=tuple(counters),
         notes=tuple(all_notes),
     )
 

@@ -48,8 +48,6 @@ class SweepOptions:
     lanes: int
     """Number of judges on each device."""
     jobs: int
-    max_failures: int | None = None
-    """Failed solutions after which nothing more is started; None for no limit."""
 
 
 def default_lanes(kind: str, *, timed: bool) -> int:
@@ -82,7 +80,7 @@ class Crew:
         self._threads: list[threading.Thread] = []
         all_lanes = options.lanes * len(options.devices)
         batch = BATCH if opening is None else sys.maxsize
-        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=all_lanes, batch=batch)
+        self._dispatcher = Dispatcher(write=write, lanes=all_lanes, batch=batch)
         self._guards: list[Guard] = []
 
     def start(self) -> None:
@@ -92,7 +90,7 @@ class Crew:
             for each in options.devices:
                 with contextlib.suppress(MachineError):  # rows then have no limit
                     peaks.known_or_measured(each, cache_dir())
-        self._guards = [Guard(device, cache_dir(), self._report) for device in options.devices]
+        self._guards = [Guard(device, self._report) for device in options.devices]
         self._closing.enter_context(nursery_process.nursery())
         own = None if is_run else self._evaluator(device, self._guards[0], self._scratch)
         shapes = DerivedShapes(own)
@@ -122,10 +120,6 @@ class Crew:
         """Declare that no more tasks are added."""
         self._dispatcher.finish()
 
-    def halt(self, reason: str) -> None:
-        """Start nothing more; units in flight are finished."""
-        self._dispatcher.stop(reason)
-
     def events(self) -> Iterator[SweepEvent]:
         """Yield the events of the threads until all have ended. Raises what a thread raised."""
         running = len(self._threads)
@@ -137,10 +131,9 @@ class Crew:
                     raise error
                 case news:
                     yield news
-        marks = [guard.quarantine for guard in self._guards]
-        gone = self._dispatcher.left and all(marks)
-        nobody = "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None) if gone else ""
-        self.reason = self._dispatcher.why_stopped() or nobody
+        gone = [guard.gone for guard in self._guards]
+        nobody = self._dispatcher.left and all(gone)
+        self.reason = self._dispatcher.why_stopped() or (f"no device is left: {'; '.join(gone)}" if nobody else "")
 
     def stop(self) -> None:
         """End all units in flight and all processes."""

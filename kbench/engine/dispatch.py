@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from kbench.engine.ladder import BATCH, counts_as_failure, next_batch
+from kbench.engine.ladder import BATCH, next_batch
 from kbench.engine.task import Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 
@@ -16,12 +16,12 @@ Write = Callable[[TaskVerdict], None]
 class Dispatcher:
     """The state that lanes and builders share. Any thread may call any method."""
 
-    def __init__(self, *, max_failures: int | None, write: Write, lanes: int, batch: int = BATCH):
-        self._max_failures, self._write, self._lanes, self._batch = max_failures, write, lanes, batch
+    def __init__(self, *, write: Write, lanes: int, batch: int = BATCH):
+        self._write, self._lanes, self._batch = write, lanes, batch
         self._results: dict[str, tuple[UnitResult, ...]] = {}
         """Results of the tasks without a verdict: those that are built, ready or judged now."""
         self._ready: list[Task] = []
-        self._failures = self._passed_over = 0
+        self._passed_over = 0
         self._is_open = True
         self._stopped = ""
         self._news = threading.Condition()
@@ -96,9 +96,6 @@ class Dispatcher:
             self._write(verdict)
             if verdict.is_done:
                 del self._results[task.key]
-                self._failures += counts_as_failure(result)
-                if self._max_failures is not None and self._failures >= self._max_failures:
-                    self._stopped = self._stopped or f"{self._failures} failed, the limit that was set"
                 self._news.notify_all()
             else:
                 self._results[task.key] = verdict.results

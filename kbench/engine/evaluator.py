@@ -253,7 +253,7 @@ class Evaluator:
         )
         if source == "builtin":
             return OwnShare(share=0.0)
-        if source != "worker" or self.guard.quarantine is not None:
+        if source != "worker" or self.guard.gone:
             return None
         opened = self._open([unit.solution], Stages(unit, self.guard.report))
         bench = self._present

@@ -1,16 +1,13 @@
-"""The health of one device while it is used: checked after each crash, put back into service, or quarantined."""
+"""The health of one device while it is used: checked after each crash, put back into service, or used no more."""
 
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from kbench.core.model import Status
 from kbench.devices.selection import DeviceChoice
 from kbench.engine.task import DeviceState, Report
 from kbench.host import health
-from kbench.storage import quarantine
-from kbench.storage.quarantine import Quarantine
 
 WAITS_S = (0.0, 5.0, 20.0)
 """Chosen. After the contexts of all judges and workers ended, a driver may take some seconds to recover the device."""
@@ -19,11 +16,11 @@ WAITS_S = (0.0, 5.0, 20.0)
 class Guard:
     """Watches a device. One that fails a probe is suspect until its lanes are empty, and is then probed again."""
 
-    def __init__(self, device: DeviceChoice, cache_dir: Path, report: Report = lambda _event: None):
-        self.device, self._cache_dir = device, cache_dir
-        self.report = report
+    def __init__(self, device: DeviceChoice, report: Report = lambda _event: None):
+        self.device, self.report = device, report
         """Takes the events of the device and of its lanes, from any thread."""
-        self.quarantine: Quarantine | None = None
+        self.gone = ""
+        """Why the device is used no more."""
         self.interrupts: list[Callable[[], None]] = []
         """Kills of the judges of its lanes."""
         self.incidents = 0
@@ -34,7 +31,7 @@ class Guard:
 
     def look(self, status: Status) -> None:
         """Probe the device after a status that may have damaged it."""
-        if status not in health.PROBED_AFTER or self.quarantine is not None:
+        if status not in health.PROBED_AFTER or self.gone:
             return
         with self._looking:
             if not self.suspect:
@@ -44,9 +41,9 @@ class Guard:
         """Return whether the device may be used, after a second probe if it is suspect."""
         if self.suspect:
             with self._looking:
-                if self.suspect and self.quarantine is None:  # else another lane did it
+                if self.suspect and not self.gone:  # else another lane did it
                     self._recover()
-        return self.quarantine is None
+        return not self.gone
 
     def interrupt(self) -> None:
         """Kill all judges of its lanes."""
@@ -54,7 +51,7 @@ class Guard:
             interrupt()
 
     def _recover(self) -> None:
-        """Probe again, with no process of kbench on the device: it is back in service, or quarantined."""
+        """Probe again, with no process of kbench on the device: it is back in service, or gone."""
         self.incidents += 1
         reason = self.suspect
         self._say("suspect", reason)
@@ -67,9 +64,8 @@ class Guard:
                 self._say("back in service", reason)
                 return
             self.suspect = found
-        device = self.device
-        self.quarantine = quarantine.impose(self._cache_dir, uuid=device.uuid, name=device.name, reason=self.suspect)
-        self._say("quarantined", self.suspect)
+        self.gone = f"{self.device.name}: {self.suspect}"
+        self._say("out of service", self.suspect)
 
     def _say(self, state: str, reason: str) -> None:
         self.report(DeviceState(device=self.device.uuid, state=state, reason=reason))

@@ -50,11 +50,6 @@ SHAKEN = PROBED_AFTER - {Status.HARNESS_ERROR} | {Status.OUT_OF_MEMORY, Status.N
 """Statuses that a broken device can cause."""
 
 
-def counts_as_failure(result: UnitResult) -> bool:
-    """Return whether a verdict is a failure of the solution."""
-    return result.status is not Status.PASSED and result.is_verdict
-
-
 def next_batch(ready: Sequence[Task], problem: str, lanes: int, most: int = BATCH) -> list[Task]:
     """Choose the next tasks of a lane, of equal options: of its open `problem`, else those that wait longest.
 

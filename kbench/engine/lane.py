@@ -149,7 +149,8 @@ class Lane:
             result = replace(result, outcome=self._with_room(result.outcome))
             attempts += 1
             sick = bool(self.guard.suspect) or self.guard.incidents != incidents
-            if result.status is Status.HARNESS_ERROR or self._may_have_harmed(result.status):
+            may_have_harmed = result.status in PROBED_AFTER and backend(self.guard.device.kind).has_own_memory
+            if result.status is Status.HARNESS_ERROR or may_have_harmed:
                 self.evaluator.close()  # the next unit gets a judge that has seen no crash
             if may_retry(result, attempts, device_sick=sick) and not self.dispatcher.why_stopped():
                 reason = getattr(result.outcome, "reason", "")
@@ -176,9 +177,6 @@ class Lane:
         if not (full := full_disk()):
             return outcome
         return replace(outcome, status=Status.HARNESS_ERROR, reason=f"{full}: {outcome.reason}")
-
-    def _may_have_harmed(self, status: Status) -> bool:
-        return status in PROBED_AFTER and backend(self.guard.device.kind).has_own_memory
 
 
 def full_disk() -> str:

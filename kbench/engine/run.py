@@ -28,7 +28,7 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, large_forecasts
-from kbench.core.model import Case, Environment, Finding, FindingKind, Peaks, ResultRow, Status
+from kbench.core.model import Case, Environment, Finding, FindingKind, ResultRow, Status
 from kbench.core.timed import FORWARD, timed_of
 from kbench.devices import monitor, selection
 from kbench.devices.admission import Admission
@@ -49,7 +49,6 @@ from kbench.host import nursery_process, sanitizer
 from kbench.host.context import RunContext
 from kbench.sandbox import rung_probe, rungs
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine
 from kbench.storage.details import last_duration_s
 from kbench.storage.journal_file import SUFFIX
 from kbench.storage.results import Run, RunWriter, read_run
@@ -70,12 +69,11 @@ def run(
     """Judge solutions of a problem, case by case; events are yielded once rows are on the disk.
 
     It keeps a journal with its `arguments` until all is judged, and goes on with the results of a `resumed` one. Raises
-    UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a device that is
-    missing or quarantined; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
+    UsageError for an unknown case or constant, or a mode that the device lacks; MachineError for a missing
+    device; NothingSelectedError where no case matches; PluginError for a problem that cannot run.
     """
     device = selection.choose(options.device)
     options, solutions = fit_to(options, device), registry.with_unique_names(solutions)
-    quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
     tasks = tasks_of(problem, solutions, cases, options, device)
@@ -113,7 +111,7 @@ def run(
         if crew.reason:
             raise MachineError(crew.reason, "`kbench doctor` looks for what is wrong with it")
         files.end()
-        yield Saved(csv_path=csv_path, environment=files.environment, peaks=files.peaks)
+        yield Saved(csv_path=csv_path, environment=files.environment)
 
 
 def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, watch: Callable[[Event], None]) -> Run:
@@ -186,7 +184,6 @@ class RunFiles:
         self._writing = threading.Lock()  # the lane writes its units while events are read
         self.csv_path = writer.csv_path
         self.environment: Environment | None = None
-        self.peaks: Peaks | None = None
 
     def write(self, verdict: TaskVerdict) -> None:
         """Write the last unit of a task. Raises MachineError."""
@@ -205,7 +202,7 @@ class RunFiles:
         rows, last = rows_of(verdict, self._header.run, self._header.started_utc)[from_process:], verdict.last
         with self._writing:
             self._standing[verdict.task.key] = verdict
-            self.environment, self.peaks = last.environment or self.environment, last.peaks or self.peaks
+            self.environment = last.environment or self.environment
             return tuple(self._writer.append(row, samples) for row, samples in rows)
 
     def judged(self, verdict: TaskVerdict) -> Judged:

@@ -17,9 +17,7 @@ from kbench.engine.summary import SweepSummary, summarise
 from kbench.engine.task import Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.engine.unit import UnitResult
 from kbench.sandbox.work_folder import work_folder
-from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
-from kbench.storage.settings import cache_dir
 
 WRITE_EVERY_S = 60.0
 """Chosen. Seconds between two writes of the whole CSV; the journal has every unit at once."""
@@ -49,12 +47,10 @@ class Sweep:
     def judge(self, options: SweepOptions, make: MakeCrew = Crew) -> Generator[SweepEvent]:
         """Judge the tasks that are left, each on any free lane. A verdict is on the disk before it is yielded.
 
-        Closing the iterator ends the units in flight. Raises MachineError for a quarantined device or a journal that
-        cannot be written, UsageError for devices of several models or an existing sweep of this name.
+        Closing the iterator ends the units in flight. Raises MachineError for a journal that cannot be written,
+        UsageError for devices of several models or an existing sweep of this name.
         """
         selection.require_alike(options.devices)
-        for device in options.devices:
-            quarantine.refuse(cache_dir(), device.uuid)
         left, before = {task.key for task in self.left}, self.resumed.results if self.resumed is not None else {}
         earlier = [TaskVerdict(task=task, results=before.get(task.key, ()), resumed=True) for task in self.tasks]
         with Journal(self.journal, self.header, resumed=self.resumed) as writer, work_folder() as scratch:

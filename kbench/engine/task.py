@@ -213,7 +213,7 @@ class DeviceState:
 
     device: str
     state: str
-    """`ready`, `suspect`, `back in service` or `quarantined`."""
+    """`ready`, `suspect`, `back in service` or `out of service`."""
     reason: str = ""
 
 

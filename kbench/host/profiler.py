@@ -2,16 +2,14 @@
 
 import json
 import os
+import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from kbench.build import cache
 from kbench.catalog.registry import Entry
-from kbench.core import counters
-from kbench.core.counters import Counters
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.core.trace import CallTrace
@@ -31,20 +29,13 @@ TRACE_LIMIT_S = 300.0
 NCU_LIMIT_S = 600.0
 """Chosen: each kernel runs about forty times, and its memory is saved and restored in between."""
 MOST_REPORT_BYTES = 256 << 20
+REFUSED = "ERR_NVGPUCTRPERM"
 NCU_ENVIRONMENT = {
     # Local sockets, which the sandbox lets the tool have, instead of TCP.
     "NV_COMPUTE_PROFILER_LOCAL_CONNECTION_OVERRIDE": "uds",
     # Its section files come from the installation, not from a home folder that is empty here.
     "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counted:
-    """Hardware counters of a call, or why there are none."""
-
-    kernels: tuple[Counters, ...] = ()
-    reason: str = ""
 
 
 class Profiler(BelowTool):
@@ -67,51 +58,43 @@ class Profiler(BelowTool):
         except ChildError as error:
             return describe(error)
 
-    def count(self, tool: Path, entry: Entry, artefacts: Path, case: Case, keep: Path | None) -> Counted:
-        """Call a solution below `ncu`; return the counters of its kernels, and save the report at `keep` if given."""
+    def save_counters(self, tool: Path, entry: Entry, artefacts: Path, case: Case, target: Path) -> str:
+        """Call a solution below `ncu` and save its report; return a note on what it shows, or why there is none."""
         home = self._context.scratch / f"counters-{entry.name[:40]}"
-        page, report = home / "counters.csv", home / "counters.ncu-rep"
+        log, report = home / "counters.log", home / "counters.ncu-rep"
         message = self._message(case, counted=True)
         try:
-            command = ncu_command(tool, page, report if keep is not None else None)
-            below = home, entry, artefacts, case, (command, NCU_ENVIRONMENT, NCU_LIMIT_S)
+            below = home, entry, artefacts, case, (ncu_command(tool, log, report), NCU_ENVIRONMENT, NCU_LIMIT_S)
             with self.called(*below, lambda child: child.request(message, timeout_s=NCU_LIMIT_S)) as (child, error, _):
-                complaint = error.reason if error is not None else ""
-                text, log = head_of(page), child.log
-                found = counters.parse(text)
-                if found and keep is not None:
-                    complaint = kept(report, keep)
+                if report.exists():
+                    shown = f"`{NCU} --import {target}` prints hardware counters, and advice of Nsight Compute"
+                    return kept(report, target) or shown
+                return why_none(f"{head_of(log)}\n{child.log}", error.reason if error is not None else "")
         except cache.UnfitArtefactsError as error:
-            return Counted(reason=str(error))
-        if found:
-            return Counted(kernels=found, reason=complaint)
-        return Counted(reason=why_none(f"{text}\n{log}", complaint))
+            return str(error)
 
     def _message(self, case: Case, *, counted: bool) -> Message:
         return {"op": "trace", **self._case(case.overrides), "counters": counted}
 
 
-def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:
+def ncu_command(tool: Path, log: Path, report: Path) -> list[str]:
     """Return the command line: options of the Nsight Compute CLI; the program follows them."""
-    sections = [word for name in counters.SECTIONS for word in ("--section", name)]
     return [
         str(tool),
         *("--target-processes", "all"),  # the worker is the third program of its process
         *("--profile-from-start", "off"),  # until the worker says so: neither inputs nor warm-up
-        *("--launch-count", str(counters.MOST_KERNELS)),
-        *sections,
-        *("--metrics", ",".join(counters.EXTRA)),
-        *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(page)),
-        *(["--export", str(report), "--force-overwrite"] if report is not None else []),
+        *("--launch-count", "64"),
+        *("--set", "full"),
+        *("--log-file", str(log), "--export", str(report), "--force-overwrite"),
     ]
 
 
 def why_none(text: str, complaint: str) -> str:
-    """Return why there are no counters, and what to type if known."""
-    refused = counters.refusal(text)
-    if refused == counters.REFUSED:
-        return f"the driver lets only administrators read hardware counters ({refused}): {PERMISSION_FIX}"
-    return f"`{NCU}` read no counters: {refused or complaint or 'no output'}"
+    """Return why there is no report, and what to type if known."""
+    if REFUSED in text:
+        return f"the driver lets only administrators read hardware counters ({REFUSED}): {PERMISSION_FIX}"
+    found = re.search(r"==ERROR== (.+)", text)
+    return f"`{NCU}` read no counters: {found[1].strip()[:300] if found else complaint or 'no output'}"
 
 
 def kept(report: Path, target: Path) -> str:

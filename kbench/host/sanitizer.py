@@ -6,6 +6,7 @@ while it is watched, so a clean report is a note and no merit.
 
 import dataclasses
 import functools
+import itertools
 import re
 import time
 from collections.abc import Iterable, Mapping
@@ -170,7 +171,8 @@ class Watched(BelowTool):
         self._context = dataclasses.replace(self._context, options=options)
         home = self._context.scratch / f"sanitizer-{entry.name[:40]}"
         report = home / "report.txt"
-        below = home, entry, artefacts, case, (self._command(path, report), ENVIRONMENT, LIMIT_S)
+        command = [str(path), "--log-file", str(report), "--kill", *itertools.chain(*OPTIONS)]
+        below = home, entry, artefacts, case, (command, ENVIRONMENT, LIMIT_S)
         call = functools.partial(self._rehearse, overrides=case.overrides, timed=timed_of(case.name))
         try:
             with self.called(*below, call) as (child, error, has_ended):
@@ -180,11 +182,6 @@ class Watched(BelowTool):
         except cache.UnfitArtefactsError as unfit:
             return parse(""), str(unfit)
         return parse(text), complaint if has_ended else f"{complaint}; memcheck did not end".lstrip("; ")
-
-    @staticmethod
-    def _command(path: Path, report: Path) -> list[str]:
-        flat = [word for pair in OPTIONS for word in pair]
-        return [str(path), "--log-file", str(report), "--kill", *flat]
 
 
 def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int | None) -> Case | None:

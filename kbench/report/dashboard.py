@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from kbench.core.model import ResultRow
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.storage.json_values import plain
 
@@ -28,10 +27,12 @@ def _records(case: CaseSummary) -> Iterator[dict[str, Any]]:
     if not case.rows:
         return
     row = case.rows[0]
+    inputs, _, outputs = row.tensors.rpartition("->")
+    dtype = (outputs.strip() or inputs.strip()).partition("[")[0]  # empty where the problem was not opened
     info = {"device": row.device, "arch": row.gpu_name, "case": case.case, "constants": case.constants}
     info |= {"status": case.status, "level": case.level or "", "attestation": case.attestation, "mode": row.mode}
     shared = {
-        "benchmark": {"name": "kbench", "mode": "inference", "dtype": _dtype(row), "extra_info": info},
+        "benchmark": {"name": "kbench", "mode": "inference", "dtype": dtype, "extra_info": info},
         "model": {"name": row.problem, "type": "kernel", "backend": case.solution, "origins": []},
         "dependencies": {"torch": {"version": row.torch}, "kbench": {"version": row.kbench_version}},
     }
@@ -42,9 +43,3 @@ def _records(case: CaseSummary) -> Iterator[dict[str, Any]]:
         target = {"target_value": factor * row.limit_ns} if has_target and row.limit_ns is not None else {}
         if values and case.passed:
             yield {**shared, "metric": {"name": name, "benchmark_values": values, **target}}
-
-
-def _dtype(row: ResultRow) -> str:
-    """Return the dtype of the first output, else of the first input; empty where the problem was not opened."""
-    inputs, _, outputs = row.tensors.rpartition("->")
-    return (outputs.strip() or inputs.strip()).partition("[")[0]

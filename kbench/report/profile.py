@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.core.bottleneck import shortened
-from kbench.core.counters import Counters
 from kbench.core.model import Failed
 from kbench.core.profile import ProfiledKernel, SolutionProfile
 from kbench.profile import Explained
@@ -15,7 +14,7 @@ from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
 """Largest number of kernels in a table or a document, the longest ones."""
-LEFT_OUT = {"solution", "kernels", "counters", "notes"}
+LEFT_OUT = {"solution", "kernels", "notes"}
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
 FIGURES = ("launches", "time_ns", "share", "blocks", "threads", "registers", "shared_bytes", "stack_bytes")
@@ -81,7 +80,6 @@ def _result(each: Explained) -> dict[str, Any]:
         **{name: getattr(outcome, name) for name in ("own_share", "idle_share", "percent_of_limit")},
         **{name: value for name, value in plain(outcome).items() if name not in LEFT_OUT},
         "kernels": outcome.kernels[:LISTED],
-        "counters": outcome.counters[:LISTED],
         "kernels_left_out": max(0, len(outcome.kernels) - LISTED),
     }
 
@@ -146,7 +144,7 @@ def _details(found: SolutionProfile) -> list[str]:
         known = ((found.gb_per_s, "GB/s"), (found.tflop_per_s, "TFLOP/s"))
         rates = ", ".join(f"{units.number(rate)} {unit}" for rate, unit in known if rate)
         lines.append(f"compulsory work: {rates}; {share_of_limit(found.percent_of_limit, found.limit.bound_by)}")
-    return [*lines, *(_counted(kernel) for kernel in found.counters[:SHOWN])]
+    return lines
 
 
 def share_of_limit(percent: float, bound_by: str) -> str:
@@ -158,25 +156,6 @@ def share_of_limit(percent: float, bound_by: str) -> str:
             f"{units.percent(percent)} of the limit of arithmetic: the peaks were measured too low, or work is left out"
         )
     return f"{units.percent(percent)} of the limit of memory: caches, which are warm here, have a higher one"
-
-
-def _counted(seen: Counters) -> str:
-    figures = (
-        ("memory", seen.memory_percent, ""),
-        ("SM", seen.sm_percent, ""),
-        ("tensor", seen.tensor_percent, ""),
-        ("L2 hits", seen.l2_hit_percent, ""),
-        ("occupancy", seen.occupancy_percent, seen.occupancy_limiter),
-        ("stalled", seen.stall_percent, seen.stall),
-        ("bytes used", seen.sector_use_percent, ""),
-        ("bank conflicts", seen.bank_conflict_percent, ""),
-    )
-    known = [
-        f"{name} {units.percent(value)}{f' ({word})' if word else ''}"
-        for name, value, word in figures
-        if value is not None
-    ]
-    return f"{_name(seen.name)}: {', '.join(known) or 'no counter could be read'}"
 
 
 def _profiles(found: Sequence[Explained]) -> list[SolutionProfile]:

@@ -38,7 +38,6 @@ def recall(run: Run, cases: Sequence[str] = ()) -> RunSummary:
         environment=Environment(**{name: getattr(first, name) for name in ("device", *ENVIRONMENT_COLUMNS)}),
         reference_s=known.reference_s,
         elapsed_s=known.elapsed_s,
-        peaks=known.peaks,
         command=known.command,
     )
 
@@ -51,7 +50,6 @@ def details_of(summary: RunSummary) -> RunDetails:
         command=summary.command,
         elapsed_s=summary.elapsed_s,
         reference_s=summary.reference_s,
-        peaks=summary.peaks,
         cases=tuple(CaseDetails(**{name: getattr(case, name) for name in names}) for case in summary.cases),
     )
 

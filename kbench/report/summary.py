@@ -16,7 +16,6 @@ from kbench.core.model import (
     Finding,
     Outcome,
     Passed,
-    Peaks,
     ResultRow,
     Status,
     Timing,
@@ -153,7 +152,6 @@ class RunSummary:
     reference_s: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds of the judge's own side by case and stage, over all processes."""
     elapsed_s: float | None = None
-    peaks: Peaks | None = None
     command: str = ""
     baseline: str = ""
     """The solution that the others are compared with in the table of cases and solutions; empty: the reference."""

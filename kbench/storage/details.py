@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.core.model import Finding, Peaks
+from kbench.core.model import Finding
 from kbench.core.printable import printable
 from kbench.storage import csvfile
 from kbench.storage.json_values import reader_of
@@ -44,7 +44,6 @@ class RunDetails:
     elapsed_s: float | None = None
     reference_s: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds of the judge's own side by case and stage."""
-    peaks: Peaks | None = None
     cases: tuple[CaseDetails, ...] = ()
 
     def of(self, solution: str, case: str) -> CaseDetails | None:

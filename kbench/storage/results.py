@@ -190,7 +190,7 @@ class RunWriter:
         cells = ([csvfile.cell(getattr(sample, name)) for name in SAMPLE_COLUMNS] for sample in samples)
         lines = [csvfile.line([*keys, *own]) for own in cells]
         finished = replace(row, samples_sha256=_digest(lines) if lines else "")
-        self._rows[group_key(finished)] = _row_line(finished)
+        self._rows[group_key(finished)] = csvfile.line([csvfile.cell(getattr(finished, name)) for name in ROW_COLUMNS])
         self._samples[group_key(finished)] = lines
         return finished
 
@@ -290,10 +290,6 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
         texts.append(csvfile.line(cells))
         parsed.append(sample)
     return groups
-
-
-def _row_line(row: ResultRow) -> str:
-    return csvfile.line([csvfile.cell(getattr(row, name)) for name in ROW_COLUMNS])
 
 
 def _digest(lines: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""`[tool.kbench]` of the nearest pyproject.toml: strict, typed, and each value knows where it came from."""
+"""`[tool.kbench]` of the nearest pyproject.toml: strict and typed."""
 
 import dataclasses
 import json
@@ -12,7 +12,6 @@ from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import MeasuringOptions
 from kbench.core.levels import require_codes
 from kbench.core.ranges import NO_OTHER_FIELD, OpenShare
-from kbench.storage.json_values import plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +62,6 @@ class Settings:
     source: Path | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectiveValue:
-    """One line of `kbench config`."""
-
-    key: str
-    value: Any
-    origin: str
-    """`default`, the settings file, or the environment variable."""
-
-
 def load(config: Path | None = None, *, start: Path | None = None) -> Settings:
     """Read `config`, else the nearest pyproject.toml with `[tool.kbench]`, from `start` (the working folder) upwards.
 
@@ -88,18 +77,6 @@ def load(config: Path | None = None, *, start: Path | None = None) -> Settings:
             if table is not None:
                 return _from_table(table, candidate)
     return Settings()
-
-
-def effective(settings: Settings) -> tuple[EffectiveValue, ...]:
-    """List every setting with its value and where that came from, in the order of the tables."""
-    given = _flat(_read_table(settings.source, required=True) or {}) if settings.source else {}
-    values = [
-        EffectiveValue(key=key, value=value, origin=str(settings.source) if key in given else "default")
-        for key, value in _flat(plain(settings)).items()
-        if key != "source"
-    ]
-    origin = "KBENCH_CACHE" if os.environ.get("KBENCH_CACHE") else "default"
-    return (*values, EffectiveValue(key="cache", value=str(cache_dir()), origin=origin))
 
 
 def cache_dir() -> Path:
@@ -165,14 +142,3 @@ def _explain(problem: Any, path: Path) -> UsageError:
 def _known_keys(table: str, key: str) -> str | None:
     owner: Any = {"": Settings, "run": MeasuringOptions, "gate": GateSettings}.get(table, GateOverride)
     return did_you_mean(key, [item.name for item in dataclasses.fields(owner) if item.name != "source"], cutoff=0.5)
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Turn nested tables into dotted keys; an empty table disappears."""
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            flat.update(_flat(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat

@@ -69,12 +69,3 @@ def test_calibrate_says_which_reference_failed(kbench, fake_run, noise):
     done = kbench("calibrate", "group_norm", "--device", "cpu")
     assert done.code == 3
     assert "error: group_norm, case small: out_of_memory: no room" in done.err
-
-
-def test_clearing_a_quarantine_comes_before_the_checks(kbench, monkeypatch, examined):
-    examined(CHECKS[0])
-    cleared = []
-    monkeypatch.setattr(doctor, "clear_quarantine", lambda device, cache: cleared.append(device))
-    assert kbench("doctor").code == 0
-    assert kbench("doctor", "--clear-quarantine", "--device", "cpu").code == 0
-    assert cleared == ["cpu"]

@@ -35,7 +35,6 @@ def document(kbench, *arguments):
         (("list",), "ok"),
         (("list", "--runs"), "ok"),
         (("list", "group_norm", "--cases"), "ok"),
-        (("config",), "ok"),
         (("explain",), "ok"),
         (("explain", "crashed"), "ok"),
         (("show", "new"), "passed"),

@@ -4,7 +4,6 @@ import pytest
 
 import kbench.profile as verb
 from kbench.core.bottleneck import advise
-from kbench.core.counters import Counters
 from kbench.core.errors import MachineError
 from kbench.core.events import StageFinished, StageStarted
 from kbench.core.model import Cost, Failed, Peaks, Status
@@ -22,7 +21,7 @@ COST = Cost(dram_bytes=15_000_000_000, flops=100_000_000_000)
 CUDNN = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(cudnnTensorStruct, float const*)"
 
 
-def of_gpu(solution, *launches, call_ns, counters=(), remark="", more=()) -> SolutionProfile:
+def of_gpu(solution, *launches, call_ns, remark="", more=()) -> SolutionProfile:
     ends = [sum(length for _, length, *_ in launches[:n]) for n in range(len(launches))]
     trace = CallTrace(
         call_ns=call_ns,
@@ -53,30 +52,14 @@ def of_gpu(solution, *launches, call_ns, counters=(), remark="", more=()) -> Sol
         names_kernels=True,
         cost=COST,
         bound=limit(COST, PEAKS),
-        counters=counters,
     )
 
 
-COUNTED = (
-    Counters(
-        name="normalise(float const*, float*)",
-        memory_percent=92.4,
-        sm_percent=21.0,
-        tensor_percent=0.0,
-        l2_hit_percent=33.3,
-        occupancy_percent=88.0,
-        occupancy_limiter="registers",
-        stall_percent=71.0,
-        stall="long_scoreboard",
-        sector_use_percent=100.0,
-    ),
-)
 TWO_KERNEL = of_gpu(
     "two_kernel",
     ("statistics(float const*, float2*)", 1_900_000, 512, 1024, 64, 4096),
     ("normalise(float const*, float*)", 3_400_000, 400_000, 256, 32, 0),
     call_ns=5_420_000,
-    counters=COUNTED,
 )
 EAGER = of_gpu("eager", (CUDNN, 9_000_000, 65_536, 512, 40, 2048), call_ns=9_050_000, remark="spills are not known")
 
@@ -139,7 +122,7 @@ def test_quiet_is_the_sentence(kbench, found):
 
 def test_json_is_bounded_and_has_no_nan(kbench, found):
     many = [DeviceActivity(name=f"k{n}()", start_ns=n, duration_ns=1) for n in range(3000)]
-    found(told(of_gpu("two_kernel", call_ns=10**6, more=many, counters=COUNTED), "two_kernel"))
+    found(told(of_gpu("two_kernel", call_ns=10**6, more=many), "two_kernel"))
     done = kbench("profile", "group_norm", "two_kernel", "--json")
     document = done.document
     (result,) = document["results"]
@@ -148,7 +131,6 @@ def test_json_is_bounded_and_has_no_nan(kbench, found):
     assert (len(result["kernels"]), result["kernels_left_out"]) == (40, 2960)
     assert 0 <= result["own_share"] <= 1.0000001
     assert result["sentence"]
-    assert result["counters"][0]["bank_conflict_percent"] is None
 
 
 def test_csv_has_a_line_a_kernel(kbench, found):
@@ -204,10 +186,10 @@ def test_flags_become_options(kbench, found):
     calls = found(told(TWO_KERNEL, "two_kernel"))
     kbench(
         *("profile", "group_norm", "eager", "--case", "small", "--set", "dim1=37", "--device", "cpu", "--allow-tf32"),
-        *("--ncu", "--keep", "x.ncu-rep"),
+        *("--ncu", "x.ncu-rep"),
     )
     ((problem, solutions, options, flags),) = calls
     assert (problem.name, [entry.name for entry in solutions]) == ("group_norm", ["eager"])
     assert (options.cases, dict(options.overrides), options.device) == (("small",), {"dim1": 37}, "cpu")
     assert (options.allow_tf32, options.save, options.trusted) == (True, False, False)
-    assert (flags["counters"], str(flags["keep"])) == (True, "x.ncu-rep")
+    assert str(flags["report"]) == "x.ncu-rep"

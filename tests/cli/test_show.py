@@ -67,8 +67,6 @@ def test_every_format_keeps_every_row(kbench):
     [
         (("show", "svaed"), 2, "hint: did you mean `saved`?"),
         (("show", "saved", "--case", "none"), 5, "has no such case"),
-        (("show", "group_norm"), 2, "hint: `group_norm` is a problem; its latest run is `saved`"),
-        (("show", "group_norm", "--results", "absent"), 2, "`kbench run group_norm` makes a run of it"),
     ],
 )
 def test_errors(kbench, arguments, code, message):

@@ -44,13 +44,10 @@ class FakeSupervisor:
         self.news: list[object] = []
         self.start = Remote(lambda _options, _peers: script.get("start", ""))
         self.add = Remote(self._add)
-        self.halt = Remote(lambda reason: self.news.append(Over(reason=reason)))
         self.stop = Remote(lambda: self.given.append("stop"))
         self.events = Remote(self._events)
 
-    def _add(
-        self, tasks: Sequence[Task], _addresses: object, known: dict[str, tuple[UnitResult, ...]], *_parcels: object
-    ) -> None:
+    def _add(self, tasks: Sequence[Task], _parcels: object, known: dict[str, tuple[UnitResult, ...]]) -> None:
         for key in (one.key for one in tasks):
             self.given.append(key)
             match self.script.get(key):
@@ -83,7 +80,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stage:
     """A cluster of scripted supervisors, read to its end in one thread."""
 
-    def __init__(self, *scripts: dict[str, object], halt: int | None = None):
+    def __init__(self, *scripts: dict[str, object]):
         device = selection.cpu()
         self.supervisors = [FakeSupervisor(f"host{number}", script) for number, script in enumerate(scripts)]
         posts = [
@@ -91,7 +88,7 @@ class Stage:
             for one in self.supervisors
         ]
         self.written: list[tuple[str, int, Status]] = []
-        options = SweepOptions(run=OPTIONS, devices=(device,), rung=0, lanes=1, jobs=1, max_failures=halt)
+        options = SweepOptions(run=OPTIONS, devices=(device,), rung=0, lanes=1, jobs=1)
         self.cluster = Cluster(options, Path("/nowhere"), self._write, posts)
         self.posts = posts
         news = self.cluster._inbox
@@ -191,15 +188,6 @@ def test_a_supervisor_whose_device_is_quarantined_blames_nobody() -> None:
     events = stage.run(*TASKS)
     assert set(verdicts(events).values()) == {Status.PASSED}
     assert not [event for event in events if isinstance(event, Retried)]
-
-
-def test_too_many_failures_halt_all() -> None:
-    many = [shipped(number) for number in range(40)]
-    wrong = {task.key: failed(Status.WRONG_VALUE) for task in many}
-    stage = Stage(wrong, wrong, halt=1)
-    events = stage.run(*many)
-    assert 1 <= len(verdicts(events)) < len(many)
-    assert stage.cluster.reason == "1 failed, the limit that was set"
 
 
 def test_retries_of_a_supervisor_are_told() -> None:

@@ -41,10 +41,8 @@ def test_what_is_in_it_makes_the_hash(solution: Path) -> None:
 
 def test_a_task_finds_its_sources_on_another_host(solution: Path, tmp_path: Path) -> None:
     here = replace(task(1), problem=entry(SHIPPED), solution=entry(solution))
-    parcel = parcels.pack(solution)
-    assert (parcels.shipped(SHIPPED), parcels.shipped(solution)) == ("problems/group_norm.py", None)
-    addresses = {SHIPPED: "problems/group_norm.py", solution: parcel.sha256}
-    there = parcels.settle(here, addresses, {parcel.sha256: parcels.unpack(parcel, tmp_path / "there")})
+    places = {path: parcels.unpack(parcels.pack(path), tmp_path / "there") for path in (SHIPPED, solution)}
+    there = parcels.settle(here, places)
     assert there.problem.path == SHIPPED
     assert there.solution.path.is_relative_to(tmp_path / "there")
     assert there.solution.name == here.solution.name

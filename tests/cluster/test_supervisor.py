@@ -38,7 +38,7 @@ def test_the_folder_of_a_run_is_hidden_from_solutions_that_came_in_parcels(tmp_p
     there = supervisor.Supervisor("cpu")
     try:
         assert there.start(options, 0) == ""
-        there.add([one], {one.problem.path: parcel.sha256}, {}, parcel)
+        there.add([one], {one.problem.path: parcel}, {})
         (crew,) = crews
         (arrived,) = crew.tasks
         assert arrived.solution.path != one.solution.path

@@ -9,7 +9,6 @@ import itertools
 import pytest
 
 from kbench.core.bottleneck import Bottleneck, advise
-from kbench.core.counters import Counters
 from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Cost, Peaks
 from kbench.core.profile import SolutionProfile, profiled
@@ -36,7 +35,7 @@ def launch(name=OWN, start_us=0, us=100, **shape):
     return DeviceActivity(name=name, start_ns=start_us * US, duration_ns=us * US, **shape)
 
 
-def on_gpu(*launches, call_us=None, mbytes=100, gflops=0, host=(LAUNCHES,), stack=0, counters=()) -> SolutionProfile:
+def on_gpu(*launches, call_us=None, mbytes=100, gflops=0, host=(LAUNCHES,), stack=0) -> SolutionProfile:
     """A call that has so many compulsory bytes and FLOPs; by default the device is never idle."""
     if not any(each.start_ns for each in launches):
         ends = itertools.accumulate((each.duration_ns for each in launches), initial=0)
@@ -56,25 +55,7 @@ def on_gpu(*launches, call_us=None, mbytes=100, gflops=0, host=(LAUNCHES,), stac
         names_kernels=True,
         cost=cost,
         bound=limit(cost, PEAKS),
-        counters=counters,
     )
-
-
-def counted(**changes) -> tuple[Counters, ...]:
-    usual = {
-        "name": OWN,
-        "duration_ns": 1e5,
-        "memory_percent": 40.0,
-        "sm_percent": 40.0,
-        "tensor_percent": 0.0,
-        "l2_hit_percent": 50.0,
-        "occupancy_percent": 90.0,
-        "stall_percent": 20.0,
-        "stall": "long_scoreboard",
-        "sector_use_percent": 100.0,
-        "bank_conflict_percent": 0.0,
-    }
-    return (Counters(**{**usual, **changes}),)
 
 
 def on_cpu(call_us, *operators, built_libraries=0, profiled_us=None) -> SolutionProfile:
@@ -140,36 +121,6 @@ EXAMPLES = {
         "unexplained",
     ),
     "nothing stands out": (on_gpu(launch()), "unexplained"),
-    # With counters.
-    "strided stores": (
-        on_gpu(launch(), counters=counted(sector_use_percent=12.5, memory_percent=85.0)),
-        "wasted_accesses",
-    ),
-    "columns in one bank": (
-        on_gpu(launch(), counters=counted(bank_conflict_percent=94.0, stall="short_scoreboard")),
-        "wasted_accesses",
-    ),
-    "conflicts behind full memory": (
-        on_gpu(launch(), counters=counted(bank_conflict_percent=94.0, memory_percent=92.0)),
-        "memory_bound",
-    ),
-    "some conflicts that nobody waits for": (
-        on_gpu(launch(), counters=counted(bank_conflict_percent=40.0, stall_percent=45.0)),
-        "unexplained",
-    ),
-    "DRAM at its peak": (on_gpu(launch(), counters=counted(memory_percent=91.0)), "memory_bound"),
-    "more traffic than needed": (on_gpu(launch(), mbytes=100, counters=counted(memory_percent=88.0)), "memory_bound"),
-    "SM at its peak": (on_gpu(launch(), counters=counted(sm_percent=95.0)), "compute_bound"),
-    "tensor cores at their peak": (
-        on_gpu(launch(us=1000), gflops=100, counters=counted(tensor_percent=84.0, sm_percent=84.0)),
-        "compute_bound",
-    ),
-    "waits for memory": (on_gpu(launch(), counters=counted(stall_percent=70.0)), "unexplained"),
-    "counters of another kernel": (
-        on_gpu(launch(), counters=counted(name="other", memory_percent=99.0)),
-        "unexplained",
-    ),
-    "no counter could be read": (on_gpu(launch(), counters=(Counters(name=OWN),)), "unexplained"),
     # On a processor.
     "operators alone": (on_cpu(100, ("aten::mm", 95)), "library_only"),
     "Python alone": (on_cpu(100, ("aten::add", 10), ("aten::mul", 10)), "launch_bound"),
@@ -205,15 +156,10 @@ def test_every_bottleneck_has_an_example():
         ("waits after each piece", "The host waits for the device 20 times within the call"),
         ("Python alone", "Python takes 80 % of the call, between 2 calls of operators"),
         ("stack", "keeps 984 bytes of each thread in local memory"),
-        ("strided stores", "uses 12 % of the bytes that its global accesses move"),
-        ("columns in one bank", "94 % of the accesses of scaled(float*) to shared memory are repeats"),
-        ("DRAM at its peak", "uses 91 % of the DRAM's peak"),
         ("all bytes at the peak", "The call moves its compulsory bytes at 90 % of the measured peak"),
-        ("tensor cores at their peak", "uses 84 % of the tensor cores' peak"),
         ("arithmetic at the peak", "The call computes at 90 % of the measured peak"),
         ("a tenth more blocks than fit", "the last wave leaves most SMs idle"),
         ("few blocks", "limited by its grid"),
-        ("waits for memory", "the commonest stall is `long_scoreboard` (70 %): have more loads from memory in flight"),
     ],
 )
 def test_the_sentence_names_what_was_seen(name, words):
@@ -224,12 +170,6 @@ def test_what_is_above_the_limit_of_arithmetic_says_so():
     told = advise(on_gpu(launch(us=1000), gflops=100)).sentence
     assert "is at 200 % of the limit of arithmetic by the peaks measured; no rule explains it" in told
     assert "limit of arithmetic" not in advise(on_gpu(launch(us=100), mbytes=800)).sentence  # by caches
-
-
-@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Counters) if f.name.endswith("_percent")])
-@pytest.mark.parametrize("value", [None, 0.0, 50.0, 100.0])
-def test_no_counter_is_needed(field, value):
-    assert advise(on_gpu(launch(), counters=counted(**{field: value}))).sentence
 
 
 def test_shares_and_idle_time():

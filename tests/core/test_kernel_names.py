@@ -129,3 +129,15 @@ def test_the_share_and_its_flag(timed, share, flag):
     found = share_of(timed, OWN)
     assert found == (None if share is None else pytest.approx(share))
     assert flag_of(found) == flag
+
+
+@pytest.mark.parametrize(
+    ("name", "bare"),
+    [
+        ("void (anonymous namespace)::rows<256, 4>(float const*)", "rows"),
+        ("my::space::rows(my::space::Problem)", "rows"),
+        ("_rows_kernel", "_rows_kernel"),
+    ],
+)
+def test_bare_names(name, bare):
+    assert kernel_names.base_name(name) == bare

@@ -157,7 +157,7 @@ class Stage:
 
     def __init__(self, folder: Path, jobs: int = 2, shapes: DerivedShapes | None = None):
         context = RunContext(options=RunOptions(), device=selection.choose("cpu"), rung=0, scratch=folder)
-        self.dispatcher = Dispatcher(max_failures=None, write=lambda *_: None, lanes=1, batch=99)
+        self.dispatcher = Dispatcher(write=lambda *_: None, lanes=1, batch=99)
         self.news: list[StageEvent | BaseException] = []
         ready = shapes or DerivedShapes()
         self.builds = Builds(context, self.dispatcher, ready, jobs=jobs, report=self.news.append, beside_lanes=False)

@@ -16,7 +16,7 @@ def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) 
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
     second = replace(first, case=Case(name="default", overrides={"n": 7}))
     told: list[StageEvent] = []
-    judge = FakeJudge({}, Guard(cpu(), tmp_path, told.append))
+    judge = FakeJudge({}, Guard(cpu(), told.append))
     shapes = DerivedShapes(judge)
     found = [shapes.of(one).cases for one in (first, second, first)]
     assert found == [[{"n": 5}], [{"n": 7}], [{"n": 5}]]
@@ -29,7 +29,7 @@ def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) 
 def test_cases_of_one_problem_share_the_shapes_of_the_first(tmp_path: Path) -> None:
     cases = tuple(Case(name=name, overrides={"m": number}) for number, name in enumerate(("default", "small")))
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"), case=cases[0], cases=cases)
-    judge = FakeJudge({}, Guard(cpu(), tmp_path))
+    judge = FakeJudge({}, Guard(cpu()))
     shapes = DerivedShapes(judge)
     found = [shapes.of(one).cases for one in (first, replace(first, case=cases[1]))]
     assert found == [[{"n": 5, "m": 0}]] * 2
@@ -38,7 +38,7 @@ def test_cases_of_one_problem_share_the_shapes_of_the_first(tmp_path: Path) -> N
 
 def test_the_judge_of_a_lane_finds_the_shapes_of_its_problem(tmp_path: Path) -> None:
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"))
-    nobody, lane = (FakeJudge({}, Guard(cpu(), tmp_path)) for _ in range(2))
+    nobody, lane = (FakeJudge({}, Guard(cpu())) for _ in range(2))
     lane.turn_to(first.problem, [first.solution], first.options)
     shapes = DerivedShapes(nobody)
     assert shapes.of(first, lane).cases == shapes.of(first).cases == [{"n": 5}]

@@ -26,7 +26,7 @@ from kbench.host import nursery_process
 from kbench.host.judge_process import JudgeProcess
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.json_values import plain, reader_of
-from kbench.storage.settings import Settings, cache_dir
+from kbench.storage.settings import Settings
 
 PROBLEM = tiny_corpus.problem()
 REBEL = tiny_corpus.problem(
@@ -190,7 +190,7 @@ def lane(tmp_path, monkeypatch) -> Iterator[Evaluator]:
     monkeypatch.setenv("SECRET_OF_THE_CALLER", "SECRET_OF_THE_CALLER=1")
     device = selection.cpu()
     with nursery_process.nursery():
-        evaluator = Evaluator(device, 0, tmp_path, Guard(device, cache_dir()))
+        evaluator = Evaluator(device, 0, tmp_path, Guard(device))
         yield evaluator
         evaluator.close()
 

@@ -81,23 +81,6 @@ def test_what_is_tried_again(status, attempts, sick, again) -> None:
     assert ladder.may_retry(result, attempts, device_sick=sick) is again
 
 
-AGAINST = [
-    (S.WRONG_VALUE, True),
-    (S.BUILD_FAILED, True),
-    (S.TOTAL_TIMEOUT, True),
-    (S.HARNESS_ERROR, False),
-    (S.REFERENCE_FAILED, False),
-    (S.SKIPPED, False),
-    (S.NOT_VERIFIED, False),
-]
-
-
-@pytest.mark.parametrize(("status", "against"), AGAINST)
-def test_what_counts_against_a_solution(status, against) -> None:
-    assert ladder.counts_as_failure(failed(status)) is against
-    assert not ladder.counts_as_failure(passed())
-
-
 A = [task(number, problem="a") for number in range(20)]
 B = [task(number + 20, problem="b") for number in range(3)]
 BATCHES = [

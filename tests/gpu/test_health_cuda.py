@@ -11,8 +11,6 @@ from kbench.core.model import Failed, Passed
 from kbench.devices import selection
 from kbench.host import health
 from kbench.selftest.fixtures import CORPUS
-from kbench.storage import quarantine
-from kbench.storage.settings import cache_dir
 
 pytestmark = WITH_CUDA
 
@@ -39,4 +37,4 @@ def test_crashes_and_hangs_of_candidates_leave_a_device_that_is_used_further(nam
     ends = verdicts(*found, device="cuda", wait_for_device=True)
     assert isinstance(ends[name].outcome, Failed)
     assert isinstance(ends["eager"].outcome, Passed), ends["eager"]
-    assert quarantine.read(cache_dir(), selection.choose("cuda").uuid) is None
+    assert health.examine(selection.choose("cuda")) is None

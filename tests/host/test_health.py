@@ -7,14 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from kbench.core.errors import MachineError
 from kbench.core.model import Status
 from kbench.devices import selection
 from kbench.devices.cuda_driver import DriverError
 from kbench.engine import guard
 from kbench.host import health
 from kbench.sandbox import rung_probe
-from kbench.storage import quarantine
 
 PATIENCE_S = 60.0
 CPU = selection.cpu()
@@ -76,33 +74,12 @@ def test_a_processor_answers_by_running() -> None:
     assert health.examine(CPU) is None
 
 
-def test_a_sick_device_is_marked_once_and_lifted(tmp_path, monkeypatch) -> None:
+def test_a_sick_device_is_used_no_more(monkeypatch) -> None:
     monkeypatch.setattr(health, "examine", lambda _device: "no answer within 30 s")
     monkeypatch.setattr(guard, "WAITS_S", (0.0,))
-    watching = guard.Guard(CPU, tmp_path)
+    watching = guard.Guard(CPU)
     watching.look(Status.WRONG_VALUE)
     assert watching.is_fit()
-    quarantine.refuse(tmp_path, CPU.uuid)
-
     watching.look(Status.CRASHED)
     assert not watching.is_fit()
-    assert quarantine.read(tmp_path, CPU.uuid) == watching.quarantine
-    again = quarantine.impose(tmp_path, uuid=CPU.uuid, name=CPU.name, reason="another")
-    assert again == watching.quarantine
-
-    with pytest.raises(MachineError, match="no answer within 30 s") as caught:
-        quarantine.refuse(tmp_path, CPU.uuid)
-    assert "kbench doctor --clear-quarantine" in caught.value.hint
-    quarantine.refuse(tmp_path, "GPU-another")
-
-    quarantine.lift(tmp_path, CPU.uuid)
-    quarantine.lift(tmp_path, CPU.uuid)
-    assert quarantine.read(tmp_path, CPU.uuid) is None
-
-
-def test_a_marker_that_cannot_be_read_still_counts(tmp_path) -> None:
-    quarantine.impose(tmp_path, uuid="GPU-1", name="x", reason="y")
-    (marker,) = (tmp_path / quarantine.FOLDER).iterdir()
-    marker.write_text("{")
-    found = quarantine.read(tmp_path, "GPU-1")
-    assert str(marker) in found.message
+    assert watching.gone == f"{CPU.name}: no answer within 30 s"

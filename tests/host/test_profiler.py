@@ -10,7 +10,6 @@ import pytest
 import tiny_corpus
 from verdicts import written
 
-from kbench.core import counters
 from kbench.core.bottleneck import Bottleneck
 from kbench.core.errors import MachineError, PluginError, UsageError
 from kbench.core.events import RunOptions, Waiting
@@ -21,7 +20,7 @@ from kbench.core.trace import LONGEST_NAME, MOST_LAUNCHES, MOST_NAMES, CallTrace
 from kbench.devices import selection
 from kbench.host import profiler
 from kbench.host.context import RunContext
-from kbench.host.profiler import Counted, Profiler, kept, validated, why_none
+from kbench.host.profiler import REFUSED, Profiler, kept, validated, why_none
 from kbench.profile import Explained, profile
 from kbench.sandbox import rung_probe
 from kbench.storage.settings import cache_dir
@@ -158,19 +157,16 @@ def test_what_a_profile_is_not_is_refused_with_what_to_type(tmp_path, monkeypatc
     problem, entry = entries(tmp_path, "return x")
     gpu = selection.DeviceChoice(kind="cuda", name="GPU", uuid="GPU-1", key="GPU sm_90")
     with pytest.raises(UsageError, match="is a CPU"):
-        list(profile(problem, [entry], OPTIONS, counters=True))
-    with pytest.raises(UsageError) as caught:
-        list(profile(problem, [entry], OPTIONS, keep=tmp_path / "x.ncu-rep"))
-    assert caught.value.hint == "add `--ncu`"
+        list(profile(problem, [entry], OPTIONS, report=tmp_path / "x.ncu-rep"))
     with pytest.raises(UsageError) as caught:
         list(profile(problem, [entry], dataclasses.replace(OPTIONS, cases=("*",))))
     assert caught.value.hint == "`--case default`"
     monkeypatch.setattr(selection, "choose", lambda _: gpu)
     monkeypatch.setattr("kbench.profile.toolkit.find", lambda _: None)
     with pytest.raises(MachineError, match="ncu"):
-        list(profile(problem, [entry], OPTIONS, counters=True))
+        list(profile(problem, [entry], OPTIONS, report=tmp_path / "x.ncu-rep"))
     with pytest.raises(UsageError, match="several solutions"):
-        list(profile(problem, [entry] * 2, OPTIONS, counters=True, keep=tmp_path / "x.ncu-rep"))
+        list(profile(problem, [entry] * 2, OPTIONS, report=tmp_path / "x.ncu-rep"))
 
 
 def test_a_trace_arrives_as_it_was_sent():
@@ -206,7 +202,7 @@ def test_a_forged_trace_is_refused(forged):
     assert len(found.reason) < 300
 
 
-# Takes the program behind its options, as the real one does, and writes a page and a report.
+# Takes the program behind its options, as the real one does, and writes a log and a report.
 TOOL = """#!{python}
 import subprocess, sys
 from pathlib import Path
@@ -214,54 +210,45 @@ words = sys.argv[1:]
 options = {{}}
 while words[0].startswith("--"):
     name = words.pop(0)
-    options[name] = True if name in ("--csv", "--force-overwrite") else words.pop(0)
+    options[name] = True if name == "--force-overwrite" else words.pop(0)
 done = subprocess.run(words, close_fds=False, check=False)
-Path(options["--log-file"]).write_text({page!r})
-if "--export" in options:
+Path(options["--log-file"]).write_text({log!r})
+if not {log!r}:
     Path(options["--export"]).write_bytes(b"report")
 sys.exit(done.returncode)
 """
-PAGE = (
-    '==PROF== Connected\n"ID","Kernel Name","dram__throughput.avg.pct_of_peak_sustained_elapsed"\n'
-    '"","","%"\n"0","twice(float *)","91.5"\n'
-)
-REFUSED = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
-
-
-def counted(folder: Path, page: str, body: str, keep: Path | None = None) -> Counted:
-    tool = folder / "ncu"
-    tool.write_text(TOOL.format(python=sys.executable, page=page))
-    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    problem, entry = entries(folder, body)
-    scratch = folder / "scratch"
-    scratch.mkdir()
-    rung = rung_probe.reached("cpu", cache_dir())
-    found = Profiler(problem, RunContext(options=OPTIONS, device=CPU, rung=int(rung), scratch=scratch)).count(
-        tool, entry, folder / "no artefacts", Case(name="default"), keep
-    )
-    assert list(scratch.iterdir()) == [], "nothing is left behind"
-    return found
+REFUSAL = f"==ERROR== {REFUSED} - The user does not have permission to access NVIDIA GPU Performance Counters\n"
 
 
 @pytest.mark.slow
-def test_counters_are_read_within_the_walls_and_the_report_is_kept(tmp_path):
-    keep = tmp_path / "mine.ncu-rep"
-    found = counted(tmp_path, PAGE, "return 2 * x", keep)
-    assert found.reason == ""
-    assert [(each.name, each.memory_percent) for each in found.kernels] == [("twice(float *)", 91.5)]
-    assert keep.read_bytes() == b"report"
+@pytest.mark.parametrize("log", ["", REFUSAL])
+def test_a_report_is_written_within_the_walls_and_kept(tmp_path, log):
+    tool, keep = tmp_path / "ncu", tmp_path / "mine.ncu-rep"
+    tool.write_text(TOOL.format(python=sys.executable, log=log))
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    problem, entry = entries(tmp_path, "return 2 * x")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    rung = rung_probe.reached("cpu", cache_dir())
+    profiling = Profiler(problem, RunContext(options=OPTIONS, device=CPU, rung=int(rung), scratch=scratch))
+    note = profiling.save_counters(tool, entry, tmp_path / "no artefacts", Case(name="default"), keep)
+    assert list(scratch.iterdir()) == [], "nothing is left behind"
+    assert keep.exists() is not bool(log)
+    assert (REFUSED if log else f"`ncu --import {keep}` prints") in note
+    if not log:
+        assert keep.read_bytes() == b"report"
 
 
 @pytest.mark.parametrize(
     ("text", "complaint", "said"),
     [
-        (REFUSED, "", counters.REFUSED),
+        (REFUSAL, "", REFUSED),
         ("==ERROR== Unknown section", "", "Unknown section"),
         ("", "killed (SIGKILL)", "killed"),
         ("", "", "no output"),
     ],
 )
-def test_why_there_are_no_counters(text, complaint, said):
+def test_why_there_is_no_report(text, complaint, said):
     assert said in why_none(text, complaint)
 
 

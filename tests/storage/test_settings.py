@@ -87,16 +87,6 @@ def test_a_missing_file_is_an_error_only_when_asked_for(tmp_path):
         settings.load(tmp_path / "absent.toml")
 
 
-def test_every_value_knows_its_origin(tmp_path, monkeypatch):
-    path = pyproject(tmp_path, '[tool.kbench.gate]\nslower = 0.03\n[tool.kbench.gate.override."a/*"]\nslower = 0.1\n')
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    origins = {item.key: (item.value, item.origin) for item in settings.effective(settings.load(path))}
-    assert origins["gate.slower"] == (0.03, str(path))
-    assert origins["gate.override.a/*.slower"] == (0.1, str(path))
-    assert origins["run.processes"] == (3, "default")
-    assert origins["cache"] == (str(tmp_path / "cache"), "KBENCH_CACHE")
-
-
 def test_the_cache_is_in_the_users_cache_folder(monkeypatch):
     monkeypatch.delenv("KBENCH_CACHE", raising=False)
     assert settings.cache_dir().name == "kbench"

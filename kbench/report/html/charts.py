@@ -177,8 +177,6 @@ class Plane:
     x_axis: str = ""
     y_axis: str = ""
     key: Sequence[tuple[str, str]] = ()
-    lift: float = 0.0
-    """Height of labels above their points, in percent: not on the line that joins these."""
 
     @property
     def gutter_rem(self) -> float:
@@ -187,9 +185,9 @@ class Plane:
 
     @property
     def labels(self) -> list[tuple[Mark, float]]:
-        """Points with a label, and its height in percent, apart from the others."""
+        """Points with a label, and its height in percent: above the line that joins points, apart from the others."""
         named = sorted((dot for dot in self.dots if dot.label), key=lambda dot: -dot.y)
-        return list(zip(named, spread_labels([self.y.down(dot.y) - self.lift for dot in named]), strict=True))
+        return list(zip(named, spread_labels([self.y.down(dot.y) - LABEL_GAP for dot in named]), strict=True))
 
 
 DASHES = 4
@@ -225,8 +223,7 @@ def over(
     for place, text in (marks or {}).items():
         lines.append(Line(x=(place - 0.5, place - 0.5), y=(y.low, y.high), kind="rule", label=text))
     x = Scale(low=0.5, high=places + 0.5, whole=True)
-    shapes = Plane(dots=dots, lines=lines, x=x, y=y, lift=LABEL_GAP)
-    return replace(shapes, x_axis=x_axis, y_axis=y_axis, key=key)
+    return Plane(dots=dots, lines=lines, x=x, y=y, x_axis=x_axis, y_axis=y_axis, key=key)
 
 
 def spread_labels(heights: Sequence[float]) -> list[float]:

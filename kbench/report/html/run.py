@@ -1,48 +1,57 @@
-"""A run as a page: the verdict in words, speed, distance from the limit, correctness, and the evidence."""
+"""A run or a sweep as a page: the verdict in words, speed, distance from the limit, correctness, and the evidence."""
 
 import re
 from collections.abc import Sequence
 
 from kbench.core.levels import PROPERTIES
 from kbench.core.model import ResultRow
+from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.backend import is_timed_by_host
+from kbench.engine.journal import Record
+from kbench.engine.summary import TRIVIAL, Score, fast_p, mean_speedup
 from kbench.report import units
 from kbench.report.html import page, speed
 from kbench.report.pivot import pivot_of
 from kbench.report.run import failures
 from kbench.report.shown import MOST_CONSTANTS, Note, headline, notes_of_run, rows_of, stack_line, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.swept import mean_in_words
 from kbench.report.table import Table, table
 
 
-def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "") -> str:
-    """Write a run as one HTML file; `notes` are on the file `source`. Raises MachineError."""
-    first, pivot = run.rows[0], pivot_of(run)
-    constants = [f"case {case}: {text}" for case, text in run.constants.items()]
+def render_run(
+    run: RunSummary, *, sweep: str = "", record: Record | None = None, notes: Sequence[Note] = (), source: str = ""
+) -> str:
+    """Write a run, or a `sweep` of that name, as one HTML file; claimed speed-ups are in the journal of a sweep.
+
+    `notes` are on the file `source`. Raises MachineError.
+    """
+    pivot = pivot_of(run)
+    constants = list(dict.fromkeys(f"case {case.case}: {case.constants}" for case in run.cases if case.constants))
     few = len(constants) <= MOST_CONSTANTS
-    rows, elsewhere = rows_of(run, walls_apart=True), {"level", f">reference wall {unit_of(run.cases).name}"}
     answer = pivot.sentence() if pivot is not None else ""
     return page.render(
         "run",
-        title=run.problem,
-        headline=answer or headline(run),
+        title=sweep or run.problem,
+        headline=sweep_headline(run) if sweep else answer or headline(run),
         lead=[
-            stack_line(first),
-            "Timed by the host's clock." if is_timed_by_host(first.device) else "",
+            stack_line(run.environment),
+            "Timed by the host's clock." if is_timed_by_host(run.rows[0].device) else "",
+            f"{record.units_per_hour:.0f} units an hour" if record is not None and record.units_per_hour else "",
             *(constants if few else ()),
         ],
         source=source,
+        fast=speed.shares(fast_p(_scores(run)) if sweep else {}),
         pivot=pivot,
         grid=[speed.over_cases(pivot, rate) for rate in dict.fromkeys(("", pivot.rate))] if pivot and answer else [],
-        results=table([{name: row[name] for name in row if name not in elsewhere} for row in rows]),
-        means=_means(run),
+        results=_results(run, record),
         failures=failures(run, 0),
-        speedups=speed.speedups(run.timed),
-        rooflines=speed.rooflines(run.timed, run.peaks),
-        peaks=run.peaks,
+        speedups=speed.speedups(run),
+        timed=len(run.timed),
+        most_rows=speed.MOST_ROWS,
         right=_correctness(run),
         lacks=_lacks(run.cases),
-        notes=[*notes, *notes_of_run(run, 1)],
+        notes=[*notes, *notes_of_run(run, 0 if sweep else 1)],
         cases=run.cases,
         constants=[] if few else [*run.constants.items()],
         repeat=re.sub(r" --name[ =](?:'[^']*'|\S+)", "", run.command),  # a run of its name exists
@@ -50,11 +59,39 @@ def render_run(run: RunSummary, *, notes: Sequence[Note] = (), source: str = "")
     )
 
 
-def _means(run: RunSummary) -> str:
-    if all(len(run.counted(name)) < 2 for name in run.solutions):
-        return ""
-    means = ", ".join(f"{name} {run.shown_speedup_of(name)}" for name in run.solutions)
-    return f"{run.mean_name.capitalize()} over cases: {means}"
+def sweep_headline(run: RunSummary) -> str:
+    """Write the result of a sweep in one sentence."""
+    scores = _scores(run)
+    mean, trivial = mean_speedup(scores), sum(one.trivial for one in scores)
+    text = f"{sum(case.passed for case in run.cases)} of {len(run.cases)} pass"
+    if trivial:
+        text += f", {trivial} of them a task that wrong answers pass too"
+    return f"{text}." if mean is None else f"{text}. Speed-up: {mean_in_words(mean)}."
+
+
+def _scores(run: RunSummary) -> list[Score]:
+    return [
+        Score(
+            passed=case.passed,
+            speedup=case.speedup if case.passed and not case.weak else None,
+            trivial=case.passed and TRIVIAL in {*case.flags, *(finding.code for finding in case.findings)},
+            weight=case.weight,
+        )
+        for case in run.cases
+        if case.status not in NOT_EVALUATED
+    ]
+
+
+def _results(run: RunSummary, record: Record | None) -> Table:
+    """Return the figures of each result, and what the author of a solution claims."""
+    claims = {(line.problem, line.solution, line.case): line.claim for line in record.lines} if record else {}
+    elsewhere = {"level", f">reference wall {unit_of(run.cases).name}"}
+    cells = [
+        {name: text for name, text in row.items() if name not in elsewhere}
+        | {">claimed": "" if (claim := claims.get(case.key)) is None else f"{claim:g}×"}
+        for row, case in zip(rows_of(run, walls_apart=True), run.cases, strict=True)
+    ]
+    return table(cells)
 
 
 def _correctness(run: RunSummary) -> Table:
@@ -62,7 +99,7 @@ def _correctness(run: RunSummary) -> Table:
     return table(
         [
             {
-                "solution": case.solution,
+                "solution": name,
                 "case": speed.where(case, run.cases),
                 "verdict": case.status.value,
                 "level": case.level.value if case.level else "",
@@ -70,7 +107,7 @@ def _correctness(run: RunSummary) -> Table:
                 ">worst error": units.error_size(case.correctness.max_abs_err) if case.correctness else "",
                 ">of the allowed error": f"{case.correctness.tolerance_ratio:.2g}" if case.correctness else "",
             }
-            for case in run.cases
+            for case, name in zip(run.cases, run.names, strict=True)
         ]
     )
 

@@ -1,22 +1,27 @@
-"""Plots of speed: speed-ups and their spread over processes, times over cases, and rooflines."""
+"""Plots of speed: speed-ups and their spread over processes, times over cases, and fast_p of a sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kbench.core.model import Peaks
-from kbench.core.roofline import arithmetic_peaks
+from kbench.engine.summary import Share
 from kbench.report import units
 from kbench.report.html import charts
-from kbench.report.html.charts import Chart, ChartRow, Line, Mark, Span, around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around
 from kbench.report.pivot import Pivot
-from kbench.report.summary import CaseSummary
+from kbench.report.summary import CaseSummary, RunSummary
+
+MOST_ROWS = 60
+"""Speed-ups that the chart shows, the largest."""
 
 
-def speedups(cases: Sequence[CaseSummary]) -> Chart:
-    """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
+def speedups(run: RunSummary) -> Chart:
+    """Draw speed-ups with their intervals and the point of every process, on a logarithmic axis that holds 1×, too."""
+    timed = [(case, name) for case, name in zip(run.cases, run.names, strict=True) if case.passed and case.speedup]
+    if len(timed) > MOST_ROWS:
+        timed = sorted(timed, key=lambda pair: pair[0].speedup or 0.0, reverse=True)[:MOST_ROWS]
     rows = [
         ChartRow(
-            label=case.solution,
-            note=where(case, cases),
+            label=name,
+            note=where(case, run.cases),
             value=case.shown_speedup,
             value_note="one process" if case.alone else case.shown_interval.replace(units.ABSENT, ""),
             marks=[
@@ -26,18 +31,30 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart:
             ],
             span=Span(low=case.speedup_low, high=case.speedup_high, title=case.shown_interval),
         )
-        for case in cases
-        if case.speedup is not None
+        for case, name in timed
     ]
-    return speed_chart(rows, key=(("point", "a process"), ("interval", "95 % interval")))
-
-
-def speed_chart(rows: Sequence[ChartRow], key: tuple[tuple[str, str], ...] = ()) -> Chart:
-    """Draw rows of speed-ups on a logarithmic axis that holds them with their intervals, and 1×."""
     ends = [mark.x for row in rows for mark in row.marks]
     ends += [end for row in rows if row.span for end in (row.span.low, row.span.high) if end is not None]
     scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
+    key = (("point", "a process"), ("interval", "95 % interval"))
     return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
+
+
+def shares(found: Mapping[float, Share]) -> Chart:
+    """Draw fast_p: the share of solutions that are right, and of those above each threshold."""
+    rows = [
+        ChartRow(
+            label="right" if threshold == 0 else f"right, above {threshold:g}×",
+            note=f"p = {threshold:g}",
+            value=f"{100 * share.share:.0f} %",
+            value_note=f"{share.hits} of {share.of}",
+            marks=(Mark(x=100 * share.share),),
+            span=Span(low=100 * share.low, high=100 * share.high),
+        )
+        for threshold, share in found.items()
+    ]
+    scale, key = Scale(low=0.0, high=104.0, unit=" %"), (("point", "share"), ("interval", "95 % band"))
+    return Chart(rows=rows, scale=scale, axis="share of the judged solutions", key=key)
 
 
 def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
@@ -68,39 +85,3 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
 def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
     """Return the label, with the case if there are several."""
     return case.case if len({one.case for one in cases}) > 1 else ""
-
-
-def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[str, charts.Plane]]:
-    """Draw one plane for each case that has arithmetic; a single one has no name."""
-    named: dict[str, list[CaseSummary]] = {}
-    for case in cases:
-        if case.rows and case.rows[0].flops and case.rows[0].dram_bytes and case.time_ns:
-            named.setdefault(case.case, []).append(case)
-    return [(name, _plane(of_case, peaks)) for name, of_case in named.items()]
-
-
-def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> charts.Plane:
-    """Draw what each solution reaches, in TFLOP/s over FLOP per byte, below the roofs of the device."""
-    row = cases[0].rows[0]
-    flops, intensity = float(row.flops or 0), float(row.flops or 0) / float(row.dram_bytes or 1)
-    reached = {case.solution: flops / (case.time_ns or 1.0) / 1e3 for case in cases}
-    limit = flops / row.limit_ns / 1e3 if row.limit_ns else None
-    roofs = {} if peaks is None else {name: rate / 1e12 for name, rate in arithmetic_peaks(peaks).items()}
-    memory = None if peaks is None else peaks.copy_bytes_per_s / 1e12
-    x = around([intensity / 8, intensity * 8, *(rate / memory for rate in roofs.values() if memory)], log=True)
-    y = around([*reached.values(), limit, *roofs.values()], log=True, least_span=4)
-    lines = []
-    if memory is not None:
-        start, end = max(x.low, y.low / memory), min(x.high, max(roofs.values()) / memory)
-        label = f"memory {memory:.3g} TB/s" if memory >= 1 else f"memory {memory * 1e3:.3g} GB/s"
-        lines = [Line(x=(start, end), y=(start * memory, end * memory), kind="roof", label=label)]
-        for name, rate in roofs.items():
-            ends = max(rate / memory, x.low), x.high
-            lines.append(Line(x=ends, y=(rate, rate), kind="roof", label=f"{name} {rate:.3g}"))
-    if limit is not None:
-        ends, label = (intensity / 1.3, intensity * 1.3), "" if roofs else "limit"
-        lines.append(Line(x=ends, y=(limit, limit), kind="limit", label=label))
-    dots = [
-        Mark(x=intensity, y=rate, label=name, title=f"{name}: {rate:.3g} TFLOP/s") for name, rate in reached.items()
-    ]
-    return charts.Plane(dots=dots, lines=lines, x=x, y=y, x_axis="FLOP for each byte that must move", y_axis="TFLOP/s")

@@ -3,7 +3,7 @@
 import pytest
 
 from kbench.core.model import Status
-from kbench.report.html.sweep import headline
+from kbench.report.html.run import sweep_headline
 from kbench.report.summary import CaseSummary, RunSummary
 
 TRIVIAL = "a task that wrong answers pass too"
@@ -31,4 +31,4 @@ def test_the_headline_has_the_digits_that_its_solutions_support(speedups, trivia
     lines = [line(number, speedup) for number, speedup in enumerate(speedups)]
     lines += [line(8, 9.0, ("trivial_passes",))] * trivial
     lines += [line(9, None)] * (4 - len(lines))
-    assert headline(RunSummary(problem="p", cases=tuple(lines))) == sentence
+    assert sweep_headline(RunSummary(problem="p", cases=tuple(lines))) == sentence
