@@ -320,7 +320,11 @@ def test_a_solution_that_ran_out_of_memory_is_judged_once_more_alone(service, mo
     monkeypatch.setattr(service, "_evaluated", evaluated)
     monkeypatch.setattr(main, "decode_options", lambda _: SimpleNamespace())
     assignment = {"process": 0, "verify": True, "options": {}, "follows": False, "other_cases": [], "derived_cases": []}
-    request = {"solution": SPEC, "assignment": assignment | {"underived": "", "next_compilers": []}, "left_s": None}
+    request = {
+        "solution": SPEC,
+        "assignment": assignment | {"underived": "", "next_compilers": [], "is_unchanged": False},
+        "left_s": None,
+    }
     request |= {"reference": {"artefacts": "", "compiler": ""}}
     assert service.do_evaluate(request)["outcome"]["status"] == status
     assert memory.taken == taken
