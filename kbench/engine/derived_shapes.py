@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import manifest
@@ -28,9 +29,16 @@ class DerivedShapes:
         self._lock = threading.Lock()
 
     def of(self, task: Task, lane: Evaluator | None = None) -> Derived:
-        """Return the shapes of a task, found by the judge of a lane that has its problem open, or by one for builds."""
+        """Return the shapes of a task, found by the judge of a lane that has its problem open, or by one for builds.
+
+        The sizes are those of the first case; the other constants, such as a dtype, are those of the task's own case.
+        """
         if (key := _key(task)) is None:
             return Derived()
+        found = self._changes(key, task, lane)
+        return replace(found, cases=[{**task.case.overrides, **changed} for changed in found.cases])
+
+    def _changes(self, key: tuple[Path, str, str], task: Task, lane: Evaluator | None) -> Derived:
         if lane is not None:
             return self._found.get(key) or self._found.setdefault(key, _derive(lane, task.first_case, [task.solution]))
         with self._lock:

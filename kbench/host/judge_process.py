@@ -186,13 +186,12 @@ class JudgeProcess:
         )
 
     def derive(self, problem: Entry, overrides: Mapping[str, Any]) -> Derived:
-        """Have the judge find shapes that the problem does not list, none larger than with these constants."""
+        """Have the judge find shapes that the problem does not list, by the constants that make them from a case's."""
         try:
             answer = self._within_limits(about("derive", problem, overrides), DERIVE_TIMEOUT_S)
         except ChildError as error:
             return Derived(reason=f"the problem could not be examined: {error.reason}")
-        cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
-        return Derived(cases=cases, reason=answer["reason"])
+        return Derived(cases=[*map(decode_constants, answer["cases"])], reason=answer["reason"])
 
     def call_bytes(self, problem: Entry, case: Case, *, in_full: bool) -> tuple[int | None, int | None]:
         """Return the size of a call at a case, from the shapes, and the device's memory.

@@ -19,20 +19,20 @@ def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) 
     judge = FakeJudge({}, Guard(cpu(), told.append))
     shapes = DerivedShapes(judge)
     found = [shapes.of(one).cases for one in (first, second, first)]
-    assert found == [[{"n": 5}], [{"n": 7}], [{"n": 5}]]
+    assert found == [[{"n": 5}], [{"n": 6}], [{"n": 5}]]
     assert judge.turned == ["p", "p"], "each is found once"
     assert [(type(event), event.stage, event.case) for event in told] == [
         (kind, "shapes", case) for case in (first.case.name, "default") for kind in (StageStarted, StageFinished)
     ]
 
 
-def test_cases_of_one_problem_share_the_shapes_of_the_first(tmp_path: Path) -> None:
-    cases = tuple(Case(name=name, overrides={"m": number}) for number, name in enumerate(("default", "small")))
+def test_cases_of_one_problem_share_the_sizes_of_the_first_and_keep_their_other_constants(tmp_path: Path) -> None:
+    cases = tuple(Case(name=dtype, overrides={"n": 9, "dtype": dtype}) for dtype in ("bfloat16", "float32"))
     first = replace(task(0, tmp_path), solution=entry(tmp_path / "p.py"), case=cases[0], cases=cases)
     judge = FakeJudge({}, Guard(cpu()))
     shapes = DerivedShapes(judge)
     found = [shapes.of(one).cases for one in (first, replace(first, case=cases[1]))]
-    assert found == [[{"n": 5, "m": 0}]] * 2
+    assert found == [[{"n": 7, "dtype": "bfloat16"}], [{"n": 7, "dtype": "float32"}]]
     assert judge.turned == ["p"]
 
 
