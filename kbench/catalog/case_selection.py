@@ -10,6 +10,7 @@ from typing import Any
 from kbench.catalog import registry
 from kbench.catalog.constant_text import case_of_constants, require_kind
 from kbench.catalog.registry import Entry
+from kbench.catalog.shapes import sizes_of
 from kbench.catalog.small_case import SMALL
 from kbench.core.errors import UsageError, did_you_mean
 from kbench.core.events import RunOptions
@@ -100,13 +101,20 @@ def small_case(problem: Entry, options: RunOptions) -> Case | None:
     return None if constants is None else Case(name=SMALL, overrides={**constants, **options.overrides})
 
 
-def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[str, dict[str, Any]]:
-    """Return the further cases that verification covers: `small` first, then those named `ragged*`."""
-    table = problem.parsed.cases
-    known = {forward_of(case.name) for case in chosen}
-    names = [n for n in table if n not in known and (n == "small" or n.startswith("ragged"))]
-    names.sort(key=lambda name: name != "small")
-    return {name: {**options.overrides, **table[name]} for name in names}
+def others(problem: Entry, options: RunOptions, case: Case) -> dict[str, dict[str, Any]]:
+    """Return the further cases that verification of a case covers: `small` first, then those named `ragged*`.
+
+    A constant that they do not name has the value of the case unless it is a size: so it is with a dtype.
+    """
+    table, own = problem.parsed.cases, forward_of(case.name)
+    names = sorted((n for n in table if n != own and is_covered(n)), key=lambda name: name != SMALL)
+    kept = {name: value for name, value in case.overrides.items() if not sizes_of(value)}
+    return {name: {**kept, **options.overrides, **table[name]} for name in names}
+
+
+def is_covered(name: str) -> bool:
+    """Return whether verification of every case covers the case of this name."""
+    return name == SMALL or name.startswith("ragged")
 
 
 def needs_derived_shapes(problem: Entry, solution: Entry, level: Level) -> bool:

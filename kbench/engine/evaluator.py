@@ -287,7 +287,7 @@ class Evaluator:
         """Return the request to evaluate one solution; the first process verifies everything, all processes time."""
         precision = unit.options.precision if unit.precision is None else unit.precision
         is_first, context = unit.process == 0, self._present.context
-        others = case_selection.others(unit.problem, unit.options, (unit.case,)) if is_first else {}
+        others = case_selection.others(unit.problem, unit.options, unit.case) if is_first else {}
         return {
             "op": "evaluate",
             "left_s": None if left is None else left.seconds,

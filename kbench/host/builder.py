@@ -330,8 +330,8 @@ def job_of(
 ) -> Job:
     """Return what the cache lacks of a solution for these cases, or all of it `anew`; `derived`: further shapes."""
     cached = built(entry, context)
-    others = case_selection.others(problem, context.options, cases)
-    wanted = case_selection.rehearsals(problem, cases, others.values(), derived)
+    others = [made for case in cases for made in case_selection.others(problem, context.options, case).values()]
+    wanted = case_selection.rehearsals(problem, cases, others, derived)
     seen = set[str]() if anew else cached.rehearsed()
     return Job(entry=entry, cached=cached, rehearsals={key: one for key, one in wanted.items() if key not in seen})
 

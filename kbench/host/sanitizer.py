@@ -15,11 +15,12 @@ from pathlib import Path
 from kbench.build import cache, hints, manifest
 from kbench.catalog import case_selection
 from kbench.catalog.registry import Entry
+from kbench.catalog.small_case import SMALL
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, findings, parse
-from kbench.core.timed import timed_of
+from kbench.core.timed import forward_of, timed_of
 from kbench.devices import toolkit
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
@@ -188,12 +189,11 @@ def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int 
     """Return the case to run below the tool: the judged one if it is known to be small, else `small` or ragged."""
     if case_bytes is not None and case_bytes <= SMALL_BYTES:
         return case
-    known = case_selection.others(problem, options, ())
-    if not known:
-        return None
+    known, own = case_selection.others(problem, options, case), forward_of(case.name)
+    if not known or own == SMALL:
+        return case if case_selection.is_covered(own) else None
     name = next(iter(known))
-    small = case_selection.like(Case(name=name, overrides=known[name]), case)
-    return case if small.name == case.name else small
+    return case_selection.like(Case(name=name, overrides=known[name]), case)
 
 
 def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:

@@ -8,6 +8,7 @@ import tiny_corpus
 from kbench.catalog import case_selection, registry
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
+from kbench.core.model import Case
 from kbench.storage.settings import Settings
 
 PROBLEM = tiny_corpus.problem(
@@ -44,6 +45,44 @@ def test_shapes_are_derived_where_a_level_asks_for_some_that_the_problem_does_no
     problem = registry.find_problem(str(path), Settings())
     entry = registry.find_solution(problem, solution, Settings())
     assert case_selection.needs_derived_shapes(problem, entry, level) is needs
+
+
+COVERED = """{
+    "small": {"n": 4}, "ragged": {"n": 7, "dtype": "float16"},
+    "half": {"n": 64, "dtype": "bfloat16", "rate": 0.5, "groups": (2, 3)},
+}"""
+
+
+@pytest.mark.parametrize(
+    ("case", "options", "found"),
+    [
+        # a size is that of the other case or of the file, what is no size that of the judged case
+        (
+            "half",
+            {},
+            {
+                "small": {"n": 4, "dtype": "bfloat16", "rate": 0.5},
+                "ragged": {"n": 7, "dtype": "float16", "rate": 0.5},
+            },
+        ),
+        ("half+backward", {"rate": 0.25}, {
+            "small": {"n": 4, "dtype": "bfloat16", "rate": 0.25},
+            "ragged": {"n": 7, "dtype": "float16", "rate": 0.25},
+        }),
+        ("small", {}, {"ragged": {"n": 7, "dtype": "float16"}}),
+        ("ragged", {}, {"small": {"n": 4, "dtype": "float16"}}),
+    ],
+)  # fmt: skip
+def test_other_cases_have_the_constants_of_the_judged_one_that_are_no_sizes(tmp_path, case, options, found) -> None:
+    path = tmp_path / "scale.py"
+    path.write_text(
+        tiny_corpus.problem(constants=f'n, rate, groups, dtype = 8, 1.0, (1, 1), "float32"\nCASES = {COVERED}')
+    )
+    problem = registry.find_problem(str(path), Settings())
+    overrides = problem.parsed.cases[case.removesuffix("+backward")]
+    made = case_selection.others(problem, RunOptions(overrides=options), Case(name=case, overrides=overrides))
+    assert made == found
+    assert [*made] == [*found]
 
 
 @pytest.mark.parametrize(
