@@ -1,6 +1,5 @@
 """Records as runs make them, for tests: rows, samples and whole runs with known ratios."""
 
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from kbench.report import run as report
 from kbench.report.summary import RunSummary
 from kbench.report.table import as_markdown, as_text
 from kbench.selftest.checks import Checked
-from kbench.storage.baselines import Acceptance
 from kbench.storage.results import Run, RunWriter, group_key, read_rows
 from kbench.storage.rows import figures
 
@@ -191,12 +189,6 @@ def make_check(**changes: Any) -> Checked:
 def times(factor: float, ratios: list[float] = FIVE) -> list[float]:
     """Ratios, each times the same factor."""
     return [ratio * factor for ratio in ratios]
-
-
-def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Acceptance:
-    """An accepted slow-down of solution `a`."""
-    key = {"problem": "group_norm", "solution": "a", "case": "small"}
-    return Acceptance(**key, up_to=up_to, until=until, reason="new layout, #12")
 
 
 def against_itself(time_ns: float, between: float) -> AgainstItself:

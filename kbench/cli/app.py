@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
     "profile": ("profile.main", "Explain why a solution is slow: kernels, limits, bottleneck"),
     "gate": ("gate.main", "Fail when a run regresses against its baseline"),
-    "baseline": ("baseline.app", "Show, set and accept baselines"),
+    "baseline": ("baseline.app", "Show and set baselines"),
     "list": ("list.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
     "export": ("export.main", "Print a run as records for PyTorch's dashboard"),

@@ -82,7 +82,6 @@ def _against_baseline(flags: _GateFlags, settings: Settings, output: Output) -> 
             policy,
             confirm=confirm.by_running(run, settings, show, Time(policy.time)) if flags.confirm else None,
             versions=versions(baseline.path),
-            accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
         )
     return replace(report, baseline=name)  # its file is named after the problem

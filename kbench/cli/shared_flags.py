@@ -31,14 +31,6 @@ def parse_share(text: str) -> float:
     return share
 
 
-def parse_slowdown(text: str) -> float:
-    """Read `5%`, `0.05` or `187%` as a slow-down; one of 100 % and more needs the sign, because `5` may mean 5 %."""
-    slowdown = _share(text)
-    if not 0 < slowdown < (math.inf if "%" in str(text) else 1):
-        raise typer.BadParameter(f"{text!r} is not a slow-down; write `5%`")
-    return slowdown
-
-
 def _share(text: str) -> float:
     """Read a number, or a percentage as its hundredth; NaN if it is neither."""
     try:

@@ -8,7 +8,6 @@ a missing case, without any case or with unclear cases only does not pass.
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -18,7 +17,6 @@ from kbench.core.errors import ExitCode, UsageError
 from kbench.core.model import Time
 from kbench.core.verdict import MARGIN, NOT_EVALUATED, Answer, Measurement, Verdict, allowance_between, judge_change
 from kbench.history import CREEP, anchors
-from kbench.storage.baselines import Acceptance, in_force
 from kbench.storage.results import CaseKey, Run
 from kbench.storage.settings import GateSettings
 
@@ -69,7 +67,6 @@ class GatedCase:
     """The first measurement and those that followed it."""
     creep: Verdict | None = None
     """Verdict against the oldest accepted baseline, if there is one."""
-    accepted: Acceptance | None = None
     old: ComparedSide | None = None
     new: ComparedSide | None = None
 
@@ -124,9 +121,7 @@ def gate(
     *,
     confirm: Confirm | None = None,
     versions: Iterable[Run] = (),
-    accepted: Iterable[Acceptance] = (),
     calibration: Calibration | None = None,
-    today: date | None = None,
 ) -> GateReport:
     """Compare a run with a baseline, and for what creeps with the oldest of the baseline's `versions`.
 
@@ -151,10 +146,6 @@ def gate(
     first = {key: one.measurement for key, one in oldest.items()}
     again = remeasure if confirm is not None else None
     decided = decide(contests, policy, margins=margins, oldest=first, remeasure=again)
-    allowed = in_force(accepted, today or datetime.now(UTC).date())
-    problems = {problem for problem, _, _ in (*new, *old)}
-    lost = [key for key in allowed if key[0] in problems and key not in new and key not in old]
-    notes += [f"{'/'.join(key)} is accepted, but neither the run nor the baseline has it" for key in lost]
     cases = []
     for key in dict.fromkeys((*new, *old)):
         case = decided.get(key) or _unmatched(key, new.get(key), policy)
@@ -162,8 +153,6 @@ def gate(
             start = oldest[key].commit or "?"
             message = f"slower than the oldest accepted baseline (commit {start}), {case.creep.message}"
             case = replace(case, creep=replace(case.creep, message=message))
-        if key in allowed and case.outcome is GateOutcome.FAILED:
-            case = _accept(case, allowed[key])
         cases.append(replace(case, old=old.get(key), new=new.get(key)))
     return report(run.name, baseline.name, cases, confirmed=confirm is not None, notes=notes, time=time)
 
@@ -329,12 +318,3 @@ def _unmatched(key: CaseKey, new: ComparedSide | None, policy: GateSettings) -> 
         message = f"{code}: {new.measurement.reason}"
     verdict = Verdict(status=answer, reason_code=code, message=message)
     return GatedCase(**key._asdict(), outcome=outcome, verdict=verdict)
-
-
-def _accept(case: GatedCase, acceptance: Acceptance) -> GatedCase:
-    """Let an accepted slow-down pass up to its bound; a wrong result is never accepted."""
-    slow = [v for v in (case.verdict, case.creep) if v is not None and v.status is Answer.SLOWER]
-    within = all(v.low is not None and v.low <= 1 + acceptance.up_to for v in slow)  # False for NaN
-    if case.verdict.status is Answer.NEW_FAIL or not within:
-        return case
-    return replace(case, outcome=GateOutcome.WARNED, accepted=acceptance)

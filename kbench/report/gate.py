@@ -1,7 +1,6 @@
 """A gate's report as text, Markdown, JSON, CSV and JUnit XML, and for GitHub: failures first, commands last."""
 
 import contextlib
-import math
 import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -126,25 +125,20 @@ def warnings(report: GateReport) -> list[str]:
     unclear = sum(case.verdict.status is Answer.UNCLEAR for case in warned)
     if unclear and report.exit_code is not ExitCode.INCONCLUSIVE:
         found.append(f"{unclear} unclear, not counted (`gate.unclear`)")
-    found += [
-        f"{case.name} is accepted until {case.accepted.until}: {case.accepted.reason}"
-        for case in warned
-        if case.accepted is not None
-    ]
     return found
 
 
 def hints(report: GateReport) -> list[str]:
-    """Give commands that reproduce the worst failure of each kind, and accept a slow-down."""
+    """Give commands that reproduce the worst failure of each kind, and accept slow-downs."""
     broken = [case for case in report.failed if case.verdict.status is Answer.NEW_FAIL]
     slow = [case for case in report.failed if case.verdict.status is not Answer.NEW_FAIL]
     found = [f"reproduce with `kbench verify {_arguments(case)}`" for case in broken[:1]]
     for case in slow[:1]:
-        ratio = case.deciding.high or case.deciding.ratio or 1.0  # covers the slow-down with its interval
-        up_to = f"{max(math.ceil(100 * (ratio - 1)), 1)}%"
-        accept = f"kbench baseline accept {case.name} --run {report.run} --up-to {up_to}"
         found.append(f"reproduce with `kbench run {_arguments(case)} --processes 12`")
-        found.append(f"if intended, `{accept} --until DATE --reason TEXT`")
+        accept = f"`kbench baseline set {report.run}`"
+        if case.verdict.status is not Answer.SLOWER:  # creep: a new version of the baseline is no step
+            accept = f'a wider `slower` in `[tool.kbench.gate.override."{case.name}"]`'
+        found.append(f"if intended, {accept}, and commit it with the reason")
     if any(case.old is None for case in report.cases) and any(case.new is None for case in report.cases):
         found.append(f"if a problem, solution or case was renamed: `kbench baseline set {report.run}`")
     unclear = [case for case in report.cases if case.verdict.status is Answer.UNCLEAR]

@@ -1,12 +1,12 @@
 """A sweep as text, Markdown, CSV or JSON. Names and messages are untrusted and escaped."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kbench.core.model import Failed, ResultRow
 from kbench.engine.rows import rows_of
-from kbench.engine.summary import Mean, SweepSummary, judged_of, speedup_of
+from kbench.engine.summary import Mean, Share, SweepSummary, judged_of, speedup_of
 from kbench.engine.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 from kbench.report import units
 from kbench.report.document import render_document, render_records
@@ -54,11 +54,7 @@ def figures(summary: SweepSummary) -> dict[str, str]:
     rate = f"{summary.units_per_hour:.0f} units an hour, " if summary.units_per_hour is not None else ""
     found = {
         "level": ", ".join(f"{count} {level}" for level, count in summary.levels.items()),
-        "fast_p": " · ".join(
-            f"p = {p:g}: {100 * share.share:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
-            for p, share in summary.fast.items()
-        )
-        + (" · weighted" if any(share.weighted is not None for share in summary.fast.values()) else ""),
+        "fast_p": fast_in_words(summary.fast),
         "speed-up": f"{mean_in_words(summary.speedup)}, {summary.held} confirmed by the judge's clock"
         if summary.speedup is not None
         else "",
@@ -158,6 +154,15 @@ def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
     if len(found) > MOST_CONSTANTS:
         return [f"constants of {len(found)} cases: `--json` has them"]
     return list(found)
+
+
+def fast_in_words(fast: Mapping[float, Share]) -> str:
+    """Write fast_p: for each threshold the share of solutions, and its band."""
+    parts = [
+        f"p = {p:g}: {100 * share.share:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
+        for p, share in fast.items()
+    ]
+    return " · ".join(parts) + " · weighted" * any(share.weighted is not None for share in fast.values())
 
 
 def mean_in_words(mean: Mean | None) -> str:

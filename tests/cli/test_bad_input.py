@@ -107,11 +107,6 @@ def test_names(refused, words, told):
         ("gate run other", 2, "a gate on a saved run takes the run alone"),
         ("gate --case small", 2, "a gate on a saved run takes the run alone"),
         ("baseline set nothing", 2, "no run named `nothing`"),
-        ("baseline accept nothing", 2, "Missing option"),
-        *(
-            (f"baseline accept quick/small --up-to={bound} --until 2999-01-01 --reason x", 2, "write `5%`")
-            for bound in ("5", "0", "-5%", "1e9%x", "nan%", "inf%")
-        ),
         ("doctor --device tpu", 2, "`tpu` is not a device"),
         ("calibrate nothing", 2, "no problem named `nothing`"),
         ("selftest nothing --devices cpu", 2, "`nothing`"),

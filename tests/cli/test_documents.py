@@ -8,8 +8,6 @@ from records import FIVE, make_run
 from kbench import doctor
 from kbench.doctor import Check, Health
 
-ACCEPT = ("--until", "2099-12-31", "--up-to", "5%", "--reason", "meant")
-
 
 @pytest.fixture
 def saved():
@@ -41,7 +39,6 @@ def document(kbench, *arguments):
         (("compare", "old", "new"), "ok"),
         (("baseline", "set", "old"), "ok"),
         (("baseline", "show"), "ok"),
-        (("baseline", "accept", "fast/small", "--run", "new", *ACCEPT), "ok"),
         (("new", "problem", "plus"), "ok"),
         (("new", "solution", "group_norm", "mine"), "ok"),
     ],

@@ -1,27 +1,23 @@
-"""The gate: exit codes, second looks, creep, acceptances, and that nothing unjudged is green."""
+"""The gate: exit codes, second looks, creep, and that nothing unjudged is green."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from records import FIVE, acceptance, against_itself, calibration, make_run, times
+from records import FIVE, against_itself, calibration, make_run, times
 
 from kbench.compare import measurements
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.verdict import Answer, Measurement
 from kbench.gate.rule import Contest, GateOutcome, GateReport, decide, gate, report
-from kbench.storage.baselines import Acceptance
 from kbench.storage.results import CaseKey, Run
 from kbench.storage.settings import GateOverride, GateSettings
 
 WIDE = [0.5, 0.51, 0.49, 0.505, 0.495]
 A = ("group_norm", "a", "small")
-TODAY = date(2026, 11, 21)
 
 
 @pytest.fixture
@@ -211,7 +207,7 @@ def test_an_unstable_case_gets_a_second_chance(main: Run, tmp_path: Path) -> Non
     assert gate(run, main, confirm=again).exit_code == ExitCode.OK
 
 
-# --- creep and acceptance ------------------------------------------------------
+# --- creep ---------------------------------------------------------------------
 
 
 def test_creep_is_bounded_by_the_oldest_version_of_the_baseline(tmp_path: Path) -> None:
@@ -226,36 +222,6 @@ def test_creep_is_bounded_by_the_oldest_version_of_the_baseline(tmp_path: Path) 
     assert gate(steps[7], steps[6], versions=steps[:7], confirm=again).exit_code == 1
     assert len(again.asked) == 1
     assert gate(steps[7], steps[6], versions=steps[:7], confirm=Again(tmp_path, {"a": FIVE})).exit_code == 0
-
-
-def test_an_accepted_slowdown_passes_with_a_warning(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": times(1.05), "b": FIVE})
-    result = gate(run, main, accepted=[acceptance()], today=TODAY)
-    assert (only(result).outcome, only(result).accepted, result.exit_code) == (GateOutcome.WARNED, acceptance(), 0)
-
-
-def test_an_acceptance_of_a_case_that_is_nowhere_is_said(main: Run, tmp_path: Path) -> None:
-    run = make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE})
-    other = replace(acceptance(), problem="softmax")
-    lost = replace(acceptance(), solution="gone")
-    result = gate(run, main, accepted=[acceptance(), other, lost], today=TODAY)
-    told = "group_norm/gone/small is accepted, but neither the run nor the baseline has it"
-    assert (result.notes, result.exit_code) == ((told,), 0)
-
-
-@pytest.mark.parametrize(
-    ("ratios", "offered"),
-    [
-        (SLOW, acceptance(up_to=0.03)),
-        (SLOW, acceptance(up_to=math.nan)),
-        (SLOW, acceptance(until=date(2026, 11, 20))),
-        ([], acceptance()),
-    ],
-    ids=["beyond its bound", "no bound", "over", "a wrong result"],
-)
-def test_what_is_not_accepted(main: Run, tmp_path: Path, ratios: list[float], offered: Acceptance) -> None:
-    run = make_run(tmp_path, "pr", {"a": ratios, "b": FIVE})
-    assert gate(run, main, accepted=[offered], today=TODAY).exit_code == ExitCode.NEGATIVE
 
 
 # --- calibration ---------------------------------------------------------------

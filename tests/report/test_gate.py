@@ -72,7 +72,7 @@ def test_creep_is_named_and_hinted():
     case = GatedCase(problem="p", solution="s", case="c", outcome=GateOutcome.FAILED, verdict=verdict, creep=creep)
     text = as_text(gate.blocks(report("new", "main", [case], confirmed=True)))
     assert "CREEP" in text
-    assert "kbench baseline accept p/s/c --run new --up-to 4%" in text
+    assert 'a wider `slower` in `[tool.kbench.gate.override."p/s/c"]`' in text
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kbench.report.pivot import pivot_of
 from kbench.report.run import failures
 from kbench.report.shown import MOST_CONSTANTS, Note, headline, notes_of_run, rows_of, stack_line, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
-from kbench.report.swept import mean_in_words
+from kbench.report.swept import fast_in_words, mean_in_words
 from kbench.report.table import Table, table
 
 
@@ -38,10 +38,10 @@ def render_run(
             stack_line(run.environment),
             "Timed by the host's clock." if is_timed_by_host(run.rows[0].device) else "",
             f"{record.units_per_hour:.0f} units an hour" if record is not None and record.units_per_hour else "",
+            f"fast_p: {fast}" if (fast := fast_in_words(fast_p(_scores(run)) if sweep else {})) else "",
             *(constants if few else ()),
         ],
         source=source,
-        fast=speed.shares(fast_p(_scores(run)) if sweep else {}),
         pivot=pivot,
         grid=[speed.over_cases(pivot, rate) for rate in dict.fromkeys(("", pivot.rate))] if pivot and answer else [],
         results=_results(run, record),

@@ -1,11 +1,10 @@
-"""Plots of speed: speed-ups and their spread over processes, times over cases, and fast_p of a sweep."""
+"""Plots of speed: speed-ups and their spread over processes, and times over cases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from kbench.engine.summary import Share
 from kbench.report import units
 from kbench.report.html import charts
-from kbench.report.html.charts import Chart, ChartRow, Mark, Scale, Span, around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span, around
 from kbench.report.pivot import Pivot
 from kbench.report.summary import CaseSummary, RunSummary
 
@@ -38,23 +37,6 @@ def speedups(run: RunSummary) -> Chart:
     scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
     key = (("point", "a process"), ("interval", "95 % interval"))
     return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
-
-
-def shares(found: Mapping[float, Share]) -> Chart:
-    """Draw fast_p: the share of solutions that are right, and of those above each threshold."""
-    rows = [
-        ChartRow(
-            label="right" if threshold == 0 else f"right, above {threshold:g}×",
-            note=f"p = {threshold:g}",
-            value=f"{100 * share.share:.0f} %",
-            value_note=f"{share.hits} of {share.of}",
-            marks=(Mark(x=100 * share.share),),
-            span=Span(low=100 * share.low, high=100 * share.high),
-        )
-        for threshold, share in found.items()
-    ]
-    scale, key = Scale(low=0.0, high=104.0, unit=" %"), (("point", "share"), ("interval", "95 % band"))
-    return Chart(rows=rows, scale=scale, axis="share of the judged solutions", key=key)
 
 
 def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:

@@ -14,7 +14,7 @@ PAGES = {
     "results/calibration/sweep_h200.csv": (
         "250 of 250 pass",
         "24_LogSoftmax",
-        "right, above 1.5×",
+        "p = 1.5: ",
         "samples are missing",
     ),
 }
