@@ -56,8 +56,13 @@ class GatedBenchmark(Benchmark):
         self.kernel.gated(self.out, self.x)
 
 
+def scaled(bench, power=1):
+    return bench.x * bench.factor**power
+
+
 class ScaleBenchmark(Benchmark):
     def _make(self, rows, dtype=torch.float32):
+        torch.manual_seed(self.seed)
         self.x = torch.randn(rows, 48, device=self.device, dtype=dtype)
         self.factor = rows / 2
 
@@ -68,7 +73,7 @@ class ScaleBenchmark(Benchmark):
         self.out = self.kernel.scale(self.x, mode="fast")
 
     def verify_base(self):
-        return self.x * self.factor
+        return scaled(self)
 
     def setup_twice(self):
         self._make(16)
@@ -81,6 +86,15 @@ class ScaleBenchmark(Benchmark):
     def verify_twice(self):
         self.out = self.out.float()
         return self.x * self.factor
+
+    def setup_packed(self):
+        self.x = self.kernel.pack(torch.randn(32))
+
+    def benchmark_packed(self):
+        self.out = self.kernel.scale(self.x)
+
+    def verify_packed(self):
+        return self.x
 '''
 
 
@@ -107,7 +121,8 @@ def test_a_class_becomes_a_problem_whose_cases_are_its_workloads(tmp_path):
 
 def test_helpers_are_written_out_and_other_calls_are_said(tmp_path):
     (tmp_path / "b.py").write_text(BENCHMARK)
-    _, scale, twice = read_benchmarks(tmp_path / "b.py")
+    _, scale, twice, packed = read_benchmarks(tmp_path / "b.py")
+    assert packed.left_out == ("what the kernel itself computes, as `kernel`: write that by hand",)
     assert (scale.name, twice.name) == ("scale", "scale_twice")
     assert scale.left_out == ("other arguments of the kernel: `self.kernel.scale(self.x, mode='fast')`",)
     loaded, parsed = opened(tmp_path, scale, "base")
