@@ -120,11 +120,8 @@ def _lines(statements: Sequence[ast.stmt]) -> list[str]:
 def _problem(name: str, origin: str, tree: ast.Module, group: Sequence[Workload], left_out: list[str]) -> Imported:
     lines, constants = _with_constants(group)
     setup, verify = ast.parse("\n".join(lines)).body, ast.parse("\n".join(group[0].verify)).body
-    made = list(
-        dict.fromkeys(
-            each for one in setup for node in ast.walk(one) if isinstance(node, ast.stmt) for each in bound(node)
-        )
-    )
+    statements = [node for one in setup for node in ast.walk(one) if isinstance(node, ast.stmt)]
+    made = list(dict.fromkeys(each for node in statements for each in bound(node)))
     read = [each for each in _reads(verify) if each in made]
     arguments, scalars, fills, lost = _signature(group[0], setup, read, made)
     if fills and isinstance(verify[-1], ast.Return):

@@ -162,7 +162,7 @@ DEFINITION = {
         "eps": {"shape": None, "dtype": "float32"},
     },
     "outputs": {"y": {"shape": ["rows", "h"], "dtype": "bfloat16"}},
-    "constraints": ["rows == indptr[-1].item()"],
+    "constraints": ["rows == indptr[-1].item()", "parts == rows + 1", "parts > 1"],
     "reference": "from __future__ import annotations\nimport torch\n\ndef run(x, indptr, flags, eps): return x * eps",
 }
 
@@ -188,7 +188,8 @@ def test_a_definition_becomes_a_problem_whose_cases_are_its_workloads(tmp_path):
     made = read_trace(path, [])
     assert made.left_out == (
         "`x` comes from a file: here it is random",
-        "it must hold that rows == indptr[-1].item()",
+        "it must hold that parts == rows + 1",
+        "it must hold that parts > 1",
         "values of `indptr`: equal parts of rows",
     )
     loaded, parsed = opened(tmp_path, made, "rows64")
@@ -202,7 +203,8 @@ def test_a_definition_becomes_a_problem_whose_cases_are_its_workloads(tmp_path):
 def test_without_workloads_the_sizes_are_chosen_and_said(tmp_path):
     (tmp_path / "d.json").write_text(json.dumps(DEFINITION))
     made = read_trace(tmp_path / "d.json", [])
-    assert {f"no workload gives `{name}`: it is 128" for name in ("rows", "parts")} <= {*made.left_out}
+    assert made.left_out[0] == "no workload gives `rows` (128 here), `eps` (1 here)"
+    assert "\nparts = rows + 1\n" in made.text
     assert opened(tmp_path, made)[0].inputs(0)[0].shape == (128, 32)
 
 
