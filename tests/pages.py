@@ -29,8 +29,8 @@ class Page(HTMLParser):
         self.words += data
 
     def says(self, text: str) -> bool:
-        """Whether a reader sees this text, however it is broken into lines."""
-        return " ".join(text.split()) in " ".join(self.words.split())
+        """Whether a reader sees this text, however it is broken into lines; code has another font in place of ticks."""
+        return " ".join(text.replace("`", "").split()) in " ".join(self.words.split())
 
     @property
     def foreign(self) -> set[str]:

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -153,26 +154,26 @@ def test_python_examples_run(own_folder):
     exec(compile("\n".join(blocks("docs/python.md", "python")), "docs/python.md", "exec"), {"__name__": "__main__"})
 
 
-@pytest.mark.slow
-def test_the_in_place_operators_of_the_page_pass(own_folder, kbench):
-    for title, code in re.findall(r'```python title="([^"]+)"\n(.*?)```', TEXT["docs/how-to/in-place.md"], re.S):
+def write_files(*pages: str) -> None:
+    for title, code in re.findall(r'```\w+ title="([^"]+)"\n(.*?)```', "".join(TEXT[page] for page in pages), re.S):
+        Path(title).parent.mkdir(exist_ok=True)
         Path(title).write_text(code)
-    lines = re.findall(r"^kbench (verify .*)$", TEXT["docs/how-to/in-place.md"], re.M)
-    assert len(lines) == 2
-    for typed in lines:
-        done = kbench(*typed.split(), "--device", "cpu", "--no-save", "--json")
-        assert done.document["results"][0]["level"] == "general", done.out + done.err
 
 
 @pytest.mark.slow
-def test_the_backward_page_judges_both_passes(own_folder, kbench):
-    page = TEXT["docs/how-to/backward.md"]
-    for title, code in re.findall(r'```python title="([^"]+)"\n(.*?)```', page, re.S):
-        Path(title).write_text(code)
-    typed, _ = re.findall(r"^kbench (.*)$", page, re.M)
-    done = kbench(*typed.split(), "--device", "cpu", "--no-save", "--json")
-    found = [(one["case"], one["status"]) for one in done.document["results"]]
-    assert found == [("default", "passed"), ("default+backward", "passed")], done.out + done.err
+@pytest.mark.parametrize("name", ["in-place", "backward", "providers", "grids"])
+def test_what_a_page_runs_on_its_files_passes(own_folder, kbench, name):
+    write_files(page := f"docs/how-to/{name}.md", "docs/how-to/providers.md")
+    for typed in re.findall(r"^kbench (?:verify|run) (.*?)(?: --quick| --baseline.*)*$", TEXT[page], re.M):
+        done = kbench("verify", *shlex.split(typed), "--device", "cpu", "--no-save", "--json")
+        assert {one["level"] for one in done.document["results"]} == {"general"}, done.out + done.err
+
+
+@pytest.mark.slow
+def test_the_matrix_of_the_page_about_pytest_passes(own_folder):
+    write_files("docs/how-to/pytest.md", "docs/how-to/providers.md")
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q"], check=False, capture_output=True, text=True)
+    assert "4 passed" in done.stdout, done.stdout
 
 
 def test_the_workflow_runs_step_by_step(tmp_path, capfd):

@@ -109,7 +109,7 @@ def require_kind(name: str, own: Any, given: Any) -> None:
 
 
 def fitted(own: Any, given: Any) -> Any:
-    """Return the value that replaces a file's `own`: where that is a dtype, the dtype of that name, or `bf16` for it."""
+    """Return the value that replaces a file's `own`: for a dtype the dtype of that name, or of `bf16`."""
     if not isinstance(given, str) or (type(own).__module__, type(own).__name__) != ("torch", "dtype"):
         return given
     import torch

@@ -20,6 +20,8 @@ from kbench.core.errors import PluginError
 LITERAL = re.compile(rf"(?<![\w.\"'])(?:\d+\.?\d*(?:e[+-]?\d+)?|torch\.(?:{DTYPE.pattern}))(?![\w.])")
 """A number or a dtype."""
 ASSIGNED = re.compile(r"(\w+(?:, \w+)*) = \(?([^()\[\]]+)\)?")
+SPARE = r"(\w+(?:, \w+)*) = \(?\1\)?|torch\.(?:cuda\.)?manual_seed.*"
+"""Lines without effect once `self` is gone, and seeds, by which every call would have the same inputs."""
 DEVICE = r"device=(?:self\.device|'\w+')"
 LEAST_SIZE = 16
 """Chosen. A smaller literal becomes a constant only where workloads differ in it."""
@@ -44,11 +46,12 @@ def read_benchmarks(path: Path) -> list[Imported]:
     """Make the problems of a file. Raises PluginError if it has none."""
     tree = parse(path).tree
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     made: list[Imported] = []
     for name, node in classes.items():
         left_out: list[str] = []
         groups: dict[tuple[str, ...], list[Workload]] = {}
-        for workload in _workloads(node, classes, left_out):
+        for workload in _workloads(functions | _members(node, classes), left_out):
             groups.setdefault(workload.structure, []).append(workload)
         stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.removesuffix("Benchmark") or name).lower()
         for number, group in enumerate(groups.values()):
@@ -72,8 +75,7 @@ def _members(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> dict[str, 
     return {name: one for base in reversed(bases) for name, one in _members(base, classes).items()} | own
 
 
-def _workloads(node: ast.ClassDef, classes: dict[str, ast.ClassDef], left_out: list[str]) -> Iterator[Workload]:
-    members = _members(node, classes)
+def _workloads(members: dict[str, ast.stmt], left_out: list[str]) -> Iterator[Workload]:
     assigned = {name: one for name, one in members.items() if isinstance(one, ast.Assign | ast.AnnAssign)}
     values = [f"{name} = {ast.unparse(one.value)}" for name, one in assigned.items() if one.value and name != "seed"]
     for method in (name for name in members if name.startswith("benchmark_")):
@@ -87,18 +89,20 @@ def _workloads(node: ast.ClassDef, classes: dict[str, ast.ClassDef], left_out: l
 
 
 def _inlined(method: ast.stmt, members: dict[str, ast.stmt]) -> list[ast.stmt]:
-    """Return a method's statements without its docstring, calls of other methods of the class written out."""
+    """Return a method's statements without its docstring, calls of methods, and of functions of `self`, written out."""
     found: list[ast.stmt] = []
     for statement in getattr(method, "body", []):
         value = getattr(statement, "value", None) if isinstance(statement, ast.Expr | ast.Return) else None
-        name = ast.unparse(value.func).removeprefix("self.") if isinstance(value, ast.Call) else ""
-        helper = members.get(name)
+        called = re.match(r"self\.(\w+)\(|(\w+)\(self[,)]", ast.unparse(value)) if isinstance(value, ast.Call) else None
+        helper = members.get(called[1] or called[2]) if called else None
         if isinstance(helper, ast.FunctionDef) and isinstance(value, ast.Call) and helper is not method:
-            names = [one.arg for one in helper.args.args[1:]]
+            own, *names = [one.arg for one in helper.args.args]
             given = dict(zip(reversed(names), reversed(helper.args.defaults), strict=False))
-            given |= dict(zip(names, value.args, strict=False)) | {one.arg or "": one.value for one in value.keywords}
+            given |= dict(zip(names, value.args[called[1] is None :], strict=False))
+            given |= {one.arg or "": one.value for one in value.keywords}
             found += [ast.parse(f"{each} = {ast.unparse(one)}").body[0] for each, one in given.items()]
-            found += _inlined(helper, members)
+            body = ast.parse(re.sub(rf"\b{own}\b", "self", ast.unparse(helper))).body[0]
+            found += _inlined(body, members)
         elif not isinstance(value, ast.Constant):
             found.append(statement)
     return found
@@ -110,23 +114,21 @@ def _lines(statements: Sequence[ast.stmt]) -> list[str]:
     is_setup = not any(isinstance(one, ast.Return) for one in statements)
     text = re.sub(rf", {DEVICE}|{DEVICE}, ", "", text if is_setup else re.sub(r"(?m)^self\.out = .*\n", "", text))
     text = re.sub(r"\bself\.(\w+)", r"\1", text.replace("self.device", "torch.get_default_device()"))
-    return [line for line in text.splitlines() if not re.fullmatch(r"(\w+(?:, \w+)*) = \(?\1\)?", line)]
+    return [line for line in text.splitlines() if not re.fullmatch(SPARE, line)]
 
 
 def _problem(name: str, origin: str, tree: ast.Module, group: Sequence[Workload], left_out: list[str]) -> Imported:
     lines, constants = _with_constants(group)
     setup, verify = ast.parse("\n".join(lines)).body, ast.parse("\n".join(group[0].verify)).body
-    made = list(
-        dict.fromkeys(
-            each for one in setup for node in ast.walk(one) if isinstance(node, ast.stmt) for each in bound(node)
-        )
-    )
-    arguments, scalars, fills, lost = _signature(
-        group[0], setup, [each for each in _reads(verify) if each in made], made
-    )
+    statements = [node for one in setup for node in ast.walk(one) if isinstance(node, ast.stmt)]
+    made = list(dict.fromkeys(each for node in statements for each in bound(node)))
+    read = [each for each in _reads(verify) if each in made]
+    arguments, scalars, fills, lost = _signature(group[0], setup, read, made)
     if fills and isinstance(verify[-1], ast.Return):
         verify[-1:] = ast.parse(f"out.copy_({ast.unparse(verify[-1].value or ast.Constant(None))})").body
     inputs = _sliced(setup, arguments)
+    if "kernel" in _reads([*inputs, *scalars, *verify]):
+        lost = [*lost, "what the kernel itself computes, as `kernel`: write that by hand"]
     assigned = [f"{each} = {values[0]}" for each, values in constants.items()]
     cases = "".join(f'    "{one.name}": {_case(number, constants)},\n' for number, one in enumerate(group))
     taken = ", ".join(arguments)
@@ -176,12 +178,8 @@ def _with_constants(group: Sequence[Workload]) -> tuple[list[str], dict[str, lis
         columns = [list(column) for column in zip(*map(LITERAL.findall, each), strict=True)]
         match = ASSIGNED.fullmatch(each[0])
         names, values = (one.split(", ") for one in match.groups()) if match else ([], [])
-        if (
-            values
-            and all(map(LITERAL.fullmatch, values))
-            and len(names) == len(values)
-            and not constants.keys() & {*names}
-        ):
+        is_plain = values and len(names) == len(values) and all(map(LITERAL.fullmatch, values))
+        if is_plain and not constants.keys() & {*names}:
             constants |= dict(zip(names, columns, strict=True))
         else:
             named = iter([_name(column, constants) for column in columns])

@@ -76,12 +76,14 @@ def _problem(definition: Mapping[str, Any], workloads: Sequence[Mapping[str, Any
         points.append({name: int(size) for name, size in one["axes"].items() if name in sizes} | values)
     counts = Counter(tuple(point.items()) for point in points)
     first = dict(next(iter(counts), ()))
-    absent = {name: ANY_SIZE if name in sizes else 1 for name in (*sizes, *scalars) if name not in first}
+    equations = (re.fullmatch(r"(\w+) == (\w+ [+*] \w+)", one) for one in constraints)
+    sums = {found[1]: found[2] for found in equations if found and found[1] in {*sizes} - {*first}}
+    absent = {name: ANY_SIZE if name in sizes else 1 for name in (*sizes, *scalars) if name not in first | sums}
     constants = {name: axis["value"] for name, axis in axes.items() if axis["type"] == "const"} | first | absent
     files = {name for one in workloads for name, given in one["inputs"].items() if given["type"] == "safetensors"}
-    left_out = [f"no workload gives `{name}`: it is {value}" for name, value in absent.items()]
+    left_out = ["no workload gives " + ", ".join(f"`{n}` ({v} here)" for n, v in absent.items())] if absent else []
     left_out += [f"`{name}` comes from a file: here it is random" for name in specs if name in files]
-    left_out += [f"it must hold that {one}" for one in constraints]
+    left_out += [f"it must hold that {one}" for one in constraints if one.split()[0] not in sums and "[-1]" not in one]
     made = [_made(name, spec, constraints, left_out) for name, spec in specs.items()]
     cases = _cases(first, counts) if counts else {"default": {}}
     reference = definition["reference"].strip()
@@ -90,9 +92,10 @@ def _problem(definition: Mapping[str, Any], workloads: Sequence[Mapping[str, Any
     taken = [one.arg for one in functions[name].args.args]
     taken = taken if {*taken} <= {*specs} else [*specs]
     summary = f"{definition['name']}: {definition.get('description') or 'a flashinfer-trace definition'}"
+    assigned = [f"{name} = {value}" for name, value in [*((n, repr(v)) for n, v in constants.items()), *sums.items()]]
     text = PROBLEM.substitute(
         summary=summary.replace("\\", "").replace('"', "'"),
-        constants="\n".join(f"{name} = {value!r}" for name, value in constants.items()),
+        constants="\n".join(assigned),
         cases="".join(f'    "{name}": {own!r},\n' for name, own in cases.items()),
         reference=reference if "import torch\n" in reference else f"{reference}\n\n\nimport torch",
         call=f"{name}({', '.join(taken)})",

@@ -104,16 +104,16 @@ def render_csv(report: GateReport) -> str:
 
 
 def headline(report: GateReport) -> str:
-    """Write the outcome in one line: `GATE FAILED  2 of 5 cases, baseline main`."""
-    counts = report.counts
+    """Write the outcome in one line: `GATE FAILED  1 slower, 1 new fail of 5 cases, pr-42 against main`."""
+    counts, failed = report.counts, Counter(word_of(case).lower() for case in report.failed)
     judged = len(report.cases) - counts.get(Answer.NOT_COMPARABLE, 0)
     if report.failed:
-        what = f"{len(report.failed)} of {len(report.cases)} cases"
+        what = f"{', '.join(f'{count} {word}' for word, count in failed.items())} of {len(report.cases)} cases"
     elif report.exit_code is ExitCode.INCONCLUSIVE:
         what = f"{counts.get(Answer.UNCLEAR, 0)} of {len(report.cases)} cases unclear"
     else:
         what = f"{judged} of {len(report.cases)} cases judged"
-    looked = "" if report.confirmed else ", slow cases not measured a second time"
+    looked = "" if report.confirmed or not failed else ", slow cases not measured a second time"
     held = ", wall times" if report.time is Time.WALL else ""
     return f"{HEADLINES[report.exit_code]}  {what}, {report.run} against {report.baseline}{held}{looked}"
 

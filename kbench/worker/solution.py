@@ -247,7 +247,7 @@ def cases_of(path: Path, device: str) -> Any:
             try:
                 encode_constants({name: value})
             except TypeError:
-                what = f"case `{case}` sets `{name}` to a {type(value).__name__}, which is no number, text or dtype of torch"
+                what = f"case `{case}` sets `{name}` to a {type(value).__name__}, no number, text or dtype of torch"
                 raise PluginError(f"{path}, CASES: {what}") from None
     return encode_constants({"CASES": table})
 

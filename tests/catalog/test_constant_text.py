@@ -82,8 +82,7 @@ def test_a_dtype_is_its_name_or_itself_as_the_file_has_it():
     assert fitted("float32", "bfloat16") == "bfloat16"
     assert fitted(torch.float32, "bfloat16") is torch.bfloat16
     assert fitted(torch.float32, "torch.half") is torch.float16
-    assert fitted(torch.float32, "bf16") is torch.bfloat16
-    assert fitted(torch.float32, "f64") is torch.float64
+    assert (fitted(torch.half, "bf16"), fitted(torch.half, "f64")) == (torch.bfloat16, torch.float64)
     assert fitted(4, "bfloat16") == "bfloat16"
     with pytest.raises(UsageError, match="torch has no dtype `bfloat17`"):
         fitted(torch.float32, "bfloat17")

@@ -56,8 +56,13 @@ class GatedBenchmark(Benchmark):
         self.kernel.gated(self.out, self.x)
 
 
+def scaled(bench, power=1):
+    return bench.x * bench.factor**power
+
+
 class ScaleBenchmark(Benchmark):
     def _make(self, rows, dtype=torch.float32):
+        torch.manual_seed(self.seed)
         self.x = torch.randn(rows, 48, device=self.device, dtype=dtype)
         self.factor = rows / 2
 
@@ -68,7 +73,7 @@ class ScaleBenchmark(Benchmark):
         self.out = self.kernel.scale(self.x, mode="fast")
 
     def verify_base(self):
-        return self.x * self.factor
+        return scaled(self)
 
     def setup_twice(self):
         self._make(16)
@@ -81,6 +86,15 @@ class ScaleBenchmark(Benchmark):
     def verify_twice(self):
         self.out = self.out.float()
         return self.x * self.factor
+
+    def setup_packed(self):
+        self.x = self.kernel.pack(torch.randn(32))
+
+    def benchmark_packed(self):
+        self.out = self.kernel.scale(self.x)
+
+    def verify_packed(self):
+        return self.x
 '''
 
 
@@ -107,7 +121,8 @@ def test_a_class_becomes_a_problem_whose_cases_are_its_workloads(tmp_path):
 
 def test_helpers_are_written_out_and_other_calls_are_said(tmp_path):
     (tmp_path / "b.py").write_text(BENCHMARK)
-    _, scale, twice = read_benchmarks(tmp_path / "b.py")
+    _, scale, twice, packed = read_benchmarks(tmp_path / "b.py")
+    assert packed.left_out == ("what the kernel itself computes, as `kernel`: write that by hand",)
     assert (scale.name, twice.name) == ("scale", "scale_twice")
     assert scale.left_out == ("other arguments of the kernel: `self.kernel.scale(self.x, mode='fast')`",)
     loaded, parsed = opened(tmp_path, scale, "base")
@@ -147,7 +162,7 @@ DEFINITION = {
         "eps": {"shape": None, "dtype": "float32"},
     },
     "outputs": {"y": {"shape": ["rows", "h"], "dtype": "bfloat16"}},
-    "constraints": ["rows == indptr[-1].item()"],
+    "constraints": ["rows == indptr[-1].item()", "parts == rows + 1", "parts > 1"],
     "reference": "from __future__ import annotations\nimport torch\n\ndef run(x, indptr, flags, eps): return x * eps",
 }
 
@@ -173,7 +188,8 @@ def test_a_definition_becomes_a_problem_whose_cases_are_its_workloads(tmp_path):
     made = read_trace(path, [])
     assert made.left_out == (
         "`x` comes from a file: here it is random",
-        "it must hold that rows == indptr[-1].item()",
+        "it must hold that parts == rows + 1",
+        "it must hold that parts > 1",
         "values of `indptr`: equal parts of rows",
     )
     loaded, parsed = opened(tmp_path, made, "rows64")
@@ -187,7 +203,8 @@ def test_a_definition_becomes_a_problem_whose_cases_are_its_workloads(tmp_path):
 def test_without_workloads_the_sizes_are_chosen_and_said(tmp_path):
     (tmp_path / "d.json").write_text(json.dumps(DEFINITION))
     made = read_trace(tmp_path / "d.json", [])
-    assert {f"no workload gives `{name}`: it is 128" for name in ("rows", "parts")} <= {*made.left_out}
+    assert made.left_out[0] == "no workload gives `rows` (128 here), `eps` (1 here)"
+    assert "\nparts = rows + 1\n" in made.text
     assert opened(tmp_path, made)[0].inputs(0)[0].shape == (128, 32)
 
 

@@ -91,7 +91,7 @@ def test_either_time_can_be_held(kbench, tmp_path):
     assert wall.code == 1
     assert (
         wall.out.splitlines()[0]
-        == "GATE FAILED  1 of 1 cases, pr against main, wall times, slow cases not measured a second time"
+        == "GATE FAILED  1 slower of 1 cases, pr against main, wall times, slow cases not measured a second time"
     )
     assert "wall time above +0.5 %" in wall.out
     assert kbench("gate", "pr", "--time", "wall", "--json").document["time"] == "wall"

@@ -54,7 +54,7 @@ def test_a_comprehension_is_computed_once_and_again_where_a_file_that_it_read_ch
     ("line", "message"),
     [
         ("CASES = {str(m): {'rows': m // 0} for m in ROWS}", r"add.py, line 5: ZeroDivisionError: integer"),
-        ("CASES = {str(m): {'rows': torch.ones(2)} for m in ROWS}", "case `1` sets `rows` to a Tensor, which is no"),
+        ("CASES = {str(m): {'rows': torch.ones(2)} for m in ROWS}", "case `1` sets `rows` to a Tensor, no number"),
         ("CASES = [{'rows': m} for m in ROWS]", "add.py, line 5: CASES is a list, not a dictionary of cases"),
         ("CASES = {str(m): {'row': m} for m in ROWS}", "case `1` sets `row`, which the file does not define"),
         ("import os; os._exit(3); CASES = {**{}}", "exited with code 3"),

@@ -183,10 +183,10 @@ def invariant_in_batch(battery: Battery, trial: Trial) -> None:
 
 
 def smaller_batches(count: int) -> list[slice]:
-    """Return one row and about half of the rows, at random places; nothing for fewer than two rows."""
+    """Return 1 to 16 rows and about half of them, at random places; nothing for fewer than two rows."""
     return [
         slice(start, start + size)
-        for size in dict.fromkeys((1, (count + 1) // 2))
+        for size in dict.fromkeys((1, 2, 4, 8, 16, (count + 1) // 2))
         if size < count
         for start in [secrets.randbelow(count - size + 1)]
     ]
@@ -208,6 +208,6 @@ def require_same_bits(rows: slice, count: int, whole: list[Tensor], part: list[T
     for number, (one, other) in enumerate(zip(whole, part, strict=True)):
         if not elements.same_bits(one, other):
             size, differ = rows.stop - rows.start, int((one != other).sum())
-            batch = f"row {rows.start} alone" if size == 1 else f"{size} rows alone"
-            reason = f"output {number}: {batch} differs from the same in the batch of {count}, in {differ:,} elements"
+            batch = f"row {rows.start} alone differs" if size == 1 else f"{size} rows alone differ"
+            reason = f"output {number}: {batch} from the same in the batch of {count}, in {differ:,} elements"
             raise RefusalError(Status.WRONG_VALUE, f"{reason} of {one.numel():,}", log)
