@@ -41,7 +41,7 @@ def render_sweep(
         headline=headline(run),
         lead=[
             stack_line(run.environment),
-            "" if rate is None else f"{rate:.0f} units an hour",
+            "" if rate is None else f"{rate:.0f} processes an hour",
             *(constants if len(constants) <= MOST_CONSTANTS else ()),
         ],
         source=source,
