@@ -95,8 +95,8 @@ def _inlined(method: ast.stmt, members: dict[str, ast.stmt]) -> list[ast.stmt]:
         value = getattr(statement, "value", None) if isinstance(statement, ast.Expr | ast.Return) else None
         called = re.match(r"self\.(\w+)\(|(\w+)\(self[,)]", ast.unparse(value)) if isinstance(value, ast.Call) else None
         helper = members.get(called[1] or called[2]) if called else None
-        if isinstance(helper, ast.FunctionDef) and isinstance(value, ast.Call) and helper is not method:
-            own, *names = [one.arg for one in helper.args.args]
+        if called and isinstance(helper, ast.FunctionDef) and isinstance(value, ast.Call) and helper is not method:
+            own, *names = [one.arg for one in helper.args.args] or ["self"]
             given = dict(zip(reversed(names), reversed(helper.args.defaults), strict=False))
             given |= dict(zip(names, value.args[called[1] is None :], strict=False))
             given |= {one.arg or "": one.value for one in value.keywords}

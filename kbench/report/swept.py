@@ -51,7 +51,7 @@ def headline(summary: SweepSummary) -> str:
 
 def figures(summary: SweepSummary) -> dict[str, str]:
     """Return the figures of a sweep by name, a line each; absent ones are left out."""
-    rate = f"{summary.units_per_hour:.0f} units an hour, " if summary.units_per_hour is not None else ""
+    rate = f"{summary.units_per_hour:.0f} processes an hour, " if summary.units_per_hour is not None else ""
     found = {
         "level": ", ".join(f"{count} {level}" for level, count in summary.levels.items()),
         "fast_p": fast_in_words(summary.fast),

@@ -157,7 +157,7 @@ def test_a_sweep_with_its_journal(kbench):
     make_run(RESULTS, "swept", {"s1": RATIOS, "s2": []}, problem="p", case="default")
     sweep("swept", TaskVerdict(task=task(1, claim=7.5), results=(passed(stage_s={"verify": 61.0}),)))
     found = page(kbench, "swept")
-    for text in ("1 of 2 pass", "p = 1.5: ", "7.5×", "units an hour", "signal 11"):
+    for text in ("1 of 2 pass", "p = 1.5: ", "7.5×", "processes an hour", "signal 11"):
         assert found.says(text), text
     (RESULTS / "swept.journal.jsonl").write_text("{}\n")
     assert page(kbench, "swept").says("claims and rates are not shown")

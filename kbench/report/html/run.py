@@ -37,7 +37,7 @@ def render_run(
         lead=[
             stack_line(run.environment),
             "Timed by the host's clock." if is_timed_by_host(run.rows[0].device) else "",
-            f"{record.units_per_hour:.0f} units an hour" if record is not None and record.units_per_hour else "",
+            f"{record.units_per_hour:.0f} processes an hour" if record is not None and record.units_per_hour else "",
             f"fast_p: {fast}" if (fast := fast_in_words(fast_p(_scores(run)) if sweep else {})) else "",
             *(constants if few else ()),
         ],
