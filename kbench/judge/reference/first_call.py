@@ -1,4 +1,4 @@
-"""The first call of a reference: its arithmetic, and the integer inputs that it takes as indices.
+"""The first call of a reference: its arithmetic, and the integer inputs that index a parameter.
 
 Floating-point operations are those of torch's own formulas. For some values of an index a GPU ends the process.
 """
