@@ -26,11 +26,6 @@ BUILTINS = {
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
-def problem_names(settings: Settings) -> tuple[str, ...]:
-    """Offer names for shell completion: from file names alone, nothing is parsed."""
-    return tuple(path.stem for path, _ in problem_files(settings))
-
-
 def solution_names(problem: str, settings: Settings) -> tuple[str, ...]:
     """Offer names of a problem's solutions for shell completion: from file names alone, nothing is parsed."""
     path = as_path(problem)

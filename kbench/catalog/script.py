@@ -151,13 +151,8 @@ class _Process:
     closed: frozenset[str] = frozenset()
 
 
-def caller_folder() -> Path:
-    """Return the folder that kbench was started in: a judge starts there, a worker in one of its own."""
-    return _Process.caller or Path.cwd()
-
-
 def set_caller_folder(folder: Path) -> None:
-    """Set the folder that kbench was started in."""
+    """Set the folder that kbench was started in: a judge starts there, a worker in one of its own."""
     _Process.caller = folder
 
 
@@ -175,7 +170,7 @@ def begin(path: Path, also: tuple[Path, ...] = (), root: Path | None = None) -> 
     present = _Process.script
     if present is None or present.path != path or present.is_stale():
         leave()
-        _switch(Script(path, caller_folder(), also, root))
+        _switch(Script(path, _Process.caller or Path.cwd(), also, root))
     assert _Process.script is not None, "just begun"
     return _Process.script
 

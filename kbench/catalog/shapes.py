@@ -252,9 +252,10 @@ def _resized(value: Any, change: Callable[[int], int]) -> Any:
 
 
 def smaller(value: Any, size: int) -> list[Any]:
-    """Return smaller values: the largest prime up to `size` below it, and its half."""
-    prime, half = _resized(value, lambda n: prime_below(n, size)), _resized(value, lambda n: n // 2)
-    return [prime] if prime == half else [prime, half]
+    """Return smaller values: the largest prime up to `size` below it, or 1, and its half."""
+    below = _resized(value, lambda own: next((n for n in range(min(size, own - 1), 1, -1) if is_prime(n)), 1))
+    half = _resized(value, lambda n: n // 2)
+    return [below] if below == half else [below, half]
 
 
 def larger(value: Any) -> Any:
@@ -265,11 +266,6 @@ def larger(value: Any) -> Any:
 def doubled(value: Any) -> Any:
     """Return twice a value, which groups and halves still divide."""
     return _resized(value, lambda n: 2 * n)
-
-
-def prime_below(value: int, size: int) -> int:
-    """Return the largest prime up to `size` and below `value`, or 1."""
-    return next((n for n in range(min(size, value - 1), 1, -1) if is_prime(n)), 1)
 
 
 def is_prime(value: int) -> bool:

@@ -12,7 +12,7 @@ from kbench.storage.runfiles import run_files
 
 def problems(incomplete: str) -> list[str]:
     """Complete the name of a problem."""
-    return _matching(places.problem_names(_settings()), incomplete)
+    return _matching(tuple(path.stem for path, _ in places.problem_files(_settings())), incomplete)
 
 
 def solutions(ctx: typer.Context, incomplete: str) -> list[str]:

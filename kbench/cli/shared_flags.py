@@ -1,7 +1,7 @@
 """Flags that several commands have, each declared once, and how values are read: durations, shares and constants."""
 
+import contextlib
 import functools
-import math
 import re
 from typing import Any
 
@@ -25,18 +25,11 @@ def parse_duration(text: str) -> float:
 
 def parse_share(text: str) -> float:
     """Read `0.5%` or `0.005` as a share between 0 and 1."""
-    share = _share(text)
-    if not 0 < share < 1:
-        raise typer.BadParameter(f"{text!r} is not a share; write `0.5%` or `0.005`")
-    return share
-
-
-def _share(text: str) -> float:
-    """Read a number, or a percentage as its hundredth; NaN if it is neither."""
-    try:
-        return float(str(text).strip().removesuffix("%")) / (100 if "%" in str(text) else 1)
-    except ValueError:
-        return math.nan
+    with contextlib.suppress(ValueError):
+        share = float(str(text).strip().removesuffix("%")) / (100 if "%" in str(text) else 1)
+        if 0 < share < 1:
+            return share
+    raise typer.BadParameter(f"{text!r} is not a share; write `0.5%` or `0.005`")
 
 
 def given(**values: Any) -> dict[str, Any]:

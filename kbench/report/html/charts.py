@@ -63,28 +63,20 @@ class Scale:
         """Return at most six round values whose labels do not touch; on an upright axis they are one line high."""
         choices = chain(_decades(self.low, self.high) if self.log else (), _steps(self.low, self.high))
         labelled = [
-            tuple(Tick(at=self.at(value), text=self._text(value)) for value in values if value or not self.log)
+            tuple(Tick(at=self.at(value), text=f"{value:,.6g}{self.unit}") for value in values if value or not self.log)
             for values in choices
         ]
         fitting = [ticks for ticks in labelled if len(ticks) <= MOST_TICKS and not _touching(ticks, upright=upright)]
         chosen = next((ticks for ticks in fitting if len(ticks) > 2), max(fitting, key=len))
         return tuple(tick for tick in chosen if not self.whole or "." not in tick.text)
 
-    def _text(self, value: float) -> str:
-        return f"{value:,.6g}{self.unit}".replace("-", "−", int(value < 0))
 
-
-def around(values: Iterable[float | None], *, log: bool = False, unit: str = "", least_span: float = 0.0) -> Scale:
-    """Make an axis that holds all values with some room; `least_span` is a share of the middle, also for a log axis."""
-    present = [value for value in values if value is not None and math.isfinite(value) and (value > 0 or not log)]
+def around(values: Iterable[float | None], *, unit: str = "", least_span: float) -> Scale:
+    """Make a logarithmic axis that holds all values with some room; `least_span` is a share of the middle."""
+    present = [value for value in values if value is not None and math.isfinite(value) and value > 0]
     low, high = (min(present), max(present)) if present else (1.0, 1.0)
-    if log:
-        middle, half = math.sqrt(low * high), math.sqrt(high / low)
-        half = max(half, 1 + least_span / 2, 1.02) ** (1 + 2 * ROOM)
-        return Scale(low=middle / half, high=middle * half, log=True, unit=unit)
-    middle, half = (low + high) / 2, (high - low) / 2
-    half = (1 + 2 * ROOM) * max(half, abs(middle) * least_span / 2, 1e-9)
-    return Scale(low=middle - half, high=middle + half, unit=unit)
+    middle, half = math.sqrt(low * high), max(math.sqrt(high / low), 1 + least_span / 2) ** (1 + 2 * ROOM)
+    return Scale(low=middle / half, high=middle * half, log=True, unit=unit)
 
 
 def _touching(ticks: tuple[Tick, ...], *, upright: bool) -> bool:
@@ -145,15 +137,10 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Rows that share an axis; not drawn without rows."""
+    """Rows of speed-ups that share an axis; not drawn without rows."""
 
     rows: Sequence[ChartRow]
     scale: Scale
-    axis: str
-    rule: tuple[float, str] | None = None
-    """A value to compare with, such as 1×, and its name."""
-    key: Sequence[tuple[str, str]] = ()
-    """Entries of the legend: look and meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +163,6 @@ class Plane:
     y: Scale
     x_axis: str = ""
     y_axis: str = ""
-    key: Sequence[tuple[str, str]] = ()
 
     @property
     def gutter_rem(self) -> float:
@@ -201,7 +187,6 @@ def over(
     x_axis: str,
     y_axis: str,
     marks: Mapping[int, str] | None = None,
-    key: Sequence[tuple[str, str]] = (),
 ) -> Plane:
     """Draw series over the places 1, 2, ...: neighbours are joined, and the last point of each has the series' name.
 
@@ -223,7 +208,7 @@ def over(
     for place, text in (marks or {}).items():
         lines.append(Line(x=(place - 0.5, place - 0.5), y=(y.low, y.high), kind="rule", label=text))
     x = Scale(low=0.5, high=places + 0.5, whole=True)
-    return Plane(dots=dots, lines=lines, x=x, y=y, x_axis=x_axis, y_axis=y_axis, key=key)
+    return Plane(dots=dots, lines=lines, x=x, y=y, x_axis=x_axis, y_axis=y_axis)
 
 
 def spread_labels(heights: Sequence[float]) -> list[float]:

@@ -76,11 +76,9 @@ def _chart(group: Sequence[Series], numbers: dict[tuple[int, int], str]) -> Plan
             marks.setdefault(places[point.started_utc, point.run], numbers.get((id(one), step.at), ""))
     shown = [one for row in series.values() for one in row if one is not None]
     ends = [end for one in shown for end in (one.y, *((one.span.low, one.span.high) if one.span else ()))]
-    y = charts.around(ends, log=True, unit="×", least_span=0.1)
-    key = (("interval", "95 % interval of a run"),)
-    return charts.over(
-        series, y, x_axis="run, oldest first", y_axis="times as fast as the reference", marks=marks, key=key
-    )
+    y = charts.around(ends, unit="×", least_span=0.1)
+    y_axis = "times as fast as the reference; upright: the 95 % interval of a run"
+    return charts.over(series, y, x_axis="run, oldest first", y_axis=y_axis, marks=marks)
 
 
 def _seen(point: Point) -> Mark | None:

@@ -34,9 +34,7 @@ def speedups(run: RunSummary) -> Chart:
     ]
     ends = [mark.x for row in rows for mark in row.marks]
     ends += [end for row in rows if row.span for end in (row.span.low, row.span.high) if end is not None]
-    scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
-    key = (("point", "a process"), ("interval", "95 % interval"))
-    return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"), key=key)
+    return Chart(rows=rows, scale=around([1.0, *ends], unit="×", least_span=0.4))
 
 
 def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
@@ -48,7 +46,7 @@ def over_cases(pivot: Pivot, rate: str = "") -> charts.Plane:
     rows = {name: [value(row.get(name)) for row in pivot.cells.values()] for name in pivot.run.solutions}
     known = [number for row in rows.values() for number in row if number]
     unit = units.TimeUnit(rate, 1.0) if rate else units.unit_for(known)
-    y = around([number / unit.size_ns for number in known], log=True, unit=f" {unit.name}", least_span=0.5)
+    y = around([number / unit.size_ns for number in known], unit=f" {unit.name}", least_span=0.5)
 
     def seen(name: str, case: str, number: float | None) -> Mark | None:
         if not number:

@@ -16,7 +16,6 @@ POSITIVE = st.floats(1e-9, 1e15)
     ("low", "high", "log", "texts"),
     [
         (0.0, 100.0, False, ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
-        (-0.6, 0.6, False, ["−0.5 %", "0 %", "0.5 %"]),
         (0.9, 30.0, True, ["1 %", "2 %", "5 %", "10 %", "20 %"]),
         (0.9, 1.25, True, ["0.9 %", "1 %", "1.1 %", "1.2 %"]),
         (2e-7, 3e-3, True, ["1e-06 %", "1e-05 %", "0.0001 %", "0.001 %"]),
@@ -34,9 +33,9 @@ def test_a_label_stays_inside_its_axis(at, text, centre):
     assert Tick(at=at, text=text).centre == pytest.approx(centre)
 
 
-@given(values=st.lists(POSITIVE, min_size=1, max_size=8), log=st.booleans())
-def test_an_axis_holds_its_values_and_has_ticks_inside(values, log):
-    scale = around(values, log=log, least_span=0.4)
+@given(values=st.lists(POSITIVE, min_size=1, max_size=8))
+def test_an_axis_holds_its_values_and_has_ticks_inside(values):
+    scale = around(values, least_span=0.4)
     assert all(0 <= scale.at(value) <= 100 for value in values)
     order = sorted(values)
     assert [scale.at(value) for value in order] == sorted(scale.at(value) for value in order)
