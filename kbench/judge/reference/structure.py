@@ -125,9 +125,10 @@ def _of_norm(rows: Tensor) -> Structure:
     return Structure(name=name, holds=_rows(holds), keep=lambda y, _: _wide(y).mul(norm / _norms(y)).to(y.dtype))
 
 
-def _of_rows(dimension: int, x: Tensor) -> list[Structure]:
-    """Return the structures that the rows along a dimension may have."""
-    known = [*ROWS, _of_norm(x.movedim(dimension, -1))]
+def _of_rows(dimension: int, x: Tensor, *, varies: bool) -> list[Structure]:
+    """Return the structures that the rows along a dimension may have; a norm shows in several rows or draws."""
+    shows = varies or x.numel() > x.shape[dimension]
+    known = [*ROWS, *([_of_norm(x.movedim(dimension, -1))] if shows else [])]
     return known if dimension == x.dim() - 1 else [_along(dimension, structure) for structure in known]
 
 
@@ -189,7 +190,8 @@ def found_in(x: Tensor, others: Sequence[Tensor]) -> list[Structure]:
     codes = corner.unique() if has_codes else corner.new_empty(0)
     few = [_codes(codes)] if 2 < codes.numel() <= 16 else []  # two values are labels
     few = [each for each in few if all(map(each.holds, others))]
-    rows = [structure for dimension in reversed(range(x.dim())) for structure in _of_rows(dimension, x)]
+    varies = any(not torch.equal(x, other) for other in others)
+    rows = [each for dimension in reversed(range(x.dim())) for each in _of_rows(dimension, x, varies=varies)]
     known = (*few, *STRUCTURES, *rows)
     return [structure for structure in known if structure.holds(x)]
 

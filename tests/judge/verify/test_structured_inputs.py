@@ -230,6 +230,12 @@ NAMES = {
     "mostly ones": (lambda: torch.where(torch.rand(64, 64) < 0.9, 1.0, 0.0), ["whole numbers"]),
     "mostly zeros": (lambda: torch.where(torch.rand(64, 64) < 0.1, 1.0, 0.0), ["whole numbers"]),
     "nothing": (lambda: torch.randn(N, N), []),
+    "one row": (lambda: functional.normalize(torch.randn(64), dim=-1), ["of rows with the norm 1"]),
+    "one row, equal in every draw": (lambda: torch.arange(1.0, 65.0).sin(), []),
+    "rows, equal in every draw": (
+        lambda: functional.normalize(torch.arange(1.0, 513.0).sin().view(8, 64), dim=-1),
+        ["of rows with the norm 1"],
+    ),
 }
 
 
