@@ -182,8 +182,8 @@ def _notes_of_case(case: CaseSummary) -> list[Note]:
         if case.passed or not finding.fatal or finding.kind is FindingKind.LEVEL
     ]
     elsewhere = {HOST_BOUND, ONE_PROCESS, *(IMPRECISE for finding in case.findings if finding.code == IMPRECISE)}
-    flags = sorted((flag for flag in case.flags if flag not in elsewhere and explain(flag) is not None), key=_rank)
-    return findings + [Note(kind="warning", code=flag, text=flag_text(flag)) for flag in flags]
+    flags = sorted((flag for flag in case.flags if flag not in elsewhere), key=_rank)
+    return findings + [Note(kind="warning", code=flag, text=one.meaning) for flag in flags if (one := explain(flag))]
 
 
 def warnings_of(case: CaseSummary) -> dict[str, Note]:
@@ -256,9 +256,3 @@ def _joined(names: Sequence[str], most: int | None) -> str:
         names[most - 1 :] = [f"{len(names) - most + 1} more"]
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def flag_text(flag: str) -> str:
-    """Return the meaning of a flag of a row."""
-    known = explain(flag)
-    return known.meaning if known is not None else flag.replace("_", " ")

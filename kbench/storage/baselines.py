@@ -17,11 +17,6 @@ ROOT = Path("results/baselines")
 MAIN = "main"
 
 
-def gpu_folder(gpu_name: str) -> str:
-    """Folder name of a device model: `NVIDIA H200` -> `nvidia-h200`."""
-    return re.sub(r"[^a-z0-9]+", "-", gpu_name.lower()).strip("-") or "unknown"
-
-
 def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     """Return the path of a run's baseline. Raises UsageError for a name, or a problem's, that does not fit a path."""
     row = run.rows[0]
@@ -30,7 +25,8 @@ def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
         raise UsageError(f"{run.name}: `{stem[:40]}…` is too long for a baseline's file name", "rename the problem")
     if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name):
         raise UsageError(f"`{name}` is not a valid name of a baseline", "use letters, digits, dots and dashes")
-    return root / gpu_folder(row.gpu_name) / name / f"{stem}.csv"
+    device = re.sub(r"[^a-z0-9]+", "-", row.gpu_name.lower()).strip("-") or "unknown"  # `nvidia-h200`
+    return root / device / name / f"{stem}.csv"
 
 
 def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
