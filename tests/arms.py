@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from kbench.core.clocks import InputExposure, Round
 from kbench.core.model import Timing
 from kbench.judge.clock.gate_clock import DeviceClock
-from kbench.judge.clock.rounds import QUEUED_WITHIN_S, LateError, UnmappableError
+from kbench.judge.clock.rounds import QUEUED_WITHIN_S, LateError, UnreadableError
 
 CONSTANT_NS = 153_000
 
@@ -81,7 +81,7 @@ class Arm:
         if too_many or within_s < self.queues_within_s:
             raise LateError
         if self.one_buffer and calls > 1 and not self.delivers:
-            raise UnmappableError
+            raise UnreadableError
         self.killed |= kill
         waits_ns = self.waits_ns * (calls == 1)
         return self._of(calls, CONSTANT_NS + waits_ns + calls * (self.ns + COPY_NS * self.delivers))

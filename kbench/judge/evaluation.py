@@ -15,7 +15,8 @@ from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.clock.gate_clock import DeviceClock, NotQueuedError
-from kbench.judge.clock.host_clock import HostClock, UnfetchableError
+from kbench.judge.clock.host_clock import HostClock
+from kbench.judge.clock.mapped_results import UnreadableError
 from kbench.judge.clock.pairing import ArmClock, Pairing
 from kbench.judge.clock.profile import kernels_in_words, own_share, profile_judged, require_custom
 from kbench.judge.exchange import Trial
@@ -175,7 +176,9 @@ class Evaluation:
         while True:
             try:
                 return self._paired(unqueued, fetches=fetches)
-            except UnfetchableError:
+            except UnreadableError:
+                if not fetches:
+                    raise
                 fetches = False
             except NotQueuedError as error:
                 self._battery.note("not_recorded", str(error))

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from kbench.catalog.containers import tensors
 from kbench.catalog.problem import seed_torch
+from kbench.core.values import DRAWS
 from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import secret_seed
@@ -24,9 +25,6 @@ BUSY_CYCLES = 100_000
 
 LEAST = 8
 """Chosen. Least number of draws to record; fewer are faster one by one."""
-PROVEN_BY = 2
-"""Number of seeds for which a recording has to equal `get_inputs`: one may agree by chance if a branch depends on
-it."""
 RECORDABLE = frozenset(
     """
     rand rand_like randn randn_like randint randint_like uniform_ normal_ random_ bernoulli bernoulli_
@@ -59,7 +57,7 @@ class RecordedDraws:
     """Draws of a trial's inputs for the slots of its arena: `get_inputs` as a CUDA graph for each number of slots.
 
     A graph draws the inputs of a round of 256 short calls in 2.2 ms, and single draws take 14 to 28 ms (H100). Only
-    operations of torch on the device can be recorded. Each recording must draw the right values for two secret seeds.
+    operations of torch on the device can be recorded. Each recording must draw the right values for a few secret seeds.
     """
 
     def __init__(self, trial: Trial):
@@ -118,7 +116,7 @@ class RecordedDraws:
             draw()
             return all(map(elements.same_bits, wanted, places))
 
-        return all(agrees(secret_seed()) for _ in range(PROVEN_BY))
+        return all(agrees(secret_seed()) for _ in range(DRAWS))  # one may agree by chance if a branch depends on it
 
 
 def _copy(tensors: Sequence[Tensor], places: Sequence[Tensor]) -> None:

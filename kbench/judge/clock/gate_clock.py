@@ -42,7 +42,7 @@ from kbench.judge.clock.rounds import (
     QUEUED_WITHIN_S,
     LateError,
     Rounds,
-    UnmappableError,
+    UnreadableError,
     empty_loop_ns,
     wall_ns,
 )
@@ -260,7 +260,7 @@ class DeviceClock:
                     raise
                 calls = most = calls // 2
                 continue
-            except UnmappableError:
+            except UnreadableError:
                 rounds.delivers, most = True, arena.count
                 calls = min(calls, most)
                 continue
@@ -285,7 +285,7 @@ class DeviceClock:
         for _ in range(2):
             try:
                 return rounds.gated(calls or self._calls[arm], kill=kill)
-            except UnmappableError as error:
+            except UnreadableError as error:
                 raise NotQueuedError(arm, f"{WHOSE[arm]} results share memory since some rounds") from error
             except LateError:
                 self._calls[arm] = max(1, self._calls[arm] // 2)

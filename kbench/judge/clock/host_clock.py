@@ -30,7 +30,7 @@ from kbench.core.clocks import (
 from kbench.core.model import Sample, Timing
 from kbench.judge.candidate import Reply
 from kbench.judge.clock import FEW_READINGS, unplaced
-from kbench.judge.clock.mapped_results import layout_of_result
+from kbench.judge.clock.mapped_results import UnreadableError, layout_of_result
 from kbench.judge.exchange import Trial
 from kbench.process.channel import WireError
 from kbench.process.shared_memory import TensorSpec
@@ -47,10 +47,6 @@ LAST_REQUESTS = 4
 MOST_GAPS = 2
 """Largest span of a result in memory, as a multiple of its bytes. The worker copies a result with more gaps."""
 HIGHEST_ADDRESS = 1 << 56
-
-
-class UnfetchableError(Exception):
-    """Results that the judge cannot read where they lie, or that do not each have memory of their own."""
 
 
 class HostClock:
@@ -76,7 +72,7 @@ class HostClock:
     def prepare(self) -> None:
         """Find the number of calls of one sample.
 
-        This method and those below raise UnfetchableError if results cannot be read from the worker's memory.
+        This method and those below raise UnreadableError if results cannot be read from the worker's memory.
         """
         for _ in range(FEW_READINGS):
             self.read("candidate"), self.read("reference")
@@ -212,7 +208,7 @@ def fetch(tree: int, reply: Reply, wanted: Sequence[Sequence[Tensor]]) -> None:
     """Copy results of a worker in the stopped process `tree` to the judge's own memory, slot by slot.
 
     Raises:
-        UnfetchableError: the worker has to copy them.
+        UnreadableError: the worker has to copy them.
         WireError: the reported places cannot hold such results.
     """
     if len(reply.places) != len(wanted) or any(not isinstance(of_slot, list) for of_slot in reply.places):
@@ -224,7 +220,7 @@ def fetch(tree: int, reply: Reply, wanted: Sequence[Sequence[Tensor]]) -> None:
         pairs += [(_place(each, want), want) for each, want in zip(places, of_slot, strict=True) if want.numel()]
     spans = sorted(spec.span for spec, _ in pairs)
     if any(before[1] > after[0] for before, after in itertools.pairwise(spans)):
-        raise UnfetchableError("results lie in each other's memory")
+        raise UnreadableError("results lie in each other's memory")
     pid = process_table.find_in_tree(tree, reply.process)
     if pid is None:
         raise WireError("the process of the results does not belong to the worker")
@@ -232,7 +228,7 @@ def fetch(tree: int, reply: Reply, wanted: Sequence[Sequence[Tensor]]) -> None:
         for spec, want in pairs:
             _read(pid, spec, want)
     except OSError as error:
-        raise UnfetchableError(str(error)) from error
+        raise UnreadableError(str(error)) from error
 
 
 def _place(reported: Any, want: Tensor) -> TensorSpec:
@@ -242,10 +238,10 @@ def _place(reported: Any, want: Tensor) -> TensorSpec:
         case _:
             raise WireError("a place is an address and strides")
     if not address:
-        raise UnfetchableError("a result does not lie in memory as its shape says")
+        raise UnreadableError("a result does not lie in memory as its shape says")
     spec = layout_of_result(want, address, stride)
     if spec.span[1] - address > MOST_GAPS * want.nbytes:
-        raise UnfetchableError("a result has gaps")
+        raise UnreadableError("a result has gaps")
     return spec
 
 

@@ -31,6 +31,10 @@ MappedResult = tuple[TensorSpec, Tensor]
 """Place of a result: its layout, and the bytes of the allocation."""
 
 
+class UnreadableError(Exception):
+    """Results that the judge cannot read where they lie, or that do not each have memory of their own."""
+
+
 def layout_of_result(want: Tensor, offset: int, stride: list[Any]) -> TensorSpec:
     """Return the layout of a result like `want`, with the strides that a worker reports. Raises WireError."""
     if len(stride) != want.dim() or not all(type(s) is int and s >= 0 for s in stride):

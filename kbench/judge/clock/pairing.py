@@ -64,7 +64,7 @@ class Pairing:
         Raises:
             RefusalError: a solution is wrong.
             NotQueuedError: calls cannot be queued (GPU); plain loops time them in the next try.
-            UnfetchableError: results cannot be read from the worker's memory (CPU); they are copied in the next try.
+            UnreadableError: results cannot be read from the worker's memory (CPU); they are copied in the next try.
         """
         self._clock.prepare()
         self._settle()

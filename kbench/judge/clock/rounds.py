@@ -21,7 +21,7 @@ from kbench.devices.cuda import L2Cache
 from kbench.judge.candidate import RoundOptions
 from kbench.judge.clock import FEW_READINGS
 from kbench.judge.clock.batch import Batch, RecordedDraws, RoundStep, visible
-from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult
+from kbench.judge.clock.mapped_results import EarlyRead, Mapped, MappedResult, UnreadableError
 from kbench.judge.exchange import Trial
 from kbench.judge.refusal import RefusalError
 from kbench.process.channel import Message, WireError, list_of
@@ -44,10 +44,6 @@ PLAIN_LOOP = RoundOptions(gated=False, deliver=False, keep=False, replay=False, 
 
 class LateError(Exception):
     """The calls of a round were not queued in time: the solution waits for the device, or the queue is full."""
-
-
-class UnmappableError(Exception):
-    """Results of a round share memory, or lie where the judge cannot map them."""
 
 
 @contextlib.contextmanager
@@ -84,7 +80,7 @@ class Rounds:
 
         Raises:
             LateError: the calls were not queued in time.
-            UnmappableError: the judge cannot read results in the worker's memory; nothing was timed.
+            UnreadableError: the judge cannot read results in the worker's memory; nothing was timed.
             RefusalError: results are wrong, or were not complete at the flag.
         """
         candidate, look = self.trial.candidate, self._look
@@ -128,7 +124,7 @@ class Rounds:
         report = candidate.announced(within_s + 2e-9 * self._plain_ns)
         try:
             places = self._places(batch, report)
-        except (LateError, UnmappableError):
+        except (LateError, UnreadableError):
             batch.give_up()
             gate.open()
             candidate.finish_round(len(batch.order))
@@ -242,7 +238,7 @@ class Rounds:
 
         Raises:
             LateError: the worker reported nothing in time.
-            UnmappableError: results share memory, or their memory cannot be mapped.
+            UnreadableError: results share memory, or their memory cannot be mapped.
         """
         if report is None:
             raise LateError
@@ -259,14 +255,14 @@ class Rounds:
                     continue  # another structure, which the description of this call will show
                 places = [self._mapped.place(each, handles, want) for each, want in zip(of_slot, wanted, strict=True)]
                 if any(place is None and want.numel() for place, want in zip(places, wanted, strict=True)):
-                    raise UnmappableError
+                    raise UnreadableError
                 for each, place in zip(of_slot, places, strict=True):
                     if place is not None:
                         taken.append((each[0], *place[0].span))
                 found[slot] = [place for place in places if place is not None]
         taken.sort()
         if any(a[0] == b[0] and b[1] < a[2] for a, b in itertools.pairwise(taken)):
-            raise UnmappableError
+            raise UnreadableError
         return found
 
     def _delivered(self, batch: Batch) -> dict[int, list[MappedResult]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kbench.judge.candidate import Reply
-from kbench.judge.clock.host_clock import HIGHEST_ADDRESS, UnfetchableError, fetch
+from kbench.judge.clock.host_clock import HIGHEST_ADDRESS, UnreadableError, fetch
 from kbench.process.channel import WireError
 from kbench.sandbox import process_table
 from kbench.worker.delivery import places_of
@@ -78,7 +78,7 @@ UNFETCHABLE: dict[str, list[Any]] = {
 def test_what_shares_memory_or_has_gaps_is_to_be_copied(results: list[Any]) -> None:
     leaves = [result if isinstance(result, tuple) else (result,) for result in results]
     wanted = [[torch.zeros(leaf.shape, dtype=leaf.dtype) for leaf in each] for each in leaves]
-    with pytest.raises(UnfetchableError):
+    with pytest.raises(UnreadableError):
         fetched(results, wanted)
     assert not any(tensor.any() for each in wanted for tensor in each), "all or nothing"
 
@@ -89,7 +89,7 @@ def test_memory_that_the_kernel_does_not_show_is_to_be_copied(number: int, monke
         raise OSError(number, "process_vm_readv")
 
     monkeypatch.setattr(process_table, "read_into", refuse)
-    with pytest.raises(UnfetchableError, match="process_vm_readv"):
+    with pytest.raises(UnreadableError, match="process_vm_readv"):
         fetched([X], [[torch.zeros(64)]])
 
 
@@ -116,7 +116,7 @@ def test_nonsense_is_told_from_a_place(told: list[Any]) -> None:
 
 
 def test_an_address_that_is_a_lie_reads_nothing_of_the_judge() -> None:
-    with pytest.raises(UnfetchableError, match="Bad address"):
+    with pytest.raises(UnreadableError, match="Bad address"):
         fetch(os.getpid(), reply([[[4096, [1]]]]), [[torch.zeros(64)]])
     with pytest.raises(WireError, match="does not belong to the worker"):
         fetch(os.getpid(), reply([[[4096, [1]]]], process=1 << 30), [[torch.zeros(64)]])

@@ -190,10 +190,10 @@ def test_results_that_cannot_be_read_end_the_timing(fetches: bool, monkeypatch: 
     clock.prove(claim_ns, PAIRS)
 
     def unfetchable(*_: Any) -> None:
-        raise host_clock.UnfetchableError
+        raise host_clock.UnreadableError
 
     monkeypatch.setattr(host_clock, "fetch", unfetchable)
-    with pytest.raises(host_clock.UnfetchableError) if fetches else contextlib.nullcontext():
+    with pytest.raises(host_clock.UnreadableError) if fetches else contextlib.nullcontext():
         clock.kill_verify()
 
 

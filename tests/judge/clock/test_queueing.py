@@ -6,7 +6,7 @@ from arms import Arm, concluded, paired
 from kbench.core.clocks import Round
 from kbench.core.model import Status
 from kbench.judge.clock.gate_clock import WALL_CALLS, NotQueuedError
-from kbench.judge.clock.rounds import QUEUED_WITHIN_S, LateError, UnmappableError
+from kbench.judge.clock.rounds import QUEUED_WITHIN_S, LateError, UnreadableError
 from kbench.judge.refusal import RefusalError
 
 
@@ -130,7 +130,7 @@ def test_a_round_that_another_program_held_up_is_tried_again(clock_of):
 
 
 @pytest.mark.parametrize("arm", ["candidate", "reference"])
-@pytest.mark.parametrize("error", [LateError, UnmappableError])
+@pytest.mark.parametrize("error", [LateError, UnreadableError])
 def test_who_can_be_queued_no_more_is_timed_by_plain_loops(clock_of, arm, error):
     arms = {"candidate": Arm(ns=10_000), "reference": Arm(ns=20_000)}
     clock = clock_of(**arms)

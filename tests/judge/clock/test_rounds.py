@@ -16,7 +16,7 @@ from kbench.core.model import Status
 from kbench.judge.arena import Arena
 from kbench.judge.candidate import RoundOptions
 from kbench.judge.clock.batch import Batch, RoundStep
-from kbench.judge.clock.rounds import CHECKED, LateError, Rounds, UnmappableError
+from kbench.judge.clock.rounds import CHECKED, LateError, Rounds, UnreadableError
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import Arguments, secret_seed
 from kbench.judge.reference.expected import Expected
@@ -479,7 +479,7 @@ def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worke
         found = judged(trial)._places(batch, worker.message())
         assert sorted(found) == list(range(8))
         return
-    with pytest.raises(UnmappableError):
+    with pytest.raises(UnreadableError):
         judged(trial).gated(8)
     assert worker.gate.opened == [1], "what is queued must run"
     assert worker.said == ["begin gated", "finish", "pause"]
