@@ -38,11 +38,11 @@ from kbench.devices.cuda import L2Cache
 from kbench.devices.cuda_driver import Driver
 from kbench.judge.clock import unplaced
 from kbench.judge.clock.batch import RecordedDraws
+from kbench.judge.clock.mapped_results import UnreadableError
 from kbench.judge.clock.rounds import (
     QUEUED_WITHIN_S,
     LateError,
     Rounds,
-    UnreadableError,
     empty_loop_ns,
     wall_ns,
 )
