@@ -26,7 +26,7 @@ from kbench.judge.refusal import RefusalError, WrongError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
-from kbench.judge.verify.levels import Levels
+from kbench.judge.verify.levels import Levels, is_long
 from kbench.judge.verify.variations import RESEMBLING
 
 
@@ -67,7 +67,8 @@ class Evaluation:
         self._other_shapes = judge.other_shapes.setdefault((spec.path, spec.entry, spec.builtin), {})
         if not assignment.is_unchanged:
             self._other_shapes.clear()
-        self._shapes = f"{judge.timed} {others} {derived}"
+        # Where calls are long, other shapes have more of the checks.
+        self._shapes = f"{judge.timed} {is_long(judge.reference.cost)} {others} {derived}"
         known = self._other_shapes.get(self._shapes)
         self._levels = Levels(self._bound, self._battery, judge, others, derived, known)
         self._level: Level | None = None
@@ -166,8 +167,8 @@ class Evaluation:
             self._bound.seeded(trial.reference, functools.partial(trial.exchange, seed, oracle=True))
         # These inputs came with other weights before, so a remembered answer is wrong.
         self._battery.settled(trial, seeds[0])
-        is_long = self._levels.is_long
-        self._levels.try_all(resembling([secrets.choice(RESEMBLING)] if is_long else RESEMBLING, On.OWN))
+        few = [secrets.choice(RESEMBLING)] if self._levels.is_long else RESEMBLING
+        self._levels.try_all(resembling(few, On.OWN))
         self._peak_bytes = trial.peak_bytes
 
     def _time(self) -> Timing:

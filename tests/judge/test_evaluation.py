@@ -1,7 +1,7 @@
 """The stages of an evaluation: which workers time, and when a profile that the user asks for is taken."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +9,8 @@ import pytest
 from fakes import CORRECT, timing
 
 from kbench.core.events import RunOptions
-from kbench.core.model import Failed, Passed, Status
-from kbench.core.timed import FORWARD
+from kbench.core.model import Cost, Failed, Passed, Status
+from kbench.core.timed import BACKWARD, FORWARD
 from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
 from kbench.judge.clock.gate_clock import NotQueuedError
@@ -31,7 +31,7 @@ class FakeJudge:
 
     def __init__(self) -> None:
         self.other_shapes: dict[tuple[str, ...], dict[str, Any]] = {}
-        self.reference = SimpleNamespace(factor=4.0)
+        self.reference = SimpleNamespace(factor=4.0, cost=Cost(dram_bytes=0, flops=0))
         self.bound: Any = None
         self.is_locked = False
 
@@ -78,6 +78,37 @@ def evaluate(judge: FakeJudge, *, process: int = 0, **options: Any) -> Passed | 
         is_unchanged=False,
     )
     return Evaluation(judge, candidate, assignment).run()
+
+
+LONG = Cost(dram_bytes=0, flops=1 << 40)
+OTHER_CASES = {
+    "of equal shapes": ({}, {}, True),
+    "of other shapes": ({"derived_cases": [{"n": 5}]}, {}, False),
+    "after an edit": ({"is_unchanged": False}, {}, False),
+    "of both passes": ({}, {"timed": BACKWARD}, False),
+    "whose calls are long": ({}, {"reference": SimpleNamespace(cost=LONG)}, False),
+    "of another solution": ({"spec": {"entry": "other"}}, {}, False),
+}
+"""What differs from the first case: in the assignment, or in the judge's state; and whether it shares the results."""
+
+
+@pytest.mark.parametrize("name", OTHER_CASES)
+def test_which_cases_share_the_results_at_other_shapes(judge, monkeypatch, name: str) -> None:
+    given, state, shares = OTHER_CASES[name]
+    known: list[object] = []
+    monkeypatch.setattr(evaluation, "Levels", lambda *arguments: known.append(arguments[-1]))
+
+    def made(*, is_unchanged: bool = True, derived_cases: Sequence[Any] = (), spec: Any = None) -> Any:
+        candidate = SimpleNamespace(spec=SimpleNamespace(**{**vars(SPEC), **(spec or {})}))
+        assigned = {"verify": True, "options": RunOptions(), "other_cases": [], "derived_cases": derived_cases}
+        return Evaluation(judge, candidate, SimpleNamespace(**assigned, is_unchanged=is_unchanged))
+
+    first = made()
+    first._other_shapes[first._shapes] = "results"
+    for field, value in state.items():
+        monkeypatch.setattr(judge, field, value)
+    made(**given)
+    assert known == [None, "results" if shares else None]
 
 
 def test_a_profile_fills_the_share_and_holds_the_devices_lock(judge, monkeypatch):
