@@ -22,7 +22,7 @@ from kbench.judge.clock.profile import kernels_in_words, own_share, profile_judg
 from kbench.judge.exchange import Trial
 from kbench.judge.matching import Copied, WeightPlan
 from kbench.judge.reference.drawing import secret_seed
-from kbench.judge.refusal import RefusalError, WrongError
+from kbench.judge.refusal import RefusalError, WrongError, default_dtype
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.checks import On, beyond_task, resembling
@@ -254,7 +254,7 @@ class Evaluation:
         below = refusal.status is Status.BELOW_LEVEL
         return Failed(
             status=refusal.status,
-            reason=refusal.reason if below else refusal.explained,
+            reason=(refusal.reason if below else refusal.explained) + default_dtype(refusal),
             log=refusal.log,
             correctness=correctness,
             findings=self._findings(),

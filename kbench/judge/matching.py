@@ -236,6 +236,14 @@ def check_description(
 def _counted(described: Sequence[list[Any]], expected: Expected) -> str:
     """Describe the number of outputs, and which ones are missing or unexpected."""
     wanted, given = [path for path, _ in expected.leaves], [str(leaf[0]) for leaf in described]
+    if expected.changed and all(leaf is None for _, leaf in expected.leaves):
+        written = ", ".join(name.removesuffix(" after the call") for name, _ in expected.changed)
+        return f"it returns {len(given)} outputs; the reference returns None, and writes into {written}"
+    if given == ["output"]:
+        alone = "None" if described[0][1] == "NoneType" else "one value"
+        return f"it returns {alone}; the reference returns a container of {len(wanted)}"
+    if wanted == ["output"]:
+        return f"it returns a container of {len(given)}; the reference returns one value"
     counts = f"{len(given)} output{'' if len(given) == 1 else 's'}, expected {len(wanted)}"
     named = (("missing", set(wanted) - set(given), wanted), ("unexpected", set(given) - set(wanted), given))
     unlike = [f"{word} {listed([f'`{p}`' for p in paths if p in those])}" for word, those, paths in named if those]

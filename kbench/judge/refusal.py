@@ -1,7 +1,10 @@
 """Errors that end an evaluation early: a solution that failed, with the reason."""
 
 import math
+import re
 from typing import Self
+
+import torch
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Correctness, Status
@@ -12,6 +15,22 @@ from kbench.process.channel import Message
 
 MAX_ERROR_LENGTH = 200
 """Largest number of characters of CUDA's error that are shown."""
+DTYPE_WORDS = re.compile(r"dtype|Double|Half|BFloat16|scalar type", re.I)
+LAUNCHES = (
+    (
+        "no kernel image",
+        "it was compiled for another GPU: leave TORCH_CUDA_ARCH_LIST and `-arch` out, or name this GPU's architecture",
+    ),
+    ("invalid device function", "it was compiled for another GPU, or the kernel's library was unloaded"),
+    ("too many resources", "threads per block times registers are more than the device has"),
+    (
+        "invalid argument",
+        "the grid or block is empty or too large, or 48 KiB of shared memory need `cudaFuncSetAttribute`",
+    ),
+    ("invalid configuration", "the grid or the block is empty or larger than the device allows"),
+)
+"""Usual causes of a refused launch, by CUDA's message."""
+
 FATAL = frozenset(
     {
         *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
@@ -63,6 +82,17 @@ class WrongError(RefusalError):
         self.correctness = correctness
 
 
+def default_dtype(refusal: RefusalError) -> str:
+    """Return advice for a refusal about dtypes, if the problem has set torch's default dtype; else an empty text."""
+    default = torch.get_default_dtype()
+    if default is torch.float32 or not DTYPE_WORDS.search(refusal.reason):
+        return ""
+    return (
+        f"; the problem sets torch's default dtype to {default}, and a solution has a process of its own, where it is "
+        f"torch.float32: put `torch.set_default_dtype({default})` into the solution"
+    )
+
+
 class UnbuiltError(Exception):
     """An attempt to start a program by a solution whose build has not seen that; the message names the attempt.
 
@@ -81,8 +111,11 @@ def require_untampered(answer: Message, log: str) -> None:
 
 def failed_launch(error: str) -> str:
     """Return the likely cause of wrong values by CUDA's error of an unchecked launch; empty without an error."""
-    said = f"a launch failed, and the solution did not check it: CUDA reports `{error[:MAX_ERROR_LENGTH]}`; "
-    return said + "check `cudaGetLastError()` after each launch; " if error else ""
+    if not error:
+        return ""
+    error = error[:MAX_ERROR_LENGTH]
+    instead = next((text for words, text in LAUNCHES if words in error), "check `cudaGetLastError()` after each launch")
+    return f"a launch failed, and the solution did not check it: CUDA reports `{error}`; {instead}; "
 
 
 def describe_wrong(differences: list[elements.Difference], ruling: Ruling, tolerance: elements.Tolerance) -> str:

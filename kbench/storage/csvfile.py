@@ -19,6 +19,8 @@ from kbench.storage.runfiles import LISTING
 LONGEST_TEXT = 8000
 """Longest text cell in characters: messages of candidates have any length, and readers refuse above 131072."""
 
+CONFLICT = re.compile(r"^(?:<{7}|>{7}|\|{7}|={7})(?: .*)?\r?$", re.M)
+"""A line that git writes into a file where two sides of a merge differ."""
 T = TypeVar("T")
 
 
@@ -38,6 +40,10 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> list[tuple[i
         raise refuse(path, "is not text: it contains a NUL character")
     if text and not text.endswith("\n"):
         raise refuse(path, "is truncated: its last line has no end")
+    if (mark := CONFLICT.search(text)) is not None:
+        number = text.count("\n", 0, mark.start()) + 1
+        hint = f"keep this branch's side with `git checkout --ours -- {path}`, or measure again"
+        raise ResultsError(f"{path}, line {number}: a merge left its marks: `{mark[0][:40]}`", hint)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         lines = [(reader.line_num, cells) for cells in reader]

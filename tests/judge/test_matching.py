@@ -224,10 +224,8 @@ def test_a_wrong_description(description, status) -> None:
     ("description", "words"),
     [
         (GOOD[:1], "1 output, expected 2: missing `output['n']`"),
-        (
-            [["output", *GOOD[0][1:]]],
-            "1 output, expected 2: missing `output['y']` and `output['n']`, unexpected `output`",
-        ),
+        ([["output", *GOOD[0][1:]]], "it returns one value; the reference returns a container of 2"),
+        ([["output", "NoneType", "None", [], "", False]], "it returns None; the reference returns a container of 2"),
         ([*GOOD, ["output['z']", *GOOD[1][1:]]], "3 outputs, expected 2: unexpected `output['z']`"),
         (
             [["output['y'][0]", *GOOD[0][1:]], ["output['y'][1]", *GOOD[0][1:]], GOOD[1]],
@@ -334,3 +332,10 @@ def test_a_parameter_under_two_names_is_described_once() -> None:
     outer.shift, outer.inner = inner.bias, inner
     told = {name: same_as for name, _, _, _, same_as in descriptions(state_of(outer))}
     assert told == {"shift": "", "inner.weight": "", "inner.bias": "shift"}
+
+
+@pytest.mark.parametrize("given", [[], GOOD])
+def test_a_container_in_place_of_one_value_is_named(given) -> None:
+    wanted = Expected(arguments=[], leaves=[("output", torch.ones(2))])
+    said = f"it returns a container of {len(given)}; the reference returns one value"
+    assert check_description(given, wanted, "cpu") == (Status.WRONG_OUTPUT, said)

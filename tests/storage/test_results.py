@@ -319,6 +319,18 @@ def test_a_strangers_details_write_no_lines_of_their_own(tmp_path: Path) -> None
     assert found.cases[0].stage_s == {HARMLESS: 1.0}
 
 
+@pytest.mark.parametrize("which", ["rows", "samples"])
+@pytest.mark.parametrize("mark", ["<<<<<<< HEAD", "=======", ">>>>>>> pr", "||||||| 1a2b3c4"])
+def test_what_a_merge_left_in_a_file_is_named_with_its_line(written: Path, which: str, mark: str) -> None:
+    path = written if which == "rows" else samples_path(written)
+    header, *rest = path.read_text().splitlines()
+    path.write_text("\n".join([header, *rest[:1], mark, *rest[1:]]) + "\n")
+    with pytest.raises(ResultsError) as raised:
+        read_run(written)
+    assert f"{path}, line 3: a merge left its marks: `{mark}`" in str(raised.value)
+    assert f"git checkout --ours -- {path}" in str(raised.value.hint)
+
+
 @pytest.mark.parametrize("journal", ["{}\n", "", None], ids=["running or killed", "killed at once", "none"])
 def test_a_run_without_a_verdict_is_to_be_resumed_or_restored(written: Path, journal: str | None) -> None:
     written.write_text(written.read_text().splitlines()[0] + "\n")

@@ -119,6 +119,16 @@ def small_changes(arguments: Sequence[Any], want: Tensor) -> list[tuple[Tensor, 
     return [(x, share) for x, share in apart if 0 < share < SMALL_CHANGE]
 
 
+def place_of_difference(one: Any, other: Any) -> str:
+    """Return the first place where two results of the same call differ, and both values; empty without one."""
+    if not hasattr(one, "untyped_storage") or not hasattr(other, "untyped_storage") or one.shape != other.shape:
+        return ""
+    flat = int((one != other).flatten().nonzero()[0])
+    index = ", ".join(map(str, elements.unravel(flat, one.shape)))
+    values = [each.flatten()[flat].item() for each in (one, other)]
+    return f"[{index}] is {values[0]:.6g}, then {values[1]:.6g}"
+
+
 def is_random(module: nn.Module) -> bool:
     """Return whether a module of torch draws random numbers in training mode; a dropout with p = 0 does not."""
     if isinstance(module, nn.RReLU):

@@ -37,6 +37,7 @@ from kbench.judge.reference.drawing import (
 from kbench.judge.reference.expected import (
     Expected,
     is_random,
+    place_of_difference,
     repeated_outputs,
     small_changes,
     sums_of,
@@ -305,8 +306,20 @@ class Reference:
             self._evaluate()
             differs = self._differs_from_itself()
         if differs:
-            hint = "compute each call from its inputs alone, and draw random numbers in `get_inputs`"
-            raise PluginError(f"the reference gives two outputs for equal inputs: {differs}", hint)
+            message = f"the reference gives two outputs for equal inputs: {differs}"
+            if self._draws_in_a_call():
+                why, hint = "`forward` draws random numbers", "draw them in `get_inputs`, and pass them to `forward`"
+            else:
+                why, hint = "`Model` keeps a state between calls", "compute each call from its inputs alone"
+            raise PluginError(f"{message}; {why}: {hint}")
+
+    def _draws_in_a_call(self) -> bool:
+        """Return whether a call takes numbers from torch's random generators."""
+        arguments = self.arguments()
+        of_device = getattr(getattr(torch, self.device), "get_rng_state", torch.get_rng_state)
+        before = torch.get_rng_state(), of_device()
+        self.expect(arguments)
+        return not all(map(torch.equal, before, (torch.get_rng_state(), of_device())))
 
     def _differs_from_itself(self) -> str:
         """Return the output that differs between two calls on equal inputs by more than rounding; empty for none."""
@@ -321,7 +334,7 @@ class Reference:
         second = dict(again.leaves)
         unequal = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
         if path := next(unequal, ""):
-            return path
+            return f"{path}{place_of_difference(first[path], second.get(path))}"
         self.drifts = frozenset(name for name, total in sums_of(self.state()).items() if total != before[name])
         return ""
 

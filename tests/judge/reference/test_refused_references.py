@@ -80,15 +80,19 @@ def test_a_parameter_whose_elements_are_one_is_refused(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "forward",
+    ("forward", "why"),
     [
-        "return x + torch.randn(3, 4)",
-        "return torch.nn.functional.dropout(x, 0.5)",
-        "return (x, torch.nn.functional.gumbel_softmax(x))",
-        "self.n = getattr(self, 'n', 0) + 1; return x + self.n",
+        ("return x + torch.randn(3, 4)", "`forward` draws random numbers: draw them in `get_inputs`"),
+        ("return torch.nn.functional.dropout(x, 0.5)", "`forward` draws random numbers"),
+        ("return (x, torch.nn.functional.gumbel_softmax(x))", "`forward` draws random numbers"),
+        ("self.n = getattr(self, 'n', 0) + 1; return x + self.n", "`Model` keeps a state between calls: compute each"),
     ],
 )
-def test_a_reference_that_is_no_function_is_refused(tmp_path, forward) -> None:
-    with pytest.raises(PluginError, match="two outputs for equal inputs: output") as raised:
+def test_a_reference_that_is_no_function_says_where_and_why(tmp_path, forward, why) -> None:
+    with pytest.raises(PluginError) as raised:
         reference(tmp_path, forward)
-    assert "draw random numbers in `get_inputs`" in (raised.value.hint or "")
+    told = str(raised.value)
+    assert told.startswith("the reference gives two outputs for equal inputs: output")
+    assert " is " in told
+    assert ", then " in told
+    assert why in told
