@@ -11,6 +11,13 @@ from kbench.core.levels import require_codes
 from kbench.engine.options import options_from
 from kbench.storage.settings import Settings
 
+AS_COMMAND_LINE = {
+    "quick": "`max_processes=1`",
+    "set": "`overrides={...}`",
+    "eval": "`eval_mode=True`",
+    "budget": "`budget_s=...`",
+}
+"""Other names, in Python, of options of `kbench run`."""
 POOL_OPTIONS = ("device", "require_sandbox", "trusted", "wait_for_device")
 """Options that are fixed when judges start; a single call cannot change them."""
 
@@ -58,7 +65,8 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
     known = [field.name for field in fields(RunOptions)]
     for name in given:
         if name not in known:
-            raise UsageError(f"there is no option `{name}`", did_you_mean(name, known))
+            here = AS_COMMAND_LINE.get(name)
+            raise UsageError(f"there is no option `{name}`", f"write {here}" if here else did_you_mean(name, known))
     alone = {name: (given[name],) for name in ("cases", "accept") if isinstance(given.get(name), str)}
     values = {"save": False, **given, **alone}
     options = options_from(settings, **values)

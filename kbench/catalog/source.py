@@ -169,7 +169,7 @@ class Source:
             raise PluginError(f"{where} {what}", 'write `CASES = {"default": {}, "small": {"batch_size": 4}}`')
         for case, overrides in table.items():
             if not isinstance(case, str) or not case or not isinstance(overrides, dict):
-                what = f"{reprlib.repr(case)}: {reprlib.repr(overrides)} is no name with a dictionary of constants"
+                what = f"{reprlib.repr(case)}: {reprlib.repr(overrides)} maps no name to a dictionary of constants"
                 raise PluginError(f"{where}: {what}", 'write for example `"small": {"batch_size": 4}`')
             for name, value in overrides.items():
                 if name == WEIGHT and name not in self.names:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.core.model import Correctness, Finding
+from kbench.core.model import Correctness, Finding, Mismatch
 from kbench.core.values import FACTOR, Ratios, Ruling, rule, rule_all, worst
 from kbench.judge.reference.expected import Expected, small_changes
 from kbench.judge.reference.oracle import Pieces, has_all_misses, worst_of_entries
@@ -85,6 +85,18 @@ class Truth:
             replace(each, reference=max(own, each.reference or 0.0), scaled=(each.scaled[0], max(own, each.scaled[1])))
             for each, own in zip(found, self.least_reference_errors or (0.0,) * len(found), strict=True)
         ]
+
+    def furthest(self, output: Tensor, number: int, tolerance: elements.Tolerance, name: str) -> tuple[Mismatch, ...]:
+        """Return the place of an output that is furthest from fp64, as a mismatch; empty if fp64 is not known."""
+        found: dict[float, Mismatch] = {}
+        for index, exact in self.pieces or ():
+            got, oracle = output[index], exact[number]
+            errors = elements.errors(got, oracle, tolerance, tolerance.near_zero(self.scales[number]))
+            if errors.numel():
+                worst = errors.max()
+                (one,) = elements.mismatches(0, got, oracle, errors == worst, name, oracle.shape, most=1)
+                found[worst.item()] = one if index is ... else replace(one, index=(index[one.index[0]], *one.index[1:]))
+        return (found[max(found)],) if found else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +240,9 @@ def compare(
     if truth is not None:
         ratios = truth.ratios(differences, found, expected, reference)
     ruling = rule_all(ratios, reference.factor)
+    n = ruling.output
+    if truth is not None and not ruling.right and all(d.ratio <= 1 for d in differences):
+        differences[n] = replace(differences[n], mismatches=truth.furthest(found[n], n, tolerances[n], names[n]))
     return CheckedCall(
         reference=reference,
         expected=expected,

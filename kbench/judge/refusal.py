@@ -121,7 +121,7 @@ def failed_launch(error: str) -> str:
 def describe_wrong(differences: list[elements.Difference], ruling: Ruling, tolerance: elements.Tolerance) -> str:
     """Describe wrong outputs: the first place, the number of elements, the largest error and the allowed one.
 
-    If only the fp64 rule is broken, no element counts as wrong.
+    If only the fp64 rule is broken, no element counts as wrong, and the mismatch is the place furthest from fp64.
     """
     wrong, total = sum(d.wrong for d in differences), sum(d.elements for d in differences)
     poisoned = sum(d.poisoned for d in differences)
@@ -129,7 +129,8 @@ def describe_wrong(differences: list[elements.Difference], ruling: Ruling, toler
     mismatch = next((m for d in differences for m in d.mismatches), None)
     if mismatch is not None:
         index = f"[{', '.join(map(str, mismatch.index))}]" if mismatch.index else ""
-        parts.append(f"{mismatch.output}{index}: got {mismatch.got:.9g}, want {mismatch.want:.9g}")
+        wanted = "want" if wrong else "fp64 gives"
+        parts.append(f"{mismatch.output}{index}: got {mismatch.got:.9g}, {wanted} {mismatch.want:.9g}")
         if not math.isfinite(mismatch.want):
             want = f"{mismatch.want:g}"
             parts.append(f"the reference itself is {want} there, and only {want} equals {want}")
@@ -137,10 +138,18 @@ def describe_wrong(differences: list[elements.Difference], ruling: Ruling, toler
         parts.append(f"{wrong:,} of {total:,} elements wrong")
     worst = next((d.ratio for d in differences if d.ratio > 1), 0.0)
     if wrong and not tolerance.exact and math.isfinite(worst):
-        atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (tolerance.atol, tolerance.rtol))
-        parts.append(f"the worst off by {worst:.3g} times the allowed {atol} + {rtol}·|want|")
+        parts.append(f"the worst off by {worst:.3g} times the allowed {in_words(tolerance)}")
     if not wrong or (ruling.allowed > 1 and not tolerance.exact):
-        parts.append(ruling.reason)
+        scaled = "" if tolerance.exact else f" (tolerance: {in_words(tolerance, near_zero=True)})"
+        parts.append(f"{ruling.reason}{scaled}")
     if poisoned:
         parts.append(f"{poisoned:,} elements were never written")
     return "; ".join(parts)
+
+
+def in_words(tolerance: elements.Tolerance, *, near_zero: bool = False) -> str:
+    """Return the allowed error as a formula: `1e-5 + 1e-5·|want|`; `near_zero`: for the distance from fp64."""
+    least = tolerance.near_zero(1.0) if near_zero else tolerance.atol
+    scale = (" · rms" if tolerance.coarse else " · min(1, rms)") if near_zero else ""
+    atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (least, tolerance.rtol))
+    return f"{atol}{scale} + {rtol}·|want|"

@@ -253,7 +253,7 @@ def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
         ("n = 1\nCASES = {'a': {'n': 2, 'weight': 0}}\n", "the weight of case `a` is 0, not a positive number"),
         ("CASES = [1]\n", "CASES is a list, not a dictionary of cases"),
         ("CASES = {}\n", "CASES has no case"),
-        ("CASES = {'default': 3}\n", "'default': 3 is no name with a dictionary of constants"),
+        ("CASES = {'default': 3}\n", "'default': 3 maps no name to a dictionary of constants"),
         ("batch_size = 2\nCASES = {'s': {'batchsize': 1}}\n", "case `s` sets `batchsize`"),
     ],
 )

@@ -83,7 +83,7 @@ def test_of_the_timed_calls_one_may_miss_narrowly_and_not_each() -> None:
         trial_that_finds(40.0, is_timed=True)[0].judge_values(0, None)
 
 
-def test_an_output_that_is_wrong_by_fp64_alone_has_no_wrong_elements() -> None:
+def test_who_is_wrong_by_fp64_alone_is_told_where() -> None:
     """Both outputs meet the contract: the second is 0.001 of itself off, and near zero."""
     want = (torch.ones(4), torch.tensor([1e-3, 2e-3]))
     outputs = [want[0].clone(), want[1] * torch.tensor([1.0, 1.001])]
@@ -96,6 +96,7 @@ def test_an_output_that_is_wrong_by_fp64_alone_has_no_wrong_elements() -> None:
     found = trial.compare(outputs, expected, truth)
     assert not found.ruling.right
     words = found.describe("")
+    assert words.startswith("output['near'][1]: got 0.00200200011, fp64 gives 0.00200000009; ")
     assert "times the tolerance from fp64" in words
     assert "elements wrong" not in words
 

@@ -122,3 +122,14 @@ def test_an_element_within_the_tolerance_of_fp64_is_right_though_it_misses_the_c
         found = trial.compare([got], expected)
         assert 1 < found.differences[0].ratio < 2
         assert (found.ruling.right, found.ruling.contract) == (right, "unattainable" if right else "held")
+
+
+def test_a_place_that_is_wrong_by_fp64_is_named_in_the_whole_output(tmp_path) -> None:
+    trial = trial_of(tmp_path, "matmul", oracle_elements=1 << 12)
+    expected = trial.reference.expect(trial.reference.arguments(1))
+    got = expected.tensors[0].clone()
+    got[300, 7] += 1e-2
+    truth = Truth.of(trial.reference, expected, [got])
+    tolerance = trial.reference.tolerance(got)
+    (place,) = truth.furthest(got, 0, tolerance, "output")
+    assert place.index == (300, 7)
