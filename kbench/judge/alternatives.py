@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +12,11 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from kbench.catalog.containers import tensors
+from kbench.catalog.problem import STATISTICS
 from kbench.core.levels import PROPERTIES
 from kbench.judge.matching import listed
 from kbench.judge.reference.drawing import over_tensors
+from kbench.judge.reference.expected import is_random
 from kbench.numerics.operators import OperatorMode
 
 MAX_OPERANDS, MAX_GROUPS = 8, 24
@@ -64,14 +67,20 @@ class Recomputing:
         *,
         change: Change = lambda func, args, given: func(*args, **given),
         result: Callable[[Tensor], Tensor] = lambda tensor: tensor,
+        flips_mode: bool = False,
     ) -> list[Tensor]:
-        """Run the model with other operands, changed operators or results."""
+        """Run the model with other operands, changed operators or results, or in its other mode."""
         # Copies of all: a call in training mode changes statistics in place.
         given = {name: tensor.detach().clone() for name, tensor in (self.operands | dict(others or {})).items()}
         inputs, state = (given[name] for name in self.inputs), {name: given[name] for name in self.state}
         arguments = tuple(over_tensors(a, lambda _: next(inputs)) for a in self._arguments)
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), OperatorMode(change):
-            return [*map(result, tensors(torch.func.functional_call(self.model, state, arguments)))]
+        trains = self.model.training
+        self.model.train(trains != flips_mode)
+        try:
+            with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), OperatorMode(change):
+                return [*map(result, tensors(torch.func.functional_call(self.model, state, arguments)))]
+        finally:
+            self.model.train(trains)
 
 
 def alternatives(model: Recomputing) -> Iterator[Alternative]:
@@ -82,6 +91,11 @@ def alternatives(model: Recomputing) -> Iterator[Alternative]:
     yield from _left_out(model)
     yield from _kept(model)
     yield from _rounded(model)
+    if any(name.endswith(STATISTICS) for name in model.state) and not any(map(is_random, model.model.modules())):
+        now, other = ("training", "eval") if model.model.training else ("eval", "training")
+        sentence = f"computes as in {other} mode, and both sides run in {now} mode"
+        run = functools.partial(model.run, flips_mode=True)
+        yield Alternative(code="other_mode", sentence=sentence, how=f"in {other} mode", run=run)
     flat = {
         name: t.as_strided(t.shape, torch.empty(t.shape, device="meta").stride())
         for name, t in model.inputs.items()
@@ -90,6 +104,10 @@ def alternatives(model: Recomputing) -> Iterator[Alternative]:
     if flat:
         sentence, run = "reads its inputs as if they were contiguous", functools.partial(model.run, flat)
         yield Alternative(code="layout", sentence=sentence, how="on inputs read so", run=run)
+    for name, tensor in itertools.islice(model.operands.items(), 2 * MAX_OPERANDS):
+        if tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1:
+            what, run = f"{_named(name)} transposed", functools.partial(model.run, {name: tensor.detach().mT})
+            yield Alternative(code="transposed", sentence=f"takes {what}", how=f"with {what}", run=run)
 
 
 def _left_out(model: Recomputing) -> Iterator[Alternative]:
@@ -153,6 +171,21 @@ def _rounded(model: Recomputing) -> Iterator[Alternative]:
         for words, way in ways.items():
             sentence, how = f"computes in {code}, or stores values in it", f"with {words} {code}"
             yield Alternative(code=code, sentence=sentence, how=how, run=way, rounds=True)
+
+
+def rearranged(want: Sequence[Tensor]) -> Iterator[Alternative]:
+    """Yield the outputs with two dimensions exchanged in memory, or an image's channels last or first."""
+
+    def written(order: Sequence[int]) -> list[Tensor]:
+        return [t.permute(*order).reshape(t.shape) if t.dim() == len(order) else t for t in want]
+
+    own = tuple(range(max((t.dim() for t in want), default=0)))
+    orders = [tuple({a: b, b: a}.get(d, d) for d in own) for a, b in itertools.combinations(own, 2)]
+    orders += [(0, *own[2:], 1), (0, own[-1], *own[1:-1])] if len(own) > 2 else []
+    for order in orders:
+        sentence = f"writes the output with its dimensions in the order {', '.join(map(str, order))}"
+        run = functools.partial(written, order)
+        yield Alternative(code="transposed", sentence=sentence, how="with its output written so", run=run)
 
 
 def to_tf32(tensor: Tensor, half: int = 1 << 12) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor
 from kbench.core.diagnosis import UNWRITTEN, Diagnosis
 from kbench.core.values import FACTOR_PRODUCTS
 from kbench.devices.poison import is_poison
-from kbench.judge.alternatives import Recomputing, alternatives
+from kbench.judge.alternatives import Alternative, Recomputing, alternatives, rearranged
 from kbench.judge.candidate import Candidate
 from kbench.judge.reference.expected import FEW, Expected
 from kbench.judge.reference.reference import Reference
@@ -135,11 +135,7 @@ def alternative(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis
     if not wrong or any(is_one_value(answer.got[place]) for place in wrong):
         return None
     with contextlib.suppress(Exception):  # a model that cannot be copied
-        model = answer.model()
-        again = _outputs(model.run, len(answer.want)) if model is not None else []
-        if model is None or not again or any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong):
-            return None
-        for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, alternatives(model)):
+        for row in itertools.takewhile(lambda _: time.monotonic() <= deadline_s, _table(answer, wrong)):
             others = _outputs(row.run, len(answer.want))
             trios = ((answer.got[n], answer.want[n], others[n], answer.tolerances[n]) for n in wrong if others)
             left = max((unexplained(*trio, rounds=row.rounds) for trio in trios), default=math.inf)
@@ -147,6 +143,17 @@ def alternative(answer: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis
                 evidence = f"the reference {row.how} explains {100 * (1 - left**2):.2f} % of the error"
                 return Diagnosis(code=row.code, sentence=row.sentence, evidence=evidence)
     return None
+
+
+def _table(answer: WrongAnswer, wrong: Sequence[int]) -> Iterator[Alternative]:
+    """Yield alternatives of the model, if it gives the wanted outputs again, then of the outputs."""
+    model = answer.model()
+    again = _outputs(model.run, len(answer.want)) if model is not None else []
+    is_same = again and not any(is_wrong(again[n], answer.want[n], answer.tolerances[n]) for n in wrong)
+    if model is not None and is_same:
+        yield from alternatives(model)
+    if all(math.isclose(elements.rms(answer.got[n]), elements.rms(answer.want[n]), rel_tol=MAX_REST) for n in wrong):
+        yield from rearranged(answer.want)
 
 
 def _outputs(run: Callable[[], list[Tensor]], count: int) -> list[Tensor]:

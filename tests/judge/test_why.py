@@ -73,6 +73,11 @@ MISTAKES = [
     (lambda m, x: to_bf16(layer(m, to_bf16(x))), ""),
     (lambda m, x: layer(m, x, scale=1.0), "missing_scale: leaves out `scale`"),
     (lambda m, x: functional.gelu(x @ m.linear.weight.T) * m.scale, "missing_bias: leaves out `linear.bias`"),
+    (lambda m, x: layer(m, x, weight=m.linear.weight.T), "transposed: takes `linear.weight` transposed"),
+    (
+        lambda m, x: layer(m, x).T.reshape(96, 24),
+        "transposed: writes the output with its dimensions in the order 1, 0",
+    ),
     (lambda m, x: layer(m, x) + 1e-3 * x.sin(), ""),
     (lambda m, x: 2 * layer(m, x), ""),
     (lambda m, x: layer(m, x, scale=1.5), ""),
@@ -93,6 +98,22 @@ def test_a_mistake_has_a_name_or_none(solution, sentence) -> None:
     assert bool(found) == bool(sentence)
 
 
+LAYOUTS = [
+    (lambda x: x.relu().permute(0, 2, 3, 1).reshape(x.shape), "dimensions in the order 0, 2, 3, 1"),
+    (lambda x: x.relu().transpose(1, 2).reshape(x.shape), "dimensions in the order 0, 2, 1, 3"),
+    (lambda x: x.relu().permute(0, 3, 1, 2).reshape(x.shape), "dimensions in the order 0, 3, 1, 2"),
+    (lambda x: x.relu().flip(1), ""),
+    (lambda x: x.relu().transpose(1, 2).reshape(x.shape) + 0.1, ""),
+]
+
+
+@pytest.mark.parametrize(("solution", "words"), LAYOUTS)
+def test_an_output_in_another_order_of_dimensions(solution, words) -> None:
+    x = torch.randn(2, 3, 5, 4)
+    found = said(solution(x), x.relu())
+    assert found == (f"transposed: writes the output with its {words}" if words else "")
+
+
 @pytest.mark.parametrize("lay_out", [lambda x: x.to(memory_format=torch.channels_last), lambda x: x[:, :, ::2]])
 def test_inputs_that_are_read_as_if_they_were_contiguous(lay_out) -> None:
     model, x = nn.Conv2d(3, 4, 3), lay_out(torch.randn(2, 3, 8, 6))
@@ -100,6 +121,13 @@ def test_inputs_that_are_read_as_if_they_were_contiguous(lay_out) -> None:
         read = x.as_strided(x.shape, x.contiguous().stride())
         assert said(model(read), model(x), model=model, arguments=[x]).startswith("layout: reads its inputs as if")
         assert said(model(x) + 0.1 * torch.randn(2, 4, *model(x).shape[2:]), model(x), model=model, arguments=[x]) == ""
+
+
+def test_an_input_whose_memory_is_smaller_than_its_shape_hides_no_later_row() -> None:
+    model, x = nn.Linear(24, 24), torch.randn(1, 24).expand(24, 24)
+    with torch.no_grad():
+        got = functional.linear(x, model.weight.T, model.bias)
+        assert said(got, model(x), model=model, arguments=[x]) == "transposed: takes `weight` transposed"
 
 
 class Scaled(nn.Module):
@@ -147,6 +175,35 @@ def test_what_had_no_effect_at_first_may_be_kept_from_there(first, words) -> Non
         want, got = model(x), torch.func.functional_call(model, {"running_var": torch.ones(8)}, (x,))
     found = said(got, want, model=model, arguments=[x], constructed=old)
     assert found == f"missing_scale: leaves out `running_var`{words}"
+
+
+def normed(x, mean, variance):
+    return (x - mean[:, None]) / (variance[:, None] + 1e-5).sqrt()
+
+
+OTHER_MODES = [
+    # (whether the reference trains, whether the solution does, what else the solution does, what it is called)
+    (True, False, lambda y: y, "other_mode"),
+    (False, True, lambda y: y, "other_mode"),
+    (True, False, lambda y: y.relu(), ""),
+    (False, True, lambda y: y + 0.1, ""),
+]
+
+
+@pytest.mark.parametrize(("trains", "takes_the_batch", "more", "code"), OTHER_MODES)
+def test_statistics_of_the_other_mode(trains, takes_the_batch, more, code) -> None:
+    torch.manual_seed(0)
+    model, x = nn.BatchNorm1d(5), torch.randn(16, 5, 7)
+    held = {"running_mean": torch.randn(5), "running_var": 0.5 + torch.rand(5)}
+    model.load_state_dict(held, strict=False)
+    model.train(trains)
+    got = normed(x, x.mean((0, 2)), x.var((0, 2), correction=0)) if takes_the_batch else normed(x, *held.values())
+    with torch.no_grad():
+        want = model(x)
+        model.load_state_dict(held, strict=False)  # as the judge does after each call
+        found = said(more(got), want, model=model, arguments=[x])
+    assert found.partition(":")[0] == code
+    assert model.training is trains
 
 
 class Broken(nn.Module):
